@@ -1,0 +1,18 @@
+/** Expert parallelism for the JVM: dispatch and combine of a Mixture-of-Experts layer. */
+module org.ep4j {
+  requires static jdk.incubator.vector;
+  requires static transitive org.jspecify;
+
+  exports org.ep4j;
+  exports org.ep4j.cases;
+  exports org.ep4j.engine;
+  exports org.ep4j.group;
+  exports org.ep4j.io;
+  exports org.ep4j.memory;
+  exports org.ep4j.verify;
+
+  uses org.ep4j.engine.EngineProvider;
+
+  provides org.ep4j.engine.EngineProvider with
+      org.ep4j.engine.host.HostEngineProvider;
+}

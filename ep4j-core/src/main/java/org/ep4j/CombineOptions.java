@@ -1,0 +1,105 @@
+package org.ep4j;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Options of {@link ExpertBuffer#combine(Tensor, DispatchHandle, CombineOptions)}. Immutable; make
+ * one and reuse it.
+ *
+ * @param topkWeights weights to bring back: FP32 [N, K] (FLAT) or [rows] (EXPERT_MAJOR), summed
+ *     over ranks like the rows
+ * @param bias0 added first, dtype of the rows, [T, H]
+ * @param bias1 added second, dtype of the rows, [T, H]; needs {@code bias0}
+ * @param partialRounding EXPERT_MAJOR: a rank's partial sum is rounded to the row dtype before the
+ *     ranks are added (default true, least traffic); false = one rounding only
+ * @param out where the sums go, dtype of the rows, [T, H]; null = memory of the buffer, valid until
+ *     its next combine
+ * @param previousEvent event to wait for first
+ * @param async return before completion; results wait for {@link Combine#event()}
+ */
+public record CombineOptions(
+    @Nullable Tensor topkWeights,
+    @Nullable Tensor bias0,
+    @Nullable Tensor bias1,
+    boolean partialRounding,
+    @Nullable Tensor out,
+    @Nullable Event previousEvent,
+    boolean async) {
+  /** No weights, no bias, partial rounding, synchronous. */
+  public static final CombineOptions DEFAULT = builder().build();
+
+  /** Checks that a second bias has a first. */
+  public CombineOptions {
+    if (bias1 != null && bias0 == null) {
+      throw new InvalidArgumentException(
+          "bias1", bias1.toString(), "absent without bias0", "pass a single bias as bias0");
+    }
+  }
+
+  /** A builder with the defaults. */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** Collects options. */
+  public static final class Builder {
+    private @Nullable Tensor topkWeights;
+    private @Nullable Tensor bias0;
+    private @Nullable Tensor bias1;
+    private boolean partialRounding = true;
+    private @Nullable Tensor out;
+    private @Nullable Event previousEvent;
+    private boolean async;
+
+    private Builder() {}
+
+    /** Weights to bring back. */
+    public Builder topkWeights(Tensor value) {
+      topkWeights = value;
+      return this;
+    }
+
+    /** One bias. */
+    public Builder bias(Tensor value) {
+      bias0 = value;
+      return this;
+    }
+
+    /** Two biases, added in this order. */
+    public Builder bias(Tensor first, Tensor second) {
+      bias0 = first;
+      bias1 = second;
+      return this;
+    }
+
+    /** Whether partial sums are rounded. */
+    public Builder partialRounding(boolean value) {
+      partialRounding = value;
+      return this;
+    }
+
+    /** Where the sums go. */
+    public Builder out(Tensor value) {
+      out = value;
+      return this;
+    }
+
+    /** Event to wait for first. */
+    public Builder previousEvent(Event value) {
+      previousEvent = value;
+      return this;
+    }
+
+    /** Return before completion. */
+    public Builder async(boolean value) {
+      async = value;
+      return this;
+    }
+
+    /** The options. */
+    public CombineOptions build() {
+      return new CombineOptions(
+          topkWeights, bias0, bias1, partialRounding, out, previousEvent, async);
+    }
+  }
+}

@@ -1,0 +1,23 @@
+package org.ep4j;
+
+import java.time.Duration;
+
+/** The event of a synchronous operation. */
+enum CompletedEvent implements Event {
+  INSTANCE;
+
+  @Override
+  public boolean isDone() {
+    return true;
+  }
+
+  @Override
+  public void await() {
+    // Nothing to wait for.
+  }
+
+  @Override
+  public boolean await(Duration timeout) {
+    return true;
+  }
+}

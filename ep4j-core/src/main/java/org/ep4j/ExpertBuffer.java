@@ -1,0 +1,173 @@
+package org.ep4j;
+
+import org.ep4j.engine.Engines;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Dispatch and combine of a Mixture-of-Experts layer among the ranks of a group.
+ *
+ * <p>Operations are collective: every rank calls the same operations in the same order. T is the
+ * number of tokens of this rank (ranks may differ, 0 is allowed), H hidden, K top-k, R ranks, E
+ * experts, L local experts.
+ *
+ * <p><b>Threads:</b> one thread at a time; a second thread inside is an {@link
+ * IllegalStateException}. Hooks run on the calling thread.
+ *
+ * <p><b>Errors:</b> bad input is an {@link InvalidArgumentException} before anything is sent; a
+ * silent or dead peer a {@link PeerTimeoutException}, after which only {@link #reset()} and {@link
+ * #close()} are accepted; a misuse (closed buffer, closed or outdated handle, third low-latency
+ * operation in flight) an {@link IllegalStateException}.
+ *
+ * <p><b>Memory:</b> results are views into the buffer; each result type says how long they live.
+ * Once warm, no call allocates (an asynchronous one only its event).
+ */
+public interface ExpertBuffer extends AutoCloseable {
+  /**
+   * Opens a buffer on every rank of {@code group}; collective.
+   *
+   * @throws ConfigurationMismatchException if ranks disagree, naming rank and field
+   * @throws EngineUnavailableException if the wanted engine cannot run here
+   */
+  static ExpertBuffer open(Group group, BufferConfig config) {
+    return Engines.open(group, config);
+  }
+
+  /**
+   * What a buffer of this configuration would reserve on each of {@code ranks} ranks; opens
+   * nothing.
+   *
+   * @throws EngineUnavailableException if the wanted engine cannot run here
+   */
+  static BufferSizes sizes(BufferConfig config, int ranks) {
+    return Engines.sizes(config, ranks);
+  }
+
+  /** This rank. */
+  int rank();
+
+  /** Number of ranks R. */
+  int worldSize();
+
+  /** The configuration, with every automatic value settled. */
+  BufferConfig config();
+
+  /** Name of the engine that does the work: {@code host} or {@code cuda}. */
+  String engine();
+
+  /** Counts tokens per rank, node and expert; local, sends nothing. */
+  DispatchLayout dispatchLayout(Routing routing);
+
+  /** Sends each token to the ranks that own its experts. */
+  Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options);
+
+  /** The same with {@link DispatchOptions#DEFAULT}. */
+  default Dispatch dispatch(Tensor x, Routing routing) {
+    return dispatch(Tokens.of(x), routing, DispatchOptions.DEFAULT);
+  }
+
+  /** The same for payloads with scales. */
+  default Dispatch dispatch(Tokens tokens, Routing routing) {
+    return dispatch(tokens, routing, DispatchOptions.DEFAULT);
+  }
+
+  /**
+   * Cached dispatch: new payload along the ways of {@code handle}; no layout, no counts. Index and
+   * weight tensors of the result are those of the first dispatch's routing and are not sent again:
+   * {@link Dispatch#topkIdx()} and {@link Dispatch#topkWeights()} are null.
+   *
+   * @param previousEvent event to wait for first, or null
+   * @param async return before completion
+   */
+  Dispatch dispatch(
+      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async);
+
+  /** Synchronous cached dispatch. */
+  default Dispatch dispatch(Tokens tokens, DispatchHandle handle) {
+    return dispatch(tokens, handle, null, false);
+  }
+
+  /**
+   * Brings rows back and sums them per token.
+   *
+   * @param y BF16, FP16 or FP32 [>= N, H] in the row order of the handle's dispatch; may be {@link
+   *     Dispatch#combineInput} (no copy) or any other memory, {@link Dispatch#x()} included. Ranks
+   *     that are threads of one process read native memory where it is: keep it until the combine
+   *     has ended, and after a {@link PeerTimeoutException} until {@link #reset()} has returned
+   */
+  Combine combine(Tensor y, DispatchHandle handle, CombineOptions options);
+
+  /** The same with {@link CombineOptions#DEFAULT}. */
+  default Combine combine(Tensor y, DispatchHandle handle) {
+    return combine(y, handle, CombineOptions.DEFAULT);
+  }
+
+  /**
+   * Sends BF16 rows [T, H], T at most {@link BufferConfig#lowLatencyMaxTokens()}, straight to their
+   * experts, quantised on the way if asked.
+   */
+  LowLatencyDispatch lowLatencyDispatch(
+      Tensor x, Routing routing, LowLatencyDispatchOptions options);
+
+  /**
+   * Weighted sum of the experts' rows.
+   *
+   * @param y BF16 [L, R*M, H] in the row order of the dispatch
+   * @param routing ids as dispatched (an id may have become -1: the slot is skipped) and weights
+   */
+  LowLatencyCombine lowLatencyCombine(
+      Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options);
+
+  /**
+   * The region BF16 [L, R*M, H] that the next {@link #lowLatencyCombine} with {@code zeroCopy}
+   * sends from. Valid until that combine.
+   */
+  Tensor lowLatencyCombineBuffer(LowLatencyHandle handle);
+
+  /**
+   * Masks or admits a rank. Nothing is sent to a masked rank, nothing is waited for from it, and
+   * its contributions are skipped.
+   */
+  void updateMask(int rank, boolean masked);
+
+  /** Whether {@code rank} is masked here. */
+  boolean isMasked(int rank);
+
+  /** Writes 1 for each masked rank and 0 for the others into {@code mask}, INT32 [R]. */
+  void queryMask(Tensor mask);
+
+  /**
+   * Admits all ranks again. Dead ranks are masked again at once when masking is configured.
+   *
+   * <p>A rank that was masked has missed low-latency operations; by this call it goes on with the
+   * count of the others. So all ranks call it, while none is inside such an operation: for example
+   * between two {@link #barrier()}s.
+   */
+  void cleanMask();
+
+  /** SMs (CUDA) or threads (host) that an operation may use. */
+  int numSms();
+
+  /** Changes {@link #numSms()}: 0 = the engine's own choice; any positive number works. */
+  void setNumSms(int sms);
+
+  /**
+   * Waits until all unmasked ranks have called it.
+   *
+   * @throws PeerTimeoutException if one does not
+   */
+  void barrier();
+
+  /**
+   * Collective among the live ranks: makes the buffer usable after a {@link PeerTimeoutException}.
+   * Dead ranks are masked from then on; rows for their experts are not sent.
+   */
+  void reset();
+
+  /** Counters and sizes. */
+  BufferStatistics statistics();
+
+  /** Gives everything back; the peers' mappings stay valid until they close too. */
+  @Override
+  void close();
+}

@@ -1,0 +1,37 @@
+package org.ep4j;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a low-latency dispatch delivers. M is the fixed maximum of tokens a rank, L the number of
+ * local experts. Views, valid until the second next low-latency dispatch; with a hook only after
+ * the hook has run.
+ */
+public interface LowLatencyDispatch {
+  /**
+   * Rows [L, R*M, H]: BF16, FP8_E4M3 or NVFP4; the first {@link #recvCount()} of each expert count.
+   */
+  Tensor x();
+
+  /**
+   * Scales: FP8: FP32 or UE8M0 [L, R*M, H/128]; NVFP4: FP8_E4M3 [L, R*M, H/16]; BF16: null. Only
+   * rows with tokens mean anything.
+   */
+  @Nullable Tensor scales();
+
+  /** INT32 [L]: rows per local expert. */
+  Tensor recvCount();
+
+  /** The way back. */
+  LowLatencyHandle handle();
+
+  /**
+   * The second half, with {@code returnHook}.
+   *
+   * @throws IllegalStateException if the dispatch was not started with {@code returnHook}
+   */
+  ReceiveHook hook();
+
+  /** Completion (of the sending half, with {@code returnHook}). */
+  Event event();
+}

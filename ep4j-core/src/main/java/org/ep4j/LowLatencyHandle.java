@@ -1,0 +1,13 @@
+package org.ep4j;
+
+/**
+ * Routing state of a low-latency dispatch, needed by its combine. Valid until the second next
+ * low-latency dispatch; used later it is an {@link IllegalStateException}.
+ */
+public interface LowLatencyHandle {
+  /** INT32 [L, R*M]: source token of each row. */
+  Tensor srcInfo();
+
+  /** INT64 [L, R]: low 32 bits = rows from that source rank, high 32 bits = first of them. */
+  Tensor layoutRange();
+}

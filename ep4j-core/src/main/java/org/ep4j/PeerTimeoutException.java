@@ -1,0 +1,96 @@
+package org.ep4j;
+
+/**
+ * A peer did not do its part before the deadline, or died. The process and the buffer survive:
+ * after {@link ExpertBuffer#reset()} on all live ranks the buffer works again.
+ */
+public final class PeerTimeoutException extends Ep4jException {
+  private static final long serialVersionUID = 1L;
+
+  private final String operation;
+  private final String phase;
+  private final long epoch;
+  private final int peer;
+  private final long expected;
+  private final long seen;
+  private final boolean dead;
+
+  /**
+   * @param operation the public operation that waited, for example {@code dispatch}
+   * @param phase what it waited for, for example {@code counts}
+   * @param epoch number of the operation on the buffer
+   * @param peer the silent rank
+   * @param expected value of the peer's progress word that would have ended the wait
+   * @param seen value that was there
+   * @param waitedMillis how long the wait took
+   * @param death why the peer is known to be dead, empty if it is only silent
+   */
+  public PeerTimeoutException(
+      String operation,
+      String phase,
+      long epoch,
+      int peer,
+      long expected,
+      long seen,
+      long waitedMillis,
+      String death) {
+    super(
+        operation
+            + ", epoch "
+            + epoch
+            + ": rank "
+            + peer
+            + (death.isEmpty() ? " is silent" : " is dead (" + death + ")")
+            + " in phase '"
+            + phase
+            + "' after "
+            + waitedMillis
+            + " ms; expected progress "
+            + expected
+            + ", seen "
+            + seen
+            + "; call reset() on the live ranks to go on");
+    this.operation = operation;
+    this.phase = phase;
+    this.epoch = epoch;
+    this.peer = peer;
+    this.expected = expected;
+    this.seen = seen;
+    this.dead = !death.isEmpty();
+  }
+
+  /** The public operation that waited. */
+  public String operation() {
+    return operation;
+  }
+
+  /** What it waited for. */
+  public String phase() {
+    return phase;
+  }
+
+  /** Number of the operation on the buffer. */
+  public long epoch() {
+    return epoch;
+  }
+
+  /** The silent rank. */
+  public int peer() {
+    return peer;
+  }
+
+  /** Value of the peer's progress word that would have ended the wait. */
+  public long expected() {
+    return expected;
+  }
+
+  /** Value that was there when the wait was given up. */
+  public long seen() {
+    return seen;
+  }
+
+  /** Whether the peer is known to be dead rather than silent. */
+  public boolean peerDead() {
+    return dead;
+  }
+}

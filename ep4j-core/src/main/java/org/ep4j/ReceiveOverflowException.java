@@ -1,0 +1,45 @@
+package org.ep4j;
+
+/** More rows were routed to this rank than its receive region holds. */
+public final class ReceiveOverflowException extends Ep4jException {
+  private static final long serialVersionUID = 1L;
+
+  private final int rank;
+  private final long needed;
+  private final long available;
+
+  /**
+   * @param rank whose region is too small
+   * @param needed rows that were routed to it, padding included
+   * @param available rows it can hold
+   */
+  public ReceiveOverflowException(int rank, long needed, long available) {
+    super(
+        "the receive region of rank "
+            + rank
+            + " holds "
+            + available
+            + " rows but "
+            + needed
+            + " are needed; raise BufferConfig.maxReceiveRows (EXACT) or the limit passed to"
+            + " Sizing.atMost (STATIC)");
+    this.rank = rank;
+    this.needed = needed;
+    this.available = available;
+  }
+
+  /** The rank whose region is too small. */
+  public int rank() {
+    return rank;
+  }
+
+  /** Rows needed, padding included. */
+  public long needed() {
+    return needed;
+  }
+
+  /** Rows available. */
+  public long available() {
+    return available;
+  }
+}

@@ -1,0 +1,11 @@
+package org.ep4j;
+
+/** How low-latency dispatch scales FP8 blocks of 128 values. */
+public enum ScaleKind {
+  /** FP32 scale amax / 448. */
+  FLOAT32,
+  /** FP32 scale rounded up to a power of two ({@code round_scale} of the reference). */
+  FLOAT32_POW2,
+  /** The power of two stored as its biased exponent byte, four to an INT32 word. */
+  UE8M0
+}

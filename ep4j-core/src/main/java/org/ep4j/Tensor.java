@@ -1,0 +1,221 @@
+package org.ep4j;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A dense row-major array of one to three dimensions over memory that somebody else owns.
+ *
+ * <p>A tensor lies either in host memory (a {@link MemorySegment}: native, mapped, or a heap array)
+ * or on a device (a raw address, for example a pointer that another library allocated). It owns
+ * nothing and closes nothing: the caller keeps the memory alive while an operation uses it.
+ * Instances are immutable and may be shared between threads.
+ */
+public final class Tensor {
+  private final DType dtype;
+  private final long[] shape;
+  private final @Nullable MemorySegment segment;
+  private final long address;
+  private final int device;
+
+  private Tensor(
+      DType dtype, long[] shape, @Nullable MemorySegment segment, long address, int device) {
+    this.dtype = dtype;
+    this.shape = shape;
+    this.segment = segment;
+    this.address = address;
+    this.device = device;
+  }
+
+  /**
+   * A tensor over host memory.
+   *
+   * @param segment at least as long as the tensor; a heap segment is copied by engines that need
+   *     native memory
+   * @param shape one to three extents, outermost first
+   * @throws InvalidArgumentException if the shape is malformed or the segment too short
+   */
+  public static Tensor of(MemorySegment segment, DType dtype, long... shape) {
+    long bytes = checkedBytes(dtype, shape);
+    if (segment.byteSize() < bytes) {
+      throw new InvalidArgumentException(
+          "segment",
+          segment.byteSize() + " bytes",
+          bytes + " bytes for " + dtype + Arrays.toString(shape),
+          "pass a segment that holds the whole tensor");
+    }
+    MemorySegment exact = segment.byteSize() == bytes ? segment : segment.asSlice(0, bytes);
+    return new Tensor(dtype, shape.clone(), exact, exact.address(), -1);
+  }
+
+  /**
+   * A tensor at a raw device address, as other libraries hand them out.
+   *
+   * @param address first byte, in the address space of {@code device}
+   * @param device ordinal of the device that owns the memory
+   */
+  public static Tensor ofDevice(long address, int device, DType dtype, long... shape) {
+    checkedBytes(dtype, shape);
+    if (device < 0) {
+      throw new InvalidArgumentException(
+          "device", String.valueOf(device), ">= 0", "pass the device's ordinal");
+    }
+    return new Tensor(dtype, shape.clone(), null, address, device);
+  }
+
+  /** An FP32 tensor over a heap array. */
+  public static Tensor of(float[] values, long... shape) {
+    return of(MemorySegment.ofArray(values), DType.FP32, shape);
+  }
+
+  /** A BF16 tensor over a heap array of raw 16-bit patterns. */
+  public static Tensor ofBf16(short[] values, long... shape) {
+    return of(MemorySegment.ofArray(values), DType.BF16, shape);
+  }
+
+  /** An INT32 tensor over a heap array. */
+  public static Tensor of(int[] values, long... shape) {
+    return of(MemorySegment.ofArray(values), DType.INT32, shape);
+  }
+
+  /** An INT64 tensor over a heap array. */
+  public static Tensor of(long[] values, long... shape) {
+    return of(MemorySegment.ofArray(values), DType.INT64, shape);
+  }
+
+  /** Element type. */
+  public DType dtype() {
+    return dtype;
+  }
+
+  /** Number of dimensions, 1 to 3. */
+  public int dimensions() {
+    return shape.length;
+  }
+
+  /** Extent of dimension {@code d}, outermost = 0. */
+  public long size(int d) {
+    return shape[d];
+  }
+
+  /** A copy of the extents. */
+  public long[] shape() {
+    return shape.clone();
+  }
+
+  /** Number of elements. */
+  public long elements() {
+    long n = 1;
+    for (long s : shape) {
+      n *= s;
+    }
+    return n;
+  }
+
+  /** Number of bytes. */
+  public long byteSize() {
+    return dtype.bytes(elements());
+  }
+
+  /** Whether the memory is a device's. */
+  public boolean onDevice() {
+    return device >= 0;
+  }
+
+  /** Ordinal of the owning device, -1 for host memory. */
+  public int device() {
+    return device;
+  }
+
+  /** First byte: a native host address, a device address, or an offset for a heap segment. */
+  public long address() {
+    return address;
+  }
+
+  /** Whether the memory has a native host address that engines can use without a copy. */
+  public boolean nativeHost() {
+    return segment != null && segment.isNative();
+  }
+
+  /**
+   * The host memory, exactly as long as the tensor.
+   *
+   * @throws IllegalStateException for a device tensor
+   */
+  public MemorySegment segment() {
+    if (segment == null) {
+      throw new IllegalStateException(
+          "the tensor lies on device " + device + ": copy it to the host before reading it");
+    }
+    return segment;
+  }
+
+  /**
+   * Rows {@code from} (inclusive) to {@code to} (exclusive) of the outermost dimension, sharing
+   * memory.
+   */
+  public Tensor rows(long from, long to) {
+    if (from < 0 || to < from || to > shape[0]) {
+      throw new InvalidArgumentException(
+          "rows", from + ".." + to, "0.." + shape[0], "stay inside the outermost dimension");
+    }
+    long[] cut = shape.clone();
+    cut[0] = to - from;
+    long rowBytes = shape[0] == 0 ? 0 : byteSize() / shape[0];
+    if (segment == null) {
+      return new Tensor(dtype, cut, null, address + from * rowBytes, device);
+    }
+    MemorySegment part = segment.asSlice(from * rowBytes, (to - from) * rowBytes);
+    return new Tensor(dtype, cut, part, part.address(), -1);
+  }
+
+  /** Copies the bytes into {@code target}, which must be at least {@link #byteSize()} long. */
+  public void copyTo(MemorySegment target) {
+    MemorySegment.copy(segment(), 0, target, 0, byteSize());
+  }
+
+  /** Element {@code index} (flat) of an INT32 host tensor. */
+  public int getInt(long index) {
+    return segment().get(ValueLayout.JAVA_INT_UNALIGNED, index << 2);
+  }
+
+  /** Element {@code index} (flat) of an INT64 host tensor. */
+  public long getLong(long index) {
+    return segment().get(ValueLayout.JAVA_LONG_UNALIGNED, index << 3);
+  }
+
+  /** Element {@code index} (flat) of an FP32 host tensor. */
+  public float getFloat(long index) {
+    return segment().get(ValueLayout.JAVA_FLOAT_UNALIGNED, index << 2);
+  }
+
+  /** Element {@code index} (flat) of a BF16 host tensor, widened exactly. */
+  public float getBf16(long index) {
+    return Float.intBitsToFloat(segment().get(ValueLayout.JAVA_SHORT_UNALIGNED, index << 1) << 16);
+  }
+
+  @Override
+  public String toString() {
+    return dtype
+        + Arrays.toString(shape)
+        + (onDevice() ? "@device" + device : nativeHost() ? "@host" : "@heap");
+  }
+
+  private static long checkedBytes(DType dtype, long[] shape) {
+    if (shape.length < 1 || shape.length > 3) {
+      throw new InvalidArgumentException(
+          "shape", Arrays.toString(shape), "1 to 3 dimensions", "reshape the tensor");
+    }
+    long elements = 1;
+    for (long s : shape) {
+      if (s < 0) {
+        throw new InvalidArgumentException(
+            "shape", Arrays.toString(shape), "extents >= 0", "pass the real extents");
+      }
+      elements = Math.multiplyExact(elements, s);
+    }
+    return dtype.bytes(elements);
+  }
+}

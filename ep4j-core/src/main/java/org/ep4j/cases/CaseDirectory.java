@@ -1,0 +1,161 @@
+package org.ep4j.cases;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.Tensor;
+import org.ep4j.io.SafetensorsException;
+import org.ep4j.io.SafetensorsFile;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A directory with {@code rank0.safetensors}, {@code rank1.safetensors} and so on: one case. Only
+ * headers are read here.
+ */
+public final class CaseDirectory {
+  private static final Pattern RANK_FILE = Pattern.compile("rank(\\d{1,9})\\.safetensors");
+
+  private final Path path;
+  private final List<Path> files;
+  private final Map<String, String> defaults;
+  private final CaseMetadata metadata;
+  private final int mostTokens;
+  private final DType widestRow;
+
+  private CaseDirectory(Path path, List<Path> files, Map<String, String> defaults) {
+    this.path = path;
+    this.files = files;
+    this.defaults = Map.copyOf(defaults);
+    CaseMetadata first = null;
+    long tokens = 0;
+    DType widest = DType.BF16;
+    for (Path file : files) {
+      try (SafetensorsFile header = SafetensorsFile.open(file)) {
+        CaseMetadata own = CaseMetadata.of(header, CaseFile.completed(header, defaults));
+        checkRanks(header.name(), own);
+        first = first == null ? own : agreed(header.name(), first, own);
+        tokens = Math.max(tokens, header.tensor("x").size(0));
+        widest = wider(widest, header.tensor("x"), header.find("expert_out"));
+      }
+    }
+    this.metadata = Objects.requireNonNull(first, "a directory has a file");
+    this.mostTokens = Math.toIntExact(tokens);
+    this.widestRow = widest;
+  }
+
+  /** Looks at a directory whose files say everything themselves. */
+  public static CaseDirectory open(Path path) {
+    return open(path, Map.of());
+  }
+
+  /**
+   * Looks at a directory.
+   *
+   * @param defaults metadata strings that count where a file has none, for example {@code experts}
+   * @throws SafetensorsException if a rank's file is missing, or files are invalid or contradict
+   *     each other
+   * @throws UncheckedIOException if it cannot be read
+   */
+  public static CaseDirectory open(Path path, Map<String, String> defaults) {
+    TreeMap<Integer, Path> files = new TreeMap<>();
+    try (Stream<Path> entries = Files.list(path)) {
+      for (Path entry : (Iterable<Path>) entries::iterator) {
+        Matcher matcher = RANK_FILE.matcher(String.valueOf(entry.getFileName()));
+        if (matcher.matches()) {
+          files.put(Integer.parseInt(matcher.group(1)), entry);
+        }
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(path + ": cannot be listed: " + e, e);
+    }
+    if (files.isEmpty()) {
+      throw new SafetensorsException(
+          path.toString(), null, "holds no rank0.safetensors, rank1.safetensors, ...");
+    }
+    for (int rank = 0; rank < files.size(); rank++) {
+      if (!files.containsKey(rank)) {
+        throw new SafetensorsException(
+            path.toString(),
+            null,
+            "rank" + rank + ".safetensors is missing; there are files of ranks " + files.keySet());
+      }
+    }
+    return new CaseDirectory(path, new ArrayList<>(files.values()), defaults);
+  }
+
+  /** Whether a directory holds the file of rank 0. */
+  public static boolean isCase(Path path) {
+    return Files.isRegularFile(path.resolve("rank0.safetensors"));
+  }
+
+  /** The directory. */
+  public Path path() {
+    return path;
+  }
+
+  /** Number of ranks. */
+  public int ranks() {
+    return files.size();
+  }
+
+  /** What the case is; the same in all files. */
+  public CaseMetadata metadata() {
+    return metadata;
+  }
+
+  /** The buffer that the case needs, on every rank. */
+  public BufferConfig.Builder config() {
+    BufferConfig.Builder config =
+        BufferConfig.builder()
+            .hidden(metadata.hidden())
+            .topK(metadata.topK())
+            .experts(metadata.experts())
+            .rowDType(widestRow)
+            .expertAlignment(metadata.expertAlignment());
+    return metadata.lowLatency()
+        ? config.lowLatencyMaxTokens(Math.max(metadata.maxTokens(), Math.max(1, mostTokens)))
+        : config.maxTokens(Math.max(1, mostTokens));
+  }
+
+  /** Reads the file of a rank. */
+  public CaseFile read(int rank) {
+    return CaseFile.read(files.get(rank), defaults);
+  }
+
+  private void checkRanks(String file, CaseMetadata own) {
+    if (own.ranks() != 0 && own.ranks() != files.size()) {
+      throw new SafetensorsException(
+          file,
+          null,
+          "metadata ranks is "
+              + own.ranks()
+              + ", but the directory has "
+              + files.size()
+              + " files");
+    }
+  }
+
+  private static CaseMetadata agreed(String file, CaseMetadata first, CaseMetadata own) {
+    if (!own.equals(first)) {
+      throw new SafetensorsException(
+          file, null, "contradicts rank 0: " + own + " instead of " + first);
+    }
+    return first;
+  }
+
+  private static DType wider(DType widest, Tensor x, @Nullable Tensor y) {
+    DType result = x.dtype().bits() > widest.bits() ? x.dtype() : widest;
+    return y != null && y.dtype().bits() > result.bits() ? y.dtype() : result;
+  }
+}

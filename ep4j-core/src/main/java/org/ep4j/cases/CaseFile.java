@@ -1,0 +1,102 @@
+package org.ep4j.cases;
+
+import java.lang.foreign.Arena;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.ep4j.Tensor;
+import org.ep4j.io.SafetensorsException;
+import org.ep4j.io.SafetensorsFile;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The file of one rank of a case, in aligned native memory. Tensors live until {@link #close()}.
+ */
+public final class CaseFile implements AutoCloseable {
+  private final String name;
+  private final Arena arena;
+  private final CaseMetadata metadata;
+  private final Map<String, String> strings;
+  private final Map<String, Tensor> tensors;
+
+  private CaseFile(SafetensorsFile file, Map<String, String> defaults, Arena arena) {
+    this.name = file.name();
+    this.arena = arena;
+    this.strings = completed(file, defaults);
+    this.metadata = CaseMetadata.of(file, strings);
+    this.tensors = new LinkedHashMap<>();
+    for (String tensor : file.names()) {
+      tensors.put(tensor, SafetensorsFile.copyOf(file.tensor(tensor), arena));
+    }
+  }
+
+  /**
+   * Reads a file whole.
+   *
+   * @param defaults metadata strings that count where the file has none
+   * @throws SafetensorsException if it is not valid or not a case
+   */
+  static CaseFile read(Path path, Map<String, String> defaults) {
+    Arena arena = Arena.ofShared();
+    try (SafetensorsFile file = SafetensorsFile.open(path)) {
+      return new CaseFile(file, defaults, arena);
+    } catch (RuntimeException e) {
+      arena.close();
+      throw e;
+    }
+  }
+
+  /** The metadata strings of a file, and the defaults for those that it lacks. */
+  static Map<String, String> completed(SafetensorsFile file, Map<String, String> defaults) {
+    Map<String, String> strings = new LinkedHashMap<>(defaults);
+    strings.putAll(file.metadata());
+    return strings;
+  }
+
+  /** Path, for messages. */
+  public String name() {
+    return name;
+  }
+
+  /** What the case is. */
+  public CaseMetadata metadata() {
+    return metadata;
+  }
+
+  /** The metadata strings of the file, and the caller's defaults for those that it lacks. */
+  public Map<String, String> strings() {
+    return Collections.unmodifiableMap(strings);
+  }
+
+  /** All tensors by name. */
+  public Map<String, Tensor> tensors() {
+    return Collections.unmodifiableMap(tensors);
+  }
+
+  /** The tensor, or null if the file has none of that name. */
+  public @Nullable Tensor find(String tensor) {
+    return tensors.get(tensor);
+  }
+
+  /**
+   * The tensor.
+   *
+   * @throws SafetensorsException if the file has none of that name
+   */
+  public Tensor tensor(String tensor) {
+    Tensor found = tensors.get(tensor);
+    if (found == null) {
+      throw new SafetensorsException(name, tensor, "missing; the file holds " + tensors.keySet());
+    }
+    return found;
+  }
+
+  /** Frees the tensors. Closing twice is harmless. */
+  @Override
+  public void close() {
+    if (arena.scope().isAlive()) {
+      arena.close();
+    }
+  }
+}

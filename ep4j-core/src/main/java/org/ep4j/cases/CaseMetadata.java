@@ -1,0 +1,173 @@
+package org.ep4j.cases;
+
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.ep4j.DType;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+import org.ep4j.Tensor;
+import org.ep4j.io.SafetensorsException;
+import org.ep4j.io.SafetensorsFile;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a case is, from the metadata strings of a file and, where they say nothing, from its
+ * tensors. Booleans may be written {@code True}, {@code true}, {@code yes} or {@code 1}.
+ *
+ * @param lowLatency kind {@code ll}; otherwise {@code ht}
+ * @param ranks number of ranks, 0 if the file does not say
+ * @param experts number of experts
+ * @param topK choices a token
+ * @param hidden elements of a row
+ * @param expertAlignment multiple that counts per expert are rounded up to
+ * @param maxTokens low latency: fixed maximum of tokens a rank, 0 if the file does not say
+ * @param format low latency: what dispatch makes of the rows
+ * @param scaleKind low latency: how FP8 rows are scaled
+ * @param logFmt low latency: whether combine sends LogFMT-10
+ */
+public record CaseMetadata(
+    boolean lowLatency,
+    int ranks,
+    int experts,
+    int topK,
+    int hidden,
+    int expertAlignment,
+    int maxTokens,
+    RowFormat format,
+    ScaleKind scaleKind,
+    boolean logFmt) {
+  /**
+   * Reads the metadata of a file.
+   *
+   * @param strings the file's metadata strings, completed by the caller
+   * @throws SafetensorsException if something needed is missing or malformed
+   */
+  static CaseMetadata of(SafetensorsFile file, Map<String, String> strings) {
+    Reader in = new Reader(file, strings);
+    Tensor x = in.matrix("x");
+    Tensor idx = in.matrix("topk_idx");
+    if (idx.size(0) != x.size(0)) {
+      throw new SafetensorsException(
+          file.name(),
+          "topk_idx",
+          "has " + idx.size(0) + " rows, x has " + x.size(0) + ": one row a token is needed");
+    }
+    boolean lowLatency = in.lowLatency();
+    int hidden = in.number(List.of("hidden"), x.size(1));
+    int topK = in.number(List.of("topk", "num_topk"), idx.size(1));
+    in.agree("x", "hidden", hidden, x.size(1));
+    in.agree("topk_idx", "topk", topK, idx.size(1));
+    boolean fp8 = lowLatency && in.flag("use_fp8", in.flag("fp8", in.holdsFp8()));
+    boolean nvFp4 = lowLatency && in.flag("use_nvfp4", in.flag("nvfp4", false));
+    boolean ue8m0 = in.flag("use_ue8m0", in.flag("ue8m0", in.packedScales()));
+    boolean round = in.flag("round_scale", false);
+    return new CaseMetadata(
+        lowLatency,
+        in.number(List.of("ranks", "num_ranks", "world_size"), 0),
+        in.number(List.of("experts", "num_experts"), null),
+        topK,
+        hidden,
+        Math.max(1, in.number(List.of("expert_alignment"), 1)),
+        in.maxTokens(lowLatency),
+        nvFp4 ? RowFormat.NVFP4 : fp8 ? RowFormat.FP8 : RowFormat.BF16,
+        ue8m0 ? ScaleKind.UE8M0 : round ? ScaleKind.FLOAT32_POW2 : ScaleKind.FLOAT32,
+        in.flag("use_logfmt", in.flag("logfmt", false)));
+  }
+
+  private record Reader(SafetensorsFile file, Map<String, String> strings) {
+    Tensor matrix(String name) {
+      Tensor tensor = file.tensor(name);
+      if (tensor.dimensions() != 2) {
+        throw new SafetensorsException(file.name(), name, tensor + " has not two dimensions");
+      }
+      return tensor;
+    }
+
+    private @Nullable String text(String key) {
+      String value = strings.get(key);
+      return value == null ? null : value.strip().toLowerCase(Locale.ROOT);
+    }
+
+    boolean lowLatency() {
+      String kind = text("kind");
+      if (kind == null) {
+        return file.find("layout_range") != null
+            || file.find("max_tokens") != null
+            || text("max_tokens") != null;
+      }
+      return switch (kind) {
+        case "ll", "low_latency" -> true;
+        case "ht", "high_throughput", "normal" -> false;
+        default -> throw bad("metadata kind is '" + kind + "'; it must be 'ht' or 'll'");
+      };
+    }
+
+    boolean flag(String key, boolean otherwise) {
+      String value = text(key);
+      return value == null
+          ? otherwise
+          : switch (value) {
+            case "true", "1", "yes", "on" -> true;
+            case "false", "0", "no", "off", "none", "" -> false;
+            default ->
+                throw bad("metadata " + key + " is '" + value + "'; it must be true or false");
+          };
+    }
+
+    int number(List<String> keys, @Nullable Number otherwise) {
+      for (String key : keys) {
+        String value = text(key);
+        if (value != null) {
+          try {
+            int number = Integer.parseInt(value);
+            if (number >= 0) {
+              return number;
+            }
+          } catch (NumberFormatException e) {
+            // Reported below, like a negative number.
+          }
+          throw bad("metadata " + key + " is '" + value + "'; it must be a natural number");
+        }
+      }
+      if (otherwise == null) {
+        throw bad(
+            "metadata '" + keys.getFirst() + "' is missing: add it to the file or pass it beside");
+      }
+      return Math.toIntExact(otherwise.longValue());
+    }
+
+    int maxTokens(boolean lowLatency) {
+      if (!lowLatency) {
+        return 0;
+      }
+      Tensor tensor = file.find("max_tokens");
+      if (tensor != null && tensor.elements() == 1) {
+        return Math.toIntExact(
+            tensor.dtype() == DType.INT64 ? tensor.getLong(0) : tensor.getInt(0));
+      }
+      return number(List.of("max_tokens", "num_max_dispatch_tokens_per_rank"), 0);
+    }
+
+    boolean holdsFp8() {
+      Tensor rows = file.find("recv_x");
+      return rows != null && rows.dtype() == DType.FP8_E4M3;
+    }
+
+    boolean packedScales() {
+      Tensor scales = file.find("recv_x_scales");
+      return scales != null && (scales.dtype() == DType.INT32 || scales.dtype() == DType.UE8M0);
+    }
+
+    void agree(String tensor, String key, long said, long found) {
+      if (said != found) {
+        throw new SafetensorsException(
+            file.name(), tensor, "has rows of " + found + ", metadata " + key + " says " + said);
+      }
+    }
+
+    private SafetensorsException bad(String problem) {
+      return new SafetensorsException(file.name(), null, problem);
+    }
+  }
+}

@@ -1,0 +1,173 @@
+package org.ep4j.engine;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.DispatchOptions;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+
+/**
+ * Checks of arguments that are the same for every engine: shapes and types against the
+ * configuration. Each failure names the argument, its value, the limit and the remedy. Passing
+ * checks allocate nothing. What the ids of a routing say is checked by the pass that reads them.
+ */
+public final class Arguments {
+  private Arguments() {}
+
+  /** An error about argument {@code name}. */
+  public static InvalidArgumentException invalid(
+      String name, Object value, String limit, String remedy) {
+    return new InvalidArgumentException(name, String.valueOf(value), limit, remedy);
+  }
+
+  /** Requires two dimensions of the given type. */
+  public static void shape(String name, Tensor tensor, DType dtype, long rows, long columns) {
+    if (tensor.dtype() != dtype
+        || tensor.dimensions() != 2
+        || tensor.size(0) != rows
+        || tensor.size(1) != columns) {
+      throw invalid(
+          name, tensor, dtype + "[" + rows + ", " + columns + "]", "pass a tensor of that shape");
+    }
+  }
+
+  /** Requires one dimension of the given type. */
+  public static void shape(String name, Tensor tensor, DType dtype, long elements) {
+    if (tensor.dtype() != dtype || tensor.dimensions() != 1 || tensor.size(0) != elements) {
+      throw invalid(name, tensor, dtype + "[" + elements + "]", "pass a tensor of that shape");
+    }
+  }
+
+  /** Requires host memory that has not been closed. */
+  public static void onHost(String name, Tensor tensor) {
+    if (tensor.onDevice()) {
+      throw invalid(name, tensor, "in host memory for the host engine", "copy it to the host");
+    }
+    if (!tensor.segment().scope().isAlive()) {
+      throw invalid(name, tensor, "in memory that is still open", "its arena has been closed");
+    }
+  }
+
+  /** Requires host memory that an operation may write. */
+  public static void writableOnHost(String name, Tensor tensor) {
+    onHost(name, tensor);
+    if (tensor.segment().isReadOnly()) {
+      throw invalid(name, tensor + " (read-only)", "writable", "pass a writable segment");
+    }
+  }
+
+  /** Checks the payload of a high-throughput dispatch against the configuration. */
+  public static void tokens(BufferConfig config, Tokens tokens, int maxScaleBytes) {
+    Tensor x = tokens.x();
+    if (!isPayload(x.dtype()) || x.dtype().bits() > config.rowDType().bits()) {
+      throw invalid(
+          "x",
+          x,
+          "a payload type no wider than " + config.rowDType() + " (BufferConfig.rowDType)",
+          "convert it, or open the buffer with a wider rowDType");
+    }
+    if (x.size(1) != config.hidden()) {
+      throw invalid(
+          "x", x, "[tokens, " + config.hidden() + "] (BufferConfig.hidden)", "pass rows of hidden");
+    }
+    int multiple = 128 / x.dtype().bits();
+    if (config.hidden() % multiple != 0) {
+      throw invalid(
+          "x",
+          x,
+          "rows of a multiple of " + multiple + " elements for " + x.dtype() + " (16-byte rows)",
+          "pad hidden to " + (config.hidden() / multiple + 1) * multiple);
+    }
+    tokenCount("x", x.size(0), config.maxTokens(), "maxTokens");
+    Tensor scales = tokens.scales();
+    if (scales != null && scales.size(1) * scales.dtype().bits() / 8 > maxScaleBytes) {
+      throw invalid(
+          "scales",
+          scales,
+          "at most " + maxScaleBytes + " bytes a row",
+          "use one scale per 16 values or more");
+    }
+  }
+
+  /** Checks a number of tokens against a maximum of the configuration. */
+  public static void tokenCount(String name, long tokens, int max, String field) {
+    if (tokens > max) {
+      throw invalid(
+          name,
+          tokens + " tokens",
+          "at most " + max + " (BufferConfig." + field + ")",
+          "split the batch, or open the buffer with a larger " + field);
+    }
+  }
+
+  /** Checks the shape of a routing against the configuration. */
+  public static void routing(BufferConfig config, Routing routing, int maxTokens, String field) {
+    Tensor ids = routing.topkIdx();
+    if (ids.size(1) < 1 || ids.size(1) > config.topK()) {
+      throw invalid(
+          "topkIdx",
+          ids,
+          "[tokens, 1.." + config.topK() + "] (BufferConfig.topK)",
+          "open the buffer with a larger topK");
+    }
+    tokenCount("topkIdx", ids.size(0), maxTokens, field);
+  }
+
+  /** Requires as many routed tokens as payload rows. */
+  public static void sameTokens(Tokens tokens, Routing routing) {
+    if (tokens.x().size(0) != routing.topkIdx().size(0)) {
+      throw invalid(
+          "topkIdx",
+          routing.topkIdx(),
+          "of " + tokens.x().size(0) + " tokens like x",
+          "route every row of x, with -1 for rows that go nowhere");
+    }
+  }
+
+  /** Checks options of a high-throughput dispatch against the configuration. */
+  public static void options(BufferConfig config, DispatchOptions options, long capacity) {
+    if (options.layout() == Layout.EXPERT_MAJOR
+        && options.expertAlignment() > config.expertAlignment()) {
+      throw invalid(
+          "expertAlignment",
+          options.expertAlignment(),
+          "at most " + config.expertAlignment() + " (BufferConfig.expertAlignment)",
+          "open the buffer with a larger expertAlignment");
+    }
+    if (options.sizing().maxRows() > capacity) {
+      throw invalid(
+          "maxRows",
+          options.sizing().maxRows(),
+          "at most " + capacity + ", the rows of the receive region",
+          "pass less, or open the buffer with a larger maxReceiveRows");
+    }
+  }
+
+  /** Error for an id that names no expert. */
+  public static InvalidArgumentException noSuchExpert(int token, int k, long id, int experts) {
+    return invalid(
+        "topkIdx[" + token + ", " + k + "]",
+        id,
+        "-1.." + (experts - 1) + " (BufferConfig.experts is " + experts + ")",
+        "use -1 for no expert");
+  }
+
+  /** Error for an expert chosen twice by one token. */
+  public static InvalidArgumentException duplicateExpert(int token, int k, long id) {
+    return invalid(
+        "topkIdx[" + token + ", " + k + "]",
+        id,
+        "different from the other choices of its token",
+        "choose each expert at most once, -1 for no expert");
+  }
+
+  private static boolean isPayload(DType dtype) {
+    return switch (dtype) {
+      case BF16, FP16, FP32, FP8_E4M3, NVFP4 -> true;
+      case INT32, INT64, UE8M0, UINT8 -> false;
+    };
+  }
+}

@@ -1,0 +1,24 @@
+package org.ep4j.engine;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.group.Group;
+
+/** An engine, found through {@link java.util.ServiceLoader}. Implementations are stateless. */
+public interface EngineProvider {
+  /** Name as in {@link BufferConfig#engine()}. */
+  String name();
+
+  /** Order of automatic choice: the available engine with the highest value wins. */
+  int priority();
+
+  /** Empty if the engine can run here; otherwise what was looked for, where, and what helps. */
+  String unavailableBecause();
+
+  /** What a buffer would reserve on each rank. The placement of {@code config} is settled. */
+  BufferSizes sizes(BufferConfig config);
+
+  /** Opens a buffer; collective. The placement of {@code config} is settled. */
+  ExpertBuffer open(Group group, BufferConfig config);
+}

@@ -1,0 +1,71 @@
+package org.ep4j.engine;
+
+import java.util.ServiceLoader;
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/** Chooses the engine of a buffer. */
+public final class Engines {
+  private Engines() {}
+
+  /** Opens a buffer with the engine that {@code config} asks for; collective. */
+  public static ExpertBuffer open(Group group, BufferConfig config) {
+    return choose(config.engine()).open(group, settle(config, group.size()));
+  }
+
+  /** What a buffer would reserve on each of {@code ranks} ranks. */
+  public static BufferSizes sizes(BufferConfig config, int ranks) {
+    return choose(config.engine()).sizes(settle(config, ranks));
+  }
+
+  private static BufferConfig settle(BufferConfig config, int ranks) {
+    ExpertPlacement placement = config.placement();
+    if (placement == null) {
+      return config.toBuilder().placement(ExpertPlacement.blocks(config.experts(), ranks)).build();
+    }
+    if (placement.ranks() != ranks) {
+      throw new InvalidArgumentException(
+          "placement",
+          placement.toString(),
+          "a table for the " + ranks + " ranks of the group",
+          "build it with the size of the group");
+    }
+    return config;
+  }
+
+  private static EngineProvider choose(String wanted) {
+    @Nullable EngineProvider best = null;
+    StringBuilder seen = new StringBuilder();
+    for (EngineProvider provider :
+        ServiceLoader.load(EngineProvider.class, Engines.class.getClassLoader())) {
+      String problem = provider.unavailableBecause();
+      seen.append("; ").append(provider.name()).append(": ");
+      seen.append(problem.isEmpty() ? "available" : problem);
+      if (wanted.equals(provider.name())) {
+        if (!problem.isEmpty()) {
+          throw new EngineUnavailableException(
+              "engine '"
+                  + wanted
+                  + "' cannot run here: "
+                  + problem
+                  + "; engine 'host' works on every machine");
+        }
+        return provider;
+      }
+      if (problem.isEmpty() && (best == null || provider.priority() > best.priority())) {
+        best = provider;
+      }
+    }
+    if (!wanted.equals("auto") || best == null) {
+      throw new EngineUnavailableException(
+          "engine '" + wanted + "' is not on the module path; known: auto" + seen);
+    }
+    return best;
+  }
+}

@@ -1,0 +1,83 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * One worker's part in sending the choices of FLAT rows: each target sees the local numbers and the
+ * weights of its own experts, -1 and 0 for all others. A target's entries are cleared when it gets
+ * the row, then each choice is written to the one target it concerns: the work grows with targets
+ * plus choices, not with their product.
+ */
+final class ChoicePush {
+  private final ExpertTable table;
+  private final Payload payload;
+
+  /** Addresses of the receive arrays of each rank. */
+  private final long[] topkIdx;
+
+  private final long[] topkWeights;
+
+  /** Number of tokens so far, the current one included. */
+  private long number;
+
+  /** For each rank the number of the last token that it got, and the slot. */
+  private final long[] numberAt;
+
+  private final long[] slotAt;
+
+  ChoicePush(ExpertTable table, Payload payload, long[] topkIdx, long[] topkWeights) {
+    this.table = table;
+    this.payload = payload;
+    this.topkIdx = topkIdx;
+    this.topkWeights = topkWeights;
+    numberAt = new long[topkIdx.length];
+    slotAt = new long[topkIdx.length];
+  }
+
+  /** Begins a token. */
+  void begin() {
+    number++;
+  }
+
+  /** The token goes to {@code slot} of {@code target}. */
+  void to(int target, long slot, int topK) {
+    numberAt[target] = number;
+    slotAt[target] = slot;
+    long idx = topkIdx[target] + slot * topK * 8;
+    for (int k = 0; k < topK; k++) {
+      NativeMemory.putLong(idx + k * 8L, -1);
+    }
+    if (payload.weights != 0) {
+      long weights = topkWeights[target] + slot * topK * 4;
+      for (int k = 0; k < topK; k++) {
+        NativeMemory.putInt(weights + k * 4L, 0);
+      }
+    }
+  }
+
+  /** Sends the choices of {@code token} to the targets named since {@link #begin}. */
+  void send(int token, int topK) {
+    long choice = (long) token * topK;
+    for (int k = 0; k < topK; k++) {
+      long id =
+          payload.wideIds
+              ? NativeMemory.getLong(payload.ids + (choice + k) * 8)
+              : NativeMemory.getInt(payload.ids + (choice + k) * 4);
+      if (id < 0) {
+        continue;
+      }
+      int expert = (int) id;
+      int target = table.rankOf[expert];
+      if (numberAt[target] != number) {
+        continue; // the target has no room for the row
+      }
+      long place = slotAt[target] * topK + k;
+      NativeMemory.putLong(topkIdx[target] + place * 8, table.localOf[expert]);
+      if (payload.weights != 0) {
+        NativeMemory.putInt(
+            topkWeights[target] + place * 4,
+            NativeMemory.getInt(payload.weights + (choice + k) * 4));
+      }
+    }
+  }
+}

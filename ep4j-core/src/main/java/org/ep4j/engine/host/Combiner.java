@@ -1,0 +1,146 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.CombineOptions;
+import org.ep4j.Tensor;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * High-throughput combine, step by step: put the rows where the peers can read them, publish the
+ * place, enter, sum the own tokens' rows out of everybody's memory, finish. Arguments have been
+ * checked; runs on one thread at a time.
+ *
+ * <p>Rows that lie in the rank's region, and between threads of one process any native memory, are
+ * read where they are; everything else is copied into the combine region first. The rows are read
+ * by peers until the operation has finished on this rank.
+ */
+final class Combiner {
+  private static final String COMBINE = "combine";
+
+  private final HostContext context;
+  private final HighThroughputLayout layout;
+  private final ScratchLayout scratch;
+  private final Staging staging;
+  private final WorkerTeam team;
+  private final RowPull pull;
+  private final RowCopy copy = new RowCopy();
+  private final Operation operation = new Operation();
+  private final HostCombine result;
+  private final Traffic traffic;
+
+  Combiner(
+      HostContext context,
+      HighThroughputLayout layout,
+      ScratchLayout scratch,
+      Staging staging,
+      WorkerTeam team,
+      HostCombine result,
+      Traffic traffic) {
+    this.context = context;
+    this.layout = layout;
+    this.scratch = scratch;
+    this.staging = staging;
+    this.team = team;
+    this.result = result;
+    this.traffic = traffic;
+    pull =
+        new RowPull(
+            context.ranks,
+            context.config.hidden(),
+            context.config.topK(),
+            staging.at(scratch.blocks));
+  }
+
+  void combine(Tensor y, HostHandle handle, CombineOptions options) {
+    context.requireUsable();
+    try {
+      publish(y, handle, options);
+      operation
+          .begin(OperationLayout.COMBINE)
+          .set(OperationLayout.DTYPE, y.dtype().ordinal())
+          .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
+          .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
+          .set(OperationLayout.HANDLE, handle.epoch);
+      context.enter(operation, COMBINE);
+      locate();
+      sum(y, handle, options);
+      context.finish(COMBINE, "sums");
+    } catch (InternalError e) {
+      throw HostContext.outOfPages(COMBINE, e);
+    } finally {
+      context.settle();
+    }
+    Tensor out = options.out();
+    if (out != null && !inPlace(out)) {
+      NativeMemory.copy(pull.sums, out.segment(), 0, out.byteSize());
+    }
+    result.delivered(handle, y.dtype(), y.size(1), out, options.topkWeights() != null);
+    traffic.combined();
+  }
+
+  /** Makes rows and weights readable for the peers and writes down where they are. */
+  private void publish(Tensor y, HostHandle handle, CombineOptions options) {
+    long part = context.highThroughput(context.rank);
+    long region = context.memory.address(context.rank);
+    long words = part + layout.combineWords;
+    long rowBytes = y.dtype().bytes(y.size(1));
+    long rows = reachable(y, part + layout.combineRows, handle.rows() * rowBytes);
+    NativeMemory.putLong(words + CombineLayout.ROWS, rows - region);
+    Tensor weights = options.topkWeights();
+    if (weights != null) {
+      long bytes = handle.rows() * (weights.dimensions() == 2 ? 4L * handle.topK : 4L);
+      long place = reachable(weights, part + layout.combineWeights, bytes);
+      NativeMemory.putLong(words + CombineLayout.WEIGHTS, place - region);
+    }
+  }
+
+  /** Where the peers read the first {@code bytes} bytes of {@code tensor}: in place or copied. */
+  private long reachable(Tensor tensor, long copyTo, long bytes) {
+    if (staging.inRegion(tensor) || (tensor.nativeHost() && context.memory.sameAddressSpace())) {
+      return tensor.address();
+    }
+    copy.copy(tensor, copyTo, bytes, team);
+    return copyTo;
+  }
+
+  /** Reads where everybody's rows are. */
+  private void locate() {
+    for (int r = 0; r < context.ranks; r++) {
+      if (!context.excluded[r]) {
+        long region = context.memory.address(r);
+        long words = context.highThroughput(r) + layout.combineWords;
+        pull.rows[r] = region + NativeMemory.getLong(words + CombineLayout.ROWS);
+        pull.weights[r] = region + NativeMemory.getLong(words + CombineLayout.WEIGHTS);
+      }
+    }
+  }
+
+  private void sum(Tensor y, HostHandle handle, CombineOptions options) {
+    Tensor out = options.out();
+    pull.dtype = y.dtype();
+    pull.rowBytes = y.dtype().bytes(y.size(1));
+    pull.partialRounding = options.partialRounding();
+    pull.bias0 = bias(options.bias0(), out, scratch.bias0);
+    pull.bias1 = bias(options.bias1(), out, scratch.bias1);
+    pull.sums = out != null && inPlace(out) ? out.address() : staging.at(scratch.sums);
+    pull.streamable = out == null || !out.segment().isMapped();
+    pull.weightSums = options.topkWeights() != null ? staging.at(scratch.weightSums) : 0;
+    pull.pull(handle, team);
+  }
+
+  /** Whether sums may be written where they are wanted while peers still read this rank's rows. */
+  private boolean inPlace(Tensor out) {
+    return out.nativeHost() && !staging.inRegion(out);
+  }
+
+  /** Address of a bias: of a copy if it is not in native memory or shares bytes with the result. */
+  private long bias(@Nullable Tensor bias, @Nullable Tensor out, long offset) {
+    if (bias == null) {
+      return 0;
+    }
+    if (!bias.nativeHost() || (out != null && Staging.overlap(bias, out))) {
+      return staging.copied(bias, offset);
+    }
+    return bias.address();
+  }
+}

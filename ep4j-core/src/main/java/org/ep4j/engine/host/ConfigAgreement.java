@@ -1,0 +1,142 @@
+package org.ep4j.engine.host;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.group.Group;
+
+/**
+ * The first thing ranks say to each other at open: their configuration, field by field, so that a
+ * difference is an error that names rank and field on every rank.
+ */
+final class ConfigAgreement {
+  /** Raised when words in shared memory change their place or meaning. */
+  private static final int PROTOCOL = 1;
+
+  private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+
+  private ConfigAgreement() {}
+
+  /** Exchanges the configurations; collective. */
+  static void require(Group group, BufferConfig config) {
+    byte[] mine = encode(fields(group, config));
+    byte[][] all = group.allGather(mine, config.timeout());
+    List<String> differences = new ArrayList<>();
+    String[][] first = decode(all[0]);
+    for (int r = 1; r < all.length; r++) {
+      compare(first, decode(all[r]), r, differences);
+    }
+    if (!differences.isEmpty()) {
+      throw new ConfigurationMismatchException(
+          "the ranks cannot open a buffer together: " + String.join("; ", differences));
+    }
+  }
+
+  private static String[][] fields(Group group, BufferConfig config) {
+    return new String[][] {
+      {"protocol version", Integer.toString(PROTOCOL)},
+      {"host", group.inProcess() ? "one process" : host()},
+      {"hidden", Integer.toString(config.hidden())},
+      {"topK", Integer.toString(config.topK())},
+      {"experts", Integer.toString(config.experts())},
+      {"placement", placement(Objects.requireNonNull(config.placement(), "settled placement"))},
+      {"maxTokens", Integer.toString(config.maxTokens())},
+      {"rowDType", config.rowDType().name()},
+      {"maxReceiveRows", Long.toString(config.maxReceiveRows())},
+      {"expertAlignment", Integer.toString(config.expertAlignment())},
+      {"lowLatencyMaxTokens", Integer.toString(config.lowLatencyMaxTokens())},
+      {"masking", Boolean.toString(config.masking())},
+      {"timeout", config.timeout().toString()},
+      {"numSms", Integer.toString(config.numSms())},
+      {"engine", config.engine()},
+    };
+  }
+
+  /** What tells hosts apart: ranks reach each other through the memory of one. */
+  private static String host() {
+    try {
+      return Files.readString(BOOT_ID).strip();
+    } catch (IOException e) {
+      return "unknown (" + BOOT_ID + " cannot be read)";
+    }
+  }
+
+  private static String placement(ExpertPlacement placement) {
+    StringBuilder text = new StringBuilder();
+    for (int e = 0; e < placement.experts(); e++) {
+      text.append(e == 0 ? "" : ",").append(placement.rankOf(e));
+    }
+    return text.toString();
+  }
+
+  private static byte[] encode(String[][] fields) {
+    StringBuilder text = new StringBuilder();
+    for (String[] field : fields) {
+      text.append(field[0]).append('=').append(field[1]).append('\n');
+    }
+    return text.toString().getBytes(StandardCharsets.UTF_8);
+  }
+
+  private static String[][] decode(byte[] bytes) {
+    return new String(bytes, StandardCharsets.UTF_8)
+        .lines()
+        .map(line -> line.split("=", 2))
+        .filter(field -> field.length == 2)
+        .toArray(String[][]::new);
+  }
+
+  private static void compare(
+      String[][] first, String[][] other, int rank, List<String> differences) {
+    if (first.length != other.length) {
+      differences.add("rank " + rank + " runs another version of ep4j than rank 0");
+      return;
+    }
+    for (int i = 0; i < first.length; i++) {
+      if (!first[i][0].equals(other[i][0])) {
+        differences.add("rank " + rank + " runs another version of ep4j than rank 0");
+        return;
+      }
+      if (!first[i][1].equals(other[i][1])) {
+        differences.add(difference(first[i][0], first[i][1], other[i][1], rank));
+      }
+    }
+  }
+
+  private static String difference(String field, String first, String other, int rank) {
+    if (field.equals("host")) {
+      return "rank "
+          + rank
+          + " runs on another host than rank 0: the host engine serves the ranks of one host";
+    }
+    if (field.equals("placement")) {
+      return "rank " + rank + " differs in placement: " + firstMove(first, other);
+    }
+    return "rank "
+        + rank
+        + " differs in "
+        + field
+        + ": "
+        + other
+        + " there, "
+        + first
+        + " on rank 0";
+  }
+
+  private static String firstMove(String first, String other) {
+    String[] a = first.split(",");
+    String[] b = other.split(",");
+    for (int e = 0; e < Math.min(a.length, b.length); e++) {
+      if (!a[e].equals(b[e])) {
+        return "expert " + e + " on rank " + b[e] + " there, on rank " + a[e] + " on rank 0";
+      }
+    }
+    return b.length + " experts there, " + a.length + " on rank 0";
+  }
+}

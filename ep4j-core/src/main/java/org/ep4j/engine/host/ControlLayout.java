@@ -1,0 +1,51 @@
+package org.ep4j.engine.host;
+
+/**
+ * The first page of each rank's symmetric region: where the rank stands.
+ *
+ * <p>Protocol. Only the owner writes its page. {@link #DESCRIPTOR} is written first, plainly; then
+ * {@link #PROGRESS} with release order; peers read PROGRESS with acquire order, so whatever the
+ * owner wrote before (descriptor, counts, rows in anybody's region) is visible once PROGRESS shows
+ * it. PROGRESS = {@code epoch * PHASES + phase} and only grows: nothing is ever reset, a waiter
+ * waits for "at least". Every collective high-throughput operation, barrier and reset is one epoch
+ * on all ranks. Low-latency operations have words of their own ({@code LowLatencyLayout}) because
+ * two of them may be in flight.
+ *
+ * <p>Phases of an epoch: {@link #ENTERED}, the owner has described its operation, published what
+ * the others need to know, and has finished with the results of the operation before; {@link
+ * #FINISHED}, the owner reads and writes nobody's memory any more for this epoch. A rank enters the
+ * next epoch only after all have finished this one, so what a rank published at ENTERED stays
+ * readable until its reader has published FINISHED.
+ */
+final class ControlLayout {
+  /** Long: epoch and phase reached. */
+  static final long PROGRESS = 0;
+
+  /** {@link OperationLayout}: what the owner takes the current epoch's operation for. */
+  static final long DESCRIPTOR = 128;
+
+  /** Distance between words that different ranks write, so that they never share a cache line. */
+  static final long LINE = 128;
+
+  /** Bytes of the page. */
+  static final long BYTES = 4096;
+
+  /** Phases an epoch is divided into. */
+  static final int PHASES = 16;
+
+  /** Phase: described, and done with the results of the previous operation. */
+  static final int ENTERED = 1;
+
+  /** Phase: the owner is done with everybody's memory. */
+  static final int FINISHED = 2;
+
+  private ControlLayout() {}
+
+  static long progress(long epoch, int phase) {
+    return epoch * PHASES + phase;
+  }
+
+  static long align(long bytes, long alignment) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
+}

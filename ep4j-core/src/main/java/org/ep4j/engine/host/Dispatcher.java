@@ -1,0 +1,152 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.DispatchOptions;
+import org.ep4j.Layout;
+import org.ep4j.ReceiveOverflowException;
+import org.ep4j.Routing;
+import org.ep4j.Tokens;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * High-throughput dispatch, step by step: read the routing (and refuse it), publish counts, enter,
+ * compute slots from everybody's counts, push rows to their slots, finish. Arguments have been
+ * checked against the configuration; runs on one thread at a time.
+ */
+final class Dispatcher {
+  private static final String DISPATCH = "dispatch";
+  private static final String CACHED = "cached dispatch";
+
+  /** What finishing waits for. */
+  private static final String ROWS = "rows";
+
+  private final HostContext context;
+  private final HighThroughputLayout layout;
+  private final ScratchLayout scratch;
+  private final Staging staging;
+  private final WorkerTeam team;
+  private final HandlePool pool;
+  private final Routes routes;
+  private final Slots slots;
+  private final Payload payload = new Payload();
+  private final RowPush push;
+  private final EmptySlots empty;
+  private final Operation operation = new Operation();
+  private final HostDispatch result;
+  private final Traffic traffic;
+
+  Dispatcher(
+      HostContext context,
+      HighThroughputLayout layout,
+      ScratchLayout scratch,
+      ExpertTable table,
+      Staging staging,
+      WorkerTeam team,
+      HandlePool pool,
+      HostDispatch result,
+      Traffic traffic) {
+    this.context = context;
+    this.layout = layout;
+    this.scratch = scratch;
+    this.staging = staging;
+    this.team = team;
+    this.pool = pool;
+    this.result = result;
+    this.traffic = traffic;
+    routes = new Routes(table, context.config.topK());
+    slots = new Slots(context, layout, table);
+    push = new RowPush(context, layout, table, payload);
+    empty = new EmptySlots(layout, context.highThroughput(context.rank));
+  }
+
+  /** A dispatch along new ways. */
+  void dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    context.requireUsable();
+    HostHandle handle = pool.take();
+    boolean done = false;
+    try {
+      findWays(handle, tokens, routing, options);
+      describe(handle, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
+      slots.publish(routes, handle.limit);
+      context.enter(operation, DISPATCH);
+      handle.epoch = context.epoch;
+      handle.generation = context.generation;
+      slots.compute(handle);
+      ReceiveOverflowException overflow = handle.staticSizing ? null : slots.overflow();
+      if (overflow != null) {
+        // All ranks come to the same conclusion: leave together, with nothing sent.
+        context.finish(DISPATCH, "refusal");
+        throw overflow;
+      }
+      slots.resolve(handle, routes.positions);
+      send(handle, DISPATCH);
+      done = true;
+    } catch (InternalError e) {
+      throw HostContext.outOfPages(DISPATCH, e);
+    } finally {
+      context.settle();
+      if (!done) {
+        handle.close();
+      }
+    }
+  }
+
+  /** A dispatch along the ways of {@code handle}. */
+  void dispatch(Tokens tokens, HostHandle handle) {
+    context.requireUsable();
+    try {
+      payload.load(tokens, staging, scratch);
+      payload.clearRouting();
+      describe(handle, OperationLayout.CACHED_DISPATCH).set(OperationLayout.HANDLE, handle.epoch);
+      context.enter(operation, CACHED);
+      send(handle, CACHED);
+    } catch (InternalError e) {
+      throw HostContext.outOfPages(CACHED, e);
+    } finally {
+      context.settle();
+    }
+  }
+
+  private void findWays(
+      HostHandle handle, Tokens tokens, Routing routing, DispatchOptions options) {
+    payload.load(tokens, staging, scratch);
+    payload.load(routing, staging, scratch);
+    handle.layout = options.layout();
+    handle.alignment = options.expertAlignment();
+    handle.zeroPadding = options.zeroPadding();
+    handle.staticSizing = options.sizing().isStatic();
+    handle.limit = handle.staticSizing ? (int) options.sizing().maxRows() : layout.capacity;
+    handle.weighted = payload.weights != 0;
+    handle.tokens = tokens.tokens();
+    handle.topK = routing.topK();
+    if (handle.layout == Layout.FLAT) {
+      routes.flat(handle, payload.ids, payload.wideIds);
+    } else {
+      routes.expertMajor(handle, payload.ids, payload.wideIds);
+    }
+  }
+
+  private Operation describe(HostHandle handle, long kind) {
+    operation
+        .begin(kind)
+        .set(OperationLayout.WEIGHTS, payload.weights != 0)
+        .set(OperationLayout.LAYOUT, handle.layout.ordinal())
+        .set(OperationLayout.STATIC_SIZING, handle.staticSizing)
+        .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
+    payload.describe(operation);
+    return operation;
+  }
+
+  private void send(HostHandle handle, String name) {
+    push.push(handle, team);
+    empty.fill(handle, payload);
+    context.finish(name, ROWS);
+    result.delivered(handle, payload, overflowOf(handle));
+    traffic.dispatched(handle, payload);
+  }
+
+  private @Nullable ReceiveOverflowException overflowOf(HostHandle handle) {
+    return handle.neededRows > handle.limit
+        ? new ReceiveOverflowException(context.rank, handle.neededRows, handle.limit)
+        : null;
+  }
+}

@@ -1,0 +1,50 @@
+package org.ep4j.engine.host;
+
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+
+/**
+ * Closed handles of one buffer, first in, first out. A handle rests behind at least {@link #REST}
+ * others before it is used again, so that a caller who still uses it meanwhile is told that it is
+ * closed instead of working with another dispatch's ways.
+ *
+ * <p>Any thread may give; one thread at a time takes. Handles given beyond the capacity are left to
+ * the garbage collector.
+ */
+final class HandlePool {
+  private static final int REST = 4;
+  private static final int CAPACITY = 64;
+
+  private final int localExperts;
+  private final int ranks;
+  private final AtomicReferenceArray<HostHandle> resting = new AtomicReferenceArray<>(CAPACITY);
+  private final AtomicLong given = new AtomicLong();
+  private long taken;
+
+  HandlePool(int localExperts, int ranks) {
+    this.localExperts = localExperts;
+    this.ranks = ranks;
+  }
+
+  /** An open handle. */
+  HostHandle take() {
+    long available = given.get() - taken;
+    if (available > CAPACITY) {
+      taken += available - CAPACITY;
+      available = CAPACITY;
+    }
+    if (available > REST) {
+      HostHandle handle = resting.getAndSet((int) (taken++ % CAPACITY), null);
+      // Null if a giver has its place but has not filled it yet, or two givers shared a place.
+      if (handle != null) {
+        handle.open();
+        return handle;
+      }
+    }
+    return new HostHandle(this, localExperts, ranks);
+  }
+
+  void give(HostHandle handle) {
+    resting.set((int) (given.getAndIncrement() % CAPACITY), handle);
+  }
+}

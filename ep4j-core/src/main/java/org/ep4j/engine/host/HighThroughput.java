@@ -1,0 +1,288 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.MemorySegment;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchLayout;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Event;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.engine.Arguments;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The high-throughput operations of one buffer on one rank: checks what the caller passed, then
+ * runs the operation on the calling thread or queues it. Used by one thread at a time.
+ *
+ * <p>What the ids of a routing say is checked when the operation runs (a previous event may still
+ * have to write them), so an asynchronous dispatch reports a bad id through its event.
+ */
+final class HighThroughput {
+  private final HostContext context;
+  private final HighThroughputLayout layout;
+  private final ScratchLayout scratch;
+  private final Staging staging;
+  private final OperationQueue queue;
+  private final HandlePool pool;
+  private final Routes routes;
+  private final Dispatcher dispatcher;
+  private final Combiner combiner;
+  private final Traffic traffic = new Traffic();
+  private final HostDispatch dispatchResult;
+  private final HostCombine combineResult;
+  private final HostDispatchLayout layoutResult;
+
+  HighThroughput(
+      HostContext context,
+      RegionLayout region,
+      ExpertTable table,
+      HostMemory memory,
+      WorkerTeam team,
+      OperationQueue queue) {
+    this.context = context;
+    this.layout = region.highThroughput;
+    this.scratch = region.scratch;
+    this.queue = queue;
+    MemorySegment part = memory.region().asSlice(context.highThroughputOffset, layout.bytes);
+    MemorySegment own = memory.scratch();
+    int hidden = context.config.hidden();
+    staging = new Staging(own.address(), memory.region().address(), memory.region().byteSize());
+    pool = new HandlePool(context.placement.localExperts(context.rank), context.ranks);
+    routes = new Routes(table, context.config.topK());
+    dispatchResult = new HostDispatch(hidden, layout, part, scratch, own);
+    combineResult = new HostCombine(scratch, own);
+    layoutResult = new HostDispatchLayout(scratch, own, context.ranks, context.placement.experts());
+    dispatcher =
+        new Dispatcher(
+            context, layout, scratch, table, staging, team, pool, dispatchResult, traffic);
+    combiner = new Combiner(context, layout, scratch, staging, team, combineResult, traffic);
+  }
+
+  Traffic traffic() {
+    return traffic;
+  }
+
+  DispatchLayout layout(Routing routing) {
+    checkRouting(routing);
+    queue.drain();
+    int tokens = routing.tokens();
+    Tensor ids = routing.topkIdx();
+    long tokenInRank = staging.at(scratch.tokenInRank);
+    NativeMemory.fill(tokenInRank, (long) tokens * context.ranks, (byte) 0);
+    routes.count(
+        tokens,
+        routing.topK(),
+        staging.stable(ids, scratch.ids),
+        ids.dtype() == DType.INT64,
+        tokenInRank);
+    for (int r = 0; r < context.ranks; r++) {
+      NativeMemory.putInt(staging.at(scratch.perRank) + 4L * r, routes.perRank[r]);
+    }
+    for (int e = 0; e < context.placement.experts(); e++) {
+      NativeMemory.putInt(staging.at(scratch.perExpert) + 4L * e, routes.perExpert(e));
+    }
+    NativeMemory.putInt(staging.at(scratch.perNode), routes.routedTokens);
+    layoutResult.delivered(tokens);
+    return layoutResult;
+  }
+
+  Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    checkTokens(tokens);
+    checkRouting(routing);
+    Arguments.sameTokens(tokens, routing);
+    Arguments.options(context.config, options, layout.capacity);
+    if (options.async()) {
+      context.requireUsable();
+      dispatchResult.await(
+          queue.submit(
+              () -> {
+                queue.awaitPrevious(options.previousEvent(), "dispatch");
+                dispatcher.dispatch(tokens, routing, options);
+              }));
+    } else {
+      queue.drain();
+      queue.awaitPrevious(options.previousEvent(), "dispatch");
+      dispatcher.dispatch(tokens, routing, options);
+      dispatchResult.await(Event.completed());
+    }
+    return dispatchResult;
+  }
+
+  Dispatch dispatch(
+      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async) {
+    checkTokens(tokens);
+    HostHandle ways = use(handle);
+    boolean queued = false;
+    try {
+      if (tokens.x().size(0) != ways.tokens) {
+        throw Arguments.invalid(
+            "x",
+            tokens.x(),
+            "of " + ways.tokens + " tokens like the dispatch that made the handle",
+            "pass the same number of tokens, or dispatch with a routing");
+      }
+      if (async) {
+        dispatchResult.await(
+            queue.submit(
+                () -> {
+                  try {
+                    queue.awaitPrevious(previousEvent, "cached dispatch");
+                    dispatcher.dispatch(tokens, ways);
+                  } finally {
+                    ways.release();
+                  }
+                }));
+        queued = true;
+      } else {
+        queue.drain();
+        queue.awaitPrevious(previousEvent, "cached dispatch");
+        dispatcher.dispatch(tokens, ways);
+        dispatchResult.await(Event.completed());
+      }
+    } finally {
+      if (!queued) {
+        ways.release();
+      }
+    }
+    return dispatchResult;
+  }
+
+  Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
+    HostHandle ways = use(handle);
+    boolean queued = false;
+    try {
+      checkCombine(y, ways, options);
+      if (options.async()) {
+        combineResult.await(
+            queue.submit(
+                () -> {
+                  try {
+                    queue.awaitPrevious(options.previousEvent(), "combine");
+                    combiner.combine(y, ways, options);
+                  } finally {
+                    ways.release();
+                  }
+                }));
+        queued = true;
+      } else {
+        queue.drain();
+        queue.awaitPrevious(options.previousEvent(), "combine");
+        combiner.combine(y, ways, options);
+        combineResult.await(Event.completed());
+      }
+    } finally {
+      if (!queued) {
+        ways.release();
+      }
+    }
+    return combineResult;
+  }
+
+  /** Checks that the handle is of this buffer and still good, and keeps it so until release. */
+  private HostHandle use(DispatchHandle handle) {
+    requireOpened();
+    context.requireUsable();
+    if (!(handle instanceof HostHandle ways) || !ways.isOf(pool)) {
+      throw new IllegalStateException(
+          "the dispatch handle belongs to another buffer: use it with the buffer that made it");
+    }
+    ways.acquire();
+    if (ways.generation != context.generation) {
+      ways.release();
+      throw new IllegalStateException(
+          "the dispatch handle is older than the last reset(): its rows are lost, dispatch again");
+    }
+    return ways;
+  }
+
+  private void requireOpened() {
+    if (context.config.maxTokens() == 0) {
+      throw new IllegalStateException(
+          "the buffer was opened without high-throughput operations: set BufferConfig.maxTokens");
+    }
+  }
+
+  private void checkTokens(Tokens tokens) {
+    requireOpened();
+    Arguments.tokens(context.config, tokens, layout.maxScaleBytes);
+    Arguments.onHost("x", tokens.x());
+    Tensor scales = tokens.scales();
+    if (scales != null) {
+      Arguments.onHost("scales", scales);
+    }
+    Tensor factors = tokens.globalScales();
+    if (factors != null) {
+      Arguments.onHost("globalScales", factors);
+    }
+  }
+
+  private void checkRouting(Routing routing) {
+    requireOpened();
+    Arguments.routing(context.config, routing, context.config.maxTokens(), "maxTokens");
+    Arguments.onHost("topkIdx", routing.topkIdx());
+    Tensor weights = routing.topkWeights();
+    if (weights != null) {
+      Arguments.onHost("topkWeights", weights);
+    }
+  }
+
+  private void checkCombine(Tensor y, HostHandle ways, CombineOptions options) {
+    int hidden = context.config.hidden();
+    if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
+      throw Arguments.invalid(
+          "y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
+    }
+    checkRows("y", y, ways.rows());
+    Arguments.onHost("y", y);
+    Tensor weights = options.topkWeights();
+    if (weights != null) {
+      boolean flat = ways.layout == Layout.FLAT;
+      if (weights.dtype() != DType.FP32
+          || weights.dimensions() != (flat ? 2 : 1)
+          || (flat && weights.size(1) != ways.topK)) {
+        throw Arguments.invalid(
+            "topkWeights",
+            weights,
+            flat ? "FP32[rows, " + ways.topK + "]" : "FP32[rows]",
+            "pass weights as the dispatch delivered them");
+      }
+      checkRows("topkWeights", weights, ways.rows());
+      Arguments.onHost("topkWeights", weights);
+    }
+    checkBias("bias0", options.bias0(), y, ways);
+    checkBias("bias1", options.bias1(), y, ways);
+    Tensor out = options.out();
+    if (out != null) {
+      Arguments.shape("out", out, y.dtype(), ways.tokens, hidden);
+      Arguments.writableOnHost("out", out);
+      if (Staging.overlap(out, y)) {
+        throw Arguments.invalid(
+            "out", out, "apart from y", "peers read y while out is written: use other memory");
+      }
+    }
+  }
+
+  private static void checkRows(String name, Tensor tensor, long rows) {
+    if (tensor.size(0) < rows) {
+      throw Arguments.invalid(
+          name,
+          tensor,
+          "of at least " + rows + " rows, as many as this rank received",
+          "pass one row for each received row");
+    }
+  }
+
+  private void checkBias(String name, @Nullable Tensor bias, Tensor y, HostHandle ways) {
+    if (bias != null) {
+      Arguments.shape(name, bias, y.dtype(), ways.tokens, context.config.hidden());
+      Arguments.onHost(name, bias);
+    }
+  }
+}

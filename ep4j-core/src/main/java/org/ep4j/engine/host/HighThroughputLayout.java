@@ -1,0 +1,118 @@
+package org.ep4j.engine.host;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * The high-throughput part of each rank's region; the same on all ranks. Offsets count from the
+ * start of the part.
+ *
+ * <p>Protocol of the receive arrays. Row {@code i} of each is written by the one rank that owns
+ * slot {@code i} in the current dispatch, after it has seen {@link ControlLayout#ENTERED} of the
+ * region's owner (who is then done with the rows of the dispatch before), and is readable once the
+ * writer has published {@link ControlLayout#FINISHED}. Slots that no token has are written by the
+ * region's owner.
+ *
+ * <p>The arrays are sized for the widest row and the worst case; pages that are never touched take
+ * no memory.
+ */
+final class HighThroughputLayout {
+  /** Rows of the receive region. */
+  final int capacity;
+
+  /** Bytes of the widest row. */
+  final long maxRowBytes;
+
+  /** Most bytes of scales a row. */
+  final int maxScaleBytes;
+
+  final CountsLayout countsLayout;
+
+  /** {@link CountsLayout}. */
+  final long counts;
+
+  /** {@link CombineLayout}. */
+  final long combineWords;
+
+  /** Received rows. */
+  final long rows;
+
+  /** Received scales. */
+  final long scales;
+
+  /** Received factors, float. */
+  final long globalScales;
+
+  /** FLAT: received local expert numbers, long [capacity, K]. */
+  final long topkIdx;
+
+  /** Received weights, float [capacity, K] or, EXPERT_MAJOR, [capacity]. */
+  final long topkWeights;
+
+  /** Token number at the source, int. */
+  final long sourceTokens;
+
+  /** Source rank, int. */
+  final long sourceRanks;
+
+  /** Rows to be combined, at most 4 bytes an element. */
+  final long combineRows;
+
+  /** Weights to be combined, float [capacity, K]. */
+  final long combineWeights;
+
+  /** Bytes of the part. */
+  final long bytes;
+
+  HighThroughputLayout(BufferConfig config) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    capacity = capacity(config, placement);
+    maxRowBytes = config.rowDType().bytes(config.hidden());
+    maxScaleBytes = Math.max(16, config.hidden() / 4);
+    countsLayout = new CountsLayout(placement.ranks(), placement.experts());
+    counts = 0;
+    combineWords = countsLayout.bytes;
+    rows = page(combineWords + CombineLayout.BYTES);
+    scales = page(rows + capacity * maxRowBytes);
+    globalScales = page(scales + (long) capacity * maxScaleBytes);
+    topkIdx = page(globalScales + capacity * 4L);
+    topkWeights = page(topkIdx + capacity * 8L * config.topK());
+    sourceTokens = page(topkWeights + capacity * 4L * config.topK());
+    sourceRanks = page(sourceTokens + capacity * 4L);
+    combineRows = page(sourceRanks + capacity * 4L);
+    combineWeights = page(combineRows + capacity * DType.FP32.bytes(config.hidden()));
+    bytes = config.maxTokens() == 0 ? 0 : page(combineWeights + capacity * 4L * config.topK());
+  }
+
+  /** Bytes that FLAT dispatches of full batches touch: what must be there for any use at all. */
+  long likelyBytes(BufferConfig config, int ranks) {
+    long received = Math.min(capacity, (long) ranks * config.maxTokens());
+    return bytes == 0 ? 0 : rows + received * maxRowBytes;
+  }
+
+  private static int capacity(BufferConfig config, ExpertPlacement placement) {
+    long needed = config.maxReceiveRows();
+    if (needed == 0) {
+      long tokens = (long) placement.ranks() * config.maxTokens();
+      int local = placement.maxLocalExperts();
+      long grouped =
+          tokens * Math.min(config.topK(), local) + (config.expertAlignment() - 1L) * local;
+      needed = Math.max(tokens, grouped);
+    }
+    if (needed > Integer.MAX_VALUE) {
+      throw new InvalidArgumentException(
+          "maxReceiveRows",
+          needed + " rows" + (config.maxReceiveRows() == 0 ? " (worst case of maxTokens)" : ""),
+          "at most " + Integer.MAX_VALUE,
+          "set maxReceiveRows to what the batches really need, or lower maxTokens");
+    }
+    return (int) needed;
+  }
+
+  private static long page(long offset) {
+    return ControlLayout.align(offset, ControlLayout.BYTES);
+  }
+}

@@ -1,0 +1,389 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.ValueLayout;
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferStatistics;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchLayout;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Event;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.engine.Arguments;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A buffer of the host engine: owns the memory and the threads, and lets one thread at a time into
+ * the operations.
+ */
+final class HostBuffer implements ExpertBuffer {
+  private final HostContext context;
+  private final BufferConfig config;
+  private final HostMemory memory;
+  private final WorkerTeam team;
+  private final OperationQueue queue;
+  private final HighThroughput highThroughput;
+  private final LowLatency lowLatency;
+  private final Operation barrier = new Operation();
+
+  private final Entrance entrance = new Entrance();
+
+  private HostBuffer(Group group, BufferConfig config, RegionLayout layout, HostMemory memory) {
+    this.config = config;
+    this.memory = memory;
+    String name = "ep4j-" + group.rank();
+    team = new WorkerTeam(name, threads(config.numSms(), group.size()));
+    queue = new OperationQueue(name + "-async", config.timeout());
+    context =
+        new HostContext(
+            group,
+            config,
+            memory.symmetric(),
+            layout.highThroughputOffset,
+            layout.lowLatencyOffset);
+    ExpertTable experts = new ExpertTable(context.placement);
+    highThroughput = new HighThroughput(context, layout, experts, memory, team, queue);
+    lowLatency =
+        new LowLatency(context, layout.lowLatency, experts, new LowLatencyCalls(), memory.views());
+  }
+
+  /** Opens a buffer on every rank; collective. */
+  static HostBuffer open(Group group, BufferConfig config) {
+    ConfigAgreement.require(group, config);
+    RegionLayout layout = new RegionLayout(config);
+    HostMemory memory = HostMemory.allocate(group, layout, config.timeout());
+    boolean done = false;
+    try {
+      HostBuffer buffer = new HostBuffer(group, config, layout, memory);
+      done = true;
+      return buffer;
+    } finally {
+      if (!done) {
+        memory.close();
+      }
+    }
+  }
+
+  /** Threads that a rank may use, of {@code ranks} on this host. */
+  private static int threads(int wanted, int ranks) {
+    return wanted > 0 ? wanted : Math.max(1, Runtime.getRuntime().availableProcessors() / ranks);
+  }
+
+  private void enter() {
+    entrance.enter();
+  }
+
+  private void leave() {
+    entrance.leave();
+  }
+
+  @Override
+  public int rank() {
+    return context.rank;
+  }
+
+  @Override
+  public int worldSize() {
+    return context.ranks;
+  }
+
+  @Override
+  public BufferConfig config() {
+    return config;
+  }
+
+  @Override
+  public String engine() {
+    return "host";
+  }
+
+  @Override
+  public DispatchLayout dispatchLayout(Routing routing) {
+    enter();
+    try {
+      return highThroughput.layout(routing);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    enter();
+    try {
+      return highThroughput.dispatch(tokens, routing, options);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public Dispatch dispatch(
+      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async) {
+    enter();
+    try {
+      return highThroughput.dispatch(tokens, handle, previousEvent, async);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
+    enter();
+    try {
+      return highThroughput.combine(y, handle, options);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public LowLatencyDispatch lowLatencyDispatch(
+      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    enterLowLatency(options.async());
+    try {
+      return lowLatency.dispatch(x, routing, options);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public LowLatencyCombine lowLatencyCombine(
+      Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
+    enterLowLatency(options.async());
+    try {
+      return lowLatency.combine(y, routing, handle, options);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public Tensor lowLatencyCombineBuffer(LowLatencyHandle handle) {
+    enterLowLatency(false);
+    try {
+      return lowLatency.combineBuffer(handle);
+    } finally {
+      leave();
+    }
+  }
+
+  /** Begins a low-latency call; one that is not asynchronous runs after all that are queued. */
+  private void enterLowLatency(boolean async) {
+    enter();
+    try {
+      if (config.lowLatencyMaxTokens() == 0) {
+        throw new IllegalStateException(
+            "the buffer was opened without low-latency operations: set"
+                + " BufferConfig.lowLatencyMaxTokens");
+      }
+      if (!async) {
+        queue.drain();
+      }
+      context.requireUsable();
+    } catch (RuntimeException e) {
+      leave();
+      throw e;
+    }
+  }
+
+  /** How low-latency operations come back into this buffer. */
+  private final class LowLatencyCalls implements LowLatencyEntry {
+    @Override
+    public void enter() {
+      enterLowLatency(false);
+    }
+
+    @Override
+    public void exit() {
+      leave();
+    }
+
+    @Override
+    public void requireUsable() {
+      context.requireUsable();
+    }
+
+    @Override
+    public void failed(String reason) {
+      context.breakBecause(reason);
+    }
+
+    @Override
+    public Event later(Runnable work) {
+      return queue.submit(work);
+    }
+
+    @Override
+    public void awaitPrevious(@Nullable Event previous, String operation) {
+      queue.awaitPrevious(previous, operation);
+    }
+  }
+
+  @Override
+  public void updateMask(int rank, boolean masked) {
+    enter();
+    try {
+      queue.drain();
+      lowLatency.updateMask(rank, masked);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public boolean isMasked(int rank) {
+    enter();
+    try {
+      checkRank(rank);
+      return context.masked[rank];
+    } finally {
+      leave();
+    }
+  }
+
+  private void checkRank(int rank) {
+    if (rank < 0 || rank >= context.ranks) {
+      throw Arguments.invalid(
+          "rank", rank, "0.." + (context.ranks - 1), "name a rank of the group");
+    }
+  }
+
+  @Override
+  public void queryMask(Tensor mask) {
+    enter();
+    try {
+      Arguments.shape("mask", mask, DType.INT32, context.ranks);
+      Arguments.writableOnHost("mask", mask);
+      for (int r = 0; r < context.ranks; r++) {
+        mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, context.masked[r] ? 1 : 0);
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public void cleanMask() {
+    enter();
+    try {
+      queue.drain();
+      lowLatency.cleanMask();
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public int numSms() {
+    enter();
+    try {
+      return team.size();
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public void setNumSms(int sms) {
+    enter();
+    try {
+      if (sms < 0) {
+        throw Arguments.invalid("sms", sms, ">= 0", "0 = the engine's own choice");
+      }
+      queue.drain();
+      team.resize(threads(sms, context.ranks));
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public void barrier() {
+    enter();
+    try {
+      queue.drain();
+      context.requireUsable();
+      try {
+        context.enter(barrier.begin(OperationLayout.BARRIER), "barrier");
+        context.finish("barrier", "exit");
+      } finally {
+        context.settle();
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public void reset() {
+    enter();
+    try {
+      queue.drain();
+      Recovery.reset(context, lowLatency);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public BufferStatistics statistics() {
+    enter();
+    try {
+      queue.drain();
+      Traffic traffic = highThroughput.traffic();
+      LowLatencyCounters counters = lowLatency.counters();
+      return new BufferStatistics(
+          traffic.dispatches,
+          traffic.combines,
+          counters.dispatches,
+          counters.combines,
+          traffic.rowsSent + counters.rowsSent,
+          traffic.rowsReceived + counters.rowsReceived,
+          traffic.payloadBytesSent + counters.payloadBytesSent,
+          memory.symmetric().bytes(),
+          memory.scratch().byteSize() + lowLatency.privateBytes());
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public void close() {
+    entrance.enterToClose();
+    try {
+      if (entrance.isShut()) {
+        return;
+      }
+      // First: what is queued still works on the memory. If it cannot be waited for, nothing is
+      // lost.
+      queue.close();
+      entrance.shut();
+      team.close();
+      memory.closeViews();
+      lowLatency.close();
+      memory.close();
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "host buffer of " + context + (entrance.isShut() ? ", closed" : "");
+  }
+}

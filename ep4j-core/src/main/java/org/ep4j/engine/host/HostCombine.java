@@ -1,0 +1,56 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.MemorySegment;
+import org.ep4j.Combine;
+import org.ep4j.DType;
+import org.ep4j.Event;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/** The result of the last combine of a buffer. One object a buffer. */
+final class HostCombine implements Combine {
+  private final TensorView sums;
+  private final TensorView weightSums;
+
+  private @Nullable Tensor x;
+  private @Nullable Tensor topkWeights;
+  private Event event = Event.completed();
+
+  HostCombine(ScratchLayout scratch, MemorySegment memory) {
+    sums = new TensorView(memory, scratch.sums);
+    weightSums = new TensorView(memory, scratch.weightSums);
+  }
+
+  /** The accessors wait for {@code pending} from now on. */
+  void await(Event pending) {
+    event = pending;
+  }
+
+  /** Describes what was summed: into {@code out}, or if that is null into the buffer's memory. */
+  void delivered(
+      HostHandle handle, DType dtype, long hidden, @Nullable Tensor out, boolean weighted) {
+    x = out != null ? out : sums.of(dtype, handle.tokens, hidden);
+    topkWeights = weighted ? weightSums.of(DType.FP32, handle.tokens, handle.topK) : null;
+  }
+
+  @Override
+  public Tensor x() {
+    event.await();
+    Tensor result = x;
+    if (result == null) {
+      throw new IllegalStateException("the combine has failed: its event says why");
+    }
+    return result;
+  }
+
+  @Override
+  public @Nullable Tensor topkWeights() {
+    event.await();
+    return topkWeights;
+  }
+
+  @Override
+  public Event event() {
+    return event;
+  }
+}

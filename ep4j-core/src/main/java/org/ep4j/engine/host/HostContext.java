@@ -1,0 +1,171 @@
+package org.ep4j.engine.host;
+
+import java.util.Arrays;
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.Ep4jException;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.SymmetricMemory;
+
+/**
+ * What the operations of one buffer on one rank share: who is there, where everybody's region lies,
+ * which ranks count, and the epoch. Used by one thread at a time.
+ *
+ * <p>Region of each rank: control page ({@link ControlLayout}), then the high-throughput part at
+ * {@link #highThroughputOffset}, then the low-latency part at {@link #lowLatencyOffset}; the same
+ * offsets on every rank.
+ */
+final class HostContext {
+  final Group group;
+  final BufferConfig config;
+  final ExpertPlacement placement;
+  final int rank;
+  final int ranks;
+  final SymmetricMemory memory;
+  final long highThroughputOffset;
+  final long lowLatencyOffset;
+  final PeerWait wait;
+
+  /** Addresses of all ranks' progress words. */
+  private final long[] progress;
+
+  /** Ranks that no operation counts with: dead at the last reset; the same on all live ranks. */
+  final boolean[] excluded;
+
+  /** Ranks that low-latency operations skip: masked here by hand or by deadline, or excluded. */
+  final boolean[] masked;
+
+  /** Number of the last high-throughput operation, barrier or reset that was started. */
+  long epoch;
+
+  /** Number of resets so far: handles of an earlier generation are stale. */
+  int generation;
+
+  /** The operation that has been entered and not finished; empty between operations. */
+  private String entered = "";
+
+  /** Why nothing but reset and close is accepted; empty while all is well. */
+  private String broken = "";
+
+  HostContext(
+      Group group,
+      BufferConfig config,
+      SymmetricMemory memory,
+      long highThroughputOffset,
+      long lowLatencyOffset) {
+    this.group = group;
+    this.config = config;
+    this.placement = Objects.requireNonNull(config.placement(), "settled placement");
+    this.rank = group.rank();
+    this.ranks = group.size();
+    this.memory = memory;
+    this.highThroughputOffset = highThroughputOffset;
+    this.lowLatencyOffset = lowLatencyOffset;
+    this.wait = new PeerWait(group, config.timeout());
+    this.progress = new long[ranks];
+    for (int r = 0; r < ranks; r++) {
+      progress[r] = memory.address(r) + ControlLayout.PROGRESS;
+    }
+    this.excluded = new boolean[ranks];
+    this.masked = new boolean[ranks];
+  }
+
+  /** Address of {@code rank}'s high-throughput part. */
+  long highThroughput(int rank) {
+    return memory.address(rank) + highThroughputOffset;
+  }
+
+  /** Address of {@code rank}'s low-latency part. */
+  long lowLatency(int rank) {
+    return memory.address(rank) + lowLatencyOffset;
+  }
+
+  /** Address of {@code rank}'s control page. */
+  long control(int rank) {
+    return memory.address(rank);
+  }
+
+  /**
+   * Begins an epoch: tells the others what this rank is about to do, waits until all are about to
+   * do it, and makes sure it is the same. What this rank writes before is readable for the peers,
+   * what they wrote is readable here, until {@link #finish}.
+   */
+  void enter(Operation operation, String name) {
+    epoch++;
+    entered = name;
+    operation.write(control(rank), epoch);
+    publish(ControlLayout.ENTERED);
+    awaitAll(ControlLayout.ENTERED, name, "entry");
+    for (int r = 0; r < ranks; r++) {
+      if (r != rank && !excluded[r]) {
+        operation.requireSame(control(r), r, rank);
+      }
+    }
+  }
+
+  /** Ends an epoch: this rank is done with everybody's memory; waits until all are. */
+  void finish(String name, String phaseName) {
+    publish(ControlLayout.FINISHED);
+    awaitAll(ControlLayout.FINISHED, name, phaseName);
+    entered = "";
+  }
+
+  /**
+   * To be called when an operation is over, however it ended: one left halfway breaks the buffer.
+   */
+  void settle() {
+    if (!entered.isEmpty()) {
+      breakBecause(entered + ", epoch " + epoch + ", ended halfway");
+      entered = "";
+    }
+  }
+
+  /** What a fault while memory is accessed means for the caller. */
+  static Ep4jException outOfPages(String operation, InternalError fault) {
+    return new Ep4jException(
+        operation
+            + ": the system could not provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is full:"
+            + " mount it larger, or lower maxTokens; call reset() on all live ranks to go on",
+        fault);
+  }
+
+  /** From now on only reset and close are accepted. */
+  void breakBecause(String reason) {
+    broken = reason;
+  }
+
+  /** Refuses to go on with a broken buffer. */
+  void requireUsable() {
+    if (!broken.isEmpty()) {
+      throw new IllegalStateException("the buffer needs reset() on all live ranks: " + broken);
+    }
+  }
+
+  /** After a reset: all ranks stand at {@code agreedEpoch}. */
+  void restart(long agreedEpoch) {
+    epoch = agreedEpoch;
+    generation++;
+    entered = "";
+    broken = "";
+    publish(ControlLayout.FINISHED);
+  }
+
+  /** Publishes this rank's progress; everything written before becomes visible with it. */
+  void publish(int phase) {
+    NativeMemory.putLongRelease(
+        memory.address(rank) + ControlLayout.PROGRESS, ControlLayout.progress(epoch, phase));
+  }
+
+  /** Waits until every counted rank has reached {@code phase} of the current epoch. */
+  private void awaitAll(int phase, String operation, String phaseName) {
+    wait.awaitAll(
+        progress, excluded, ControlLayout.progress(epoch, phase), operation, phaseName, epoch);
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " of " + ranks + ", excluded " + Arrays.toString(excluded);
+  }
+}

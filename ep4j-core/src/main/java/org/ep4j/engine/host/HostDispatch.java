@@ -1,0 +1,220 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.MemorySegment;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.Event;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
+import org.ep4j.ReceiveOverflowException;
+import org.ep4j.Tensor;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The result of the last dispatch of a buffer: views of the receive region. One object a buffer.
+ */
+final class HostDispatch implements Dispatch {
+  private final int hidden;
+  private final int capacity;
+  private final long scratchAddress;
+  private final ScratchLayout scratch;
+
+  private final TensorView x;
+  private final TensorView scales;
+  private final TensorView globalScales;
+  private final TensorView topkIdx;
+  private final TensorView topkWeights;
+  private final TensorView tokensPerExpert;
+  private final TensorView receivedPerExpert;
+  private final TensorView expertOffsets;
+  private final TensorView rankOffsets;
+  private final TensorView sourceTokens;
+  private final TensorView sourceRanks;
+  private final TensorView[] combineInputs = new TensorView[DType.values().length];
+
+  private @Nullable HostHandle handle;
+  private DType dtype = DType.BF16;
+  private @Nullable DType scaleDtype;
+  private long scalesPerRow;
+  private boolean hasGlobalScales;
+  private boolean hasRouting;
+  private boolean hasWeights;
+  private @Nullable ReceiveOverflowException overflow;
+  private Event event = Event.completed();
+
+  /**
+   * @param part this rank's high-throughput part
+   * @param memory the private memory
+   */
+  HostDispatch(
+      int hidden,
+      HighThroughputLayout layout,
+      MemorySegment part,
+      ScratchLayout scratch,
+      MemorySegment memory) {
+    this.hidden = hidden;
+    this.capacity = layout.capacity;
+    this.scratch = scratch;
+    this.scratchAddress = memory.address();
+    x = new TensorView(part, layout.rows);
+    scales = new TensorView(part, layout.scales);
+    globalScales = new TensorView(part, layout.globalScales);
+    topkIdx = new TensorView(part, layout.topkIdx);
+    topkWeights = new TensorView(part, layout.topkWeights);
+    sourceTokens = new TensorView(part, layout.sourceTokens);
+    sourceRanks = new TensorView(part, layout.sourceRanks);
+    tokensPerExpert = new TensorView(memory, scratch.aligned);
+    receivedPerExpert = new TensorView(memory, scratch.received);
+    expertOffsets = new TensorView(memory, scratch.expertOffsets);
+    rankOffsets = new TensorView(memory, scratch.rankOffsets);
+    for (DType type : DType.values()) {
+      combineInputs[type.ordinal()] = new TensorView(part, layout.combineRows);
+    }
+  }
+
+  /** The accessors wait for {@code pending} from now on. */
+  void await(Event pending) {
+    event = pending;
+  }
+
+  /** Describes what has arrived. */
+  void delivered(
+      HostHandle delivered, Payload payload, @Nullable ReceiveOverflowException tooMany) {
+    handle = delivered;
+    dtype = payload.dtype;
+    scaleDtype = payload.scaleDtype;
+    scalesPerRow = payload.scalesPerRow;
+    hasGlobalScales = payload.globalScales != 0;
+    hasRouting = payload.ids != 0;
+    hasWeights = payload.weights != 0;
+    overflow = tooMany;
+    for (int l = 0; l < delivered.received.length; l++) {
+      NativeMemory.putInt(scratchAddress + scratch.aligned + 4L * l, delivered.aligned[l]);
+      NativeMemory.putInt(scratchAddress + scratch.received + 4L * l, delivered.received[l]);
+    }
+    copy(delivered.expertOffsets, scratch.expertOffsets);
+    copy(delivered.rankOffsets, scratch.rankOffsets);
+  }
+
+  private void copy(long[] values, long offset) {
+    for (int i = 0; i < values.length; i++) {
+      NativeMemory.putLong(scratchAddress + offset + 8L * i, values[i]);
+    }
+  }
+
+  /** The handle, once everything has arrived. */
+  private HostHandle arrived() {
+    event.await();
+    HostHandle delivered = handle;
+    if (delivered == null) {
+      throw new IllegalStateException("the dispatch has failed: its event says why");
+    }
+    return delivered;
+  }
+
+  @Override
+  public long rows() {
+    HostHandle h = arrived();
+    return h.staticSizing ? h.limit : h.rows();
+  }
+
+  @Override
+  public long receivedRows() {
+    return arrived().receivedRows;
+  }
+
+  @Override
+  public Tensor x() {
+    long rows = rows();
+    return x.of(dtype, rows, hidden);
+  }
+
+  @Override
+  public @Nullable Tensor scales() {
+    long rows = rows();
+    DType type = scaleDtype;
+    return type == null ? null : scales.of(type, rows, scalesPerRow);
+  }
+
+  @Override
+  public @Nullable Tensor globalScales() {
+    long rows = rows();
+    return hasGlobalScales ? globalScales.of(DType.FP32, rows) : null;
+  }
+
+  @Override
+  public @Nullable Tensor topkIdx() {
+    HostHandle h = arrived();
+    return hasRouting && h.layout == Layout.FLAT ? topkIdx.of(DType.INT64, rows(), h.topK) : null;
+  }
+
+  @Override
+  public @Nullable Tensor topkWeights() {
+    HostHandle h = arrived();
+    if (!hasWeights) {
+      return null;
+    }
+    return h.layout == Layout.FLAT
+        ? topkWeights.of(DType.FP32, rows(), h.topK)
+        : topkWeights.of(DType.FP32, rows());
+  }
+
+  @Override
+  public Tensor tokensPerExpert() {
+    return tokensPerExpert.of(DType.INT32, arrived().received.length);
+  }
+
+  @Override
+  public Tensor receivedPerExpert() {
+    return receivedPerExpert.of(DType.INT32, arrived().received.length);
+  }
+
+  @Override
+  public @Nullable Tensor expertOffsets() {
+    HostHandle h = arrived();
+    return h.layout == Layout.FLAT ? null : expertOffsets.of(DType.INT64, h.expertOffsets.length);
+  }
+
+  @Override
+  public @Nullable Tensor rankOffsets() {
+    HostHandle h = arrived();
+    return h.layout == Layout.FLAT ? rankOffsets.of(DType.INT64, h.rankOffsets.length) : null;
+  }
+
+  @Override
+  public Tensor sourceTokens() {
+    return sourceTokens.of(DType.INT32, rows());
+  }
+
+  @Override
+  public Tensor sourceRanks() {
+    return sourceRanks.of(DType.INT32, rows());
+  }
+
+  @Override
+  public Tensor combineInput(DType type) {
+    if (!type.summable()) {
+      throw new InvalidArgumentException(
+          "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
+    }
+    return combineInputs[type.ordinal()].of(type, capacity, hidden);
+  }
+
+  @Override
+  public @Nullable ReceiveOverflowException overflow() {
+    arrived();
+    return overflow;
+  }
+
+  @Override
+  public DispatchHandle handle() {
+    return arrived();
+  }
+
+  @Override
+  public Event event() {
+    return event;
+  }
+}

@@ -1,0 +1,38 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.engine.EngineProvider;
+import org.ep4j.group.Group;
+
+/** The engine that every machine has: ranks of one host, by load and store. */
+public final class HostEngineProvider implements EngineProvider {
+  /** For {@link java.util.ServiceLoader}. */
+  public HostEngineProvider() {}
+
+  @Override
+  public String name() {
+    return "host";
+  }
+
+  @Override
+  public int priority() {
+    return 0;
+  }
+
+  @Override
+  public String unavailableBecause() {
+    return "";
+  }
+
+  @Override
+  public BufferSizes sizes(BufferConfig config) {
+    return new RegionLayout(config).sizes();
+  }
+
+  @Override
+  public ExpertBuffer open(Group group, BufferConfig config) {
+    return HostBuffer.open(group, config);
+  }
+}

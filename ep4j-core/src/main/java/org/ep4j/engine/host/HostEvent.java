@@ -1,0 +1,80 @@
+package org.ep4j.engine.host;
+
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.Ep4jException;
+import org.ep4j.Event;
+import org.jspecify.annotations.Nullable;
+
+/** An asynchronous operation and its completion. */
+final class HostEvent implements Event, Runnable {
+  private final Runnable body;
+  private final CountDownLatch ended = new CountDownLatch(1);
+
+  /** Written before {@link #ended} opens, read after. */
+  private @Nullable Throwable failure;
+
+  HostEvent(Runnable body) {
+    this.body = body;
+  }
+
+  @Override
+  public void run() {
+    try {
+      body.run();
+    } catch (RuntimeException | Error e) {
+      failure = e;
+    } finally {
+      ended.countDown();
+    }
+  }
+
+  @Override
+  public boolean isDone() {
+    return ended.getCount() == 0;
+  }
+
+  @Override
+  public void await() {
+    awaitEnd();
+    rethrow();
+  }
+
+  @Override
+  public boolean await(Duration timeout) {
+    boolean done;
+    try {
+      done = ended.await(timeout.toNanos(), TimeUnit.NANOSECONDS);
+    } catch (InterruptedException e) {
+      throw interrupted(e);
+    }
+    if (done) {
+      rethrow();
+    }
+    return done;
+  }
+
+  /** Waits without throwing what the operation threw; every operation has deadlines of its own. */
+  void awaitEnd() {
+    try {
+      ended.await();
+    } catch (InterruptedException e) {
+      throw interrupted(e);
+    }
+  }
+
+  private void rethrow() {
+    if (failure instanceof Error error) {
+      throw error;
+    }
+    if (failure instanceof RuntimeException exception) {
+      throw exception;
+    }
+  }
+
+  private static Ep4jException interrupted(InterruptedException e) {
+    Thread.currentThread().interrupt();
+    return new Ep4jException("interrupted while waiting for an asynchronous operation", e);
+  }
+}

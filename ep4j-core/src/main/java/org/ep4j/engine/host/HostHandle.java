@@ -1,0 +1,160 @@
+package org.ep4j.engine.host;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.DispatchHandle;
+import org.ep4j.Layout;
+
+/**
+ * The ways of a dispatch: for each token of this rank where its rows went, and what this rank
+ * received. Arrays grow to what was ever needed and are reused when the handle is recycled.
+ *
+ * <p>Life: taken from the pool (open); used by operations, several of which may be queued; closed
+ * by the caller; back in the pool once it is closed and no operation uses it.
+ */
+final class HostHandle implements DispatchHandle {
+  private static final int CLOSED = 1;
+  private static final int USE = 2;
+
+  private final HandlePool pool;
+
+  /** {@link #CLOSED} bit and, above it, the number of operations that use the handle. */
+  private final AtomicInteger state = new AtomicInteger();
+
+  Layout layout = Layout.FLAT;
+  int tokens;
+  int topK;
+
+  /** Epoch of the dispatch: the handle's name among the ranks. */
+  long epoch;
+
+  /** Number of resets before the dispatch. */
+  int generation;
+
+  boolean staticSizing;
+  boolean zeroPadding;
+  boolean weighted;
+  int alignment;
+
+  /** Token t has the ways from start[t] to start[t + 1], in order of (rank, local expert). */
+  int[] start = new int[1];
+
+  /** See {@link Ways}. */
+  long[] ways = new long[0];
+
+  /** Ways that lead somewhere. */
+  int rowsSent;
+
+  /** Rows this rank's region takes: slots from here on were not written. */
+  int limit;
+
+  /** Rows routed to this rank, EXPERT_MAJOR with padding; may exceed {@link #limit}. */
+  long neededRows;
+
+  /** Rows routed to this rank, without padding. */
+  long receivedRows;
+
+  /** Tokens per local expert. */
+  final int[] received;
+
+  /** Tokens per local expert, rounded up to the alignment. */
+  final int[] aligned;
+
+  /** EXPERT_MAJOR: first row of each group, and the end of the last. */
+  final long[] expertOffsets;
+
+  /** FLAT: first row from each source rank, and the end. */
+  final long[] rankOffsets;
+
+  HostHandle(HandlePool pool, int localExperts, int ranks) {
+    this.pool = pool;
+    received = new int[localExperts];
+    aligned = new int[localExperts];
+    expertOffsets = new long[localExperts + 1];
+    rankOffsets = new long[ranks + 1];
+  }
+
+  /** Makes the handle ready for a new dispatch. */
+  void open() {
+    state.set(0);
+  }
+
+  /** Room for the ways of {@code tokens} tokens with {@code topK} choices each. */
+  void ensureWays(int tokens, int topK) {
+    if (start.length <= tokens) {
+      start = new int[tokens + 1];
+    }
+    if (ways.length < (long) tokens * topK) {
+      ways = new long[Math.multiplyExact(tokens, topK)];
+    }
+  }
+
+  /** Keeps the handle from being recycled while an operation needs it. */
+  void acquire() {
+    int now;
+    do {
+      now = state.get();
+      if ((now & CLOSED) != 0) {
+        throw new IllegalStateException(
+            "the dispatch handle has been closed: close it after its last use");
+      }
+    } while (!state.compareAndSet(now, now + USE));
+  }
+
+  void release() {
+    if (state.addAndGet(-USE) == CLOSED) {
+      pool.give(this);
+    }
+  }
+
+  boolean isOf(HandlePool other) {
+    return pool == other;
+  }
+
+  @Override
+  public Layout layout() {
+    return layout;
+  }
+
+  @Override
+  public int tokens() {
+    return tokens;
+  }
+
+  @Override
+  public int topK() {
+    return topK;
+  }
+
+  @Override
+  public long rows() {
+    return Math.min(neededRows, limit);
+  }
+
+  @Override
+  public void close() {
+    int now;
+    do {
+      now = state.get();
+      if ((now & CLOSED) != 0) {
+        return;
+      }
+    } while (!state.compareAndSet(now, now | CLOSED));
+    if (now == 0) {
+      pool.give(this);
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "handle of dispatch "
+        + epoch
+        + " ("
+        + layout
+        + ", "
+        + tokens
+        + " tokens, "
+        + rows()
+        + " rows"
+        + ((state.get() & CLOSED) != 0 ? ", closed)" : ")");
+  }
+}

@@ -1,0 +1,78 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.PrivateMemory;
+import org.ep4j.memory.SymmetricMemory;
+
+/**
+ * The memory of one buffer on one rank, and the views of it that are handed out: a view used after
+ * the buffer has been closed is an exception, not a crash.
+ */
+final class HostMemory implements AutoCloseable {
+  private final SymmetricMemory symmetric;
+  private final PrivateMemory scratch;
+  private final Arena views = Arena.ofShared();
+  private final MemorySegment region;
+  private final MemorySegment scratchView;
+
+  private HostMemory(SymmetricMemory symmetric, PrivateMemory scratch, int rank) {
+    this.symmetric = symmetric;
+    this.scratch = scratch;
+    region = NativeMemory.view(symmetric.address(rank), symmetric.bytes(), views);
+    scratchView = NativeMemory.view(scratch.address(), scratch.bytes(), views);
+  }
+
+  /** Allocates on every rank; collective. */
+  static HostMemory allocate(Group group, RegionLayout layout, Duration timeout) {
+    SymmetricMemory symmetric =
+        SymmetricMemory.allocate(group, layout.bytes, layout.likelyBytes, timeout);
+    boolean done = false;
+    try {
+      PrivateMemory scratch = PrivateMemory.reserve(layout.scratch.bytes);
+      HostMemory memory = new HostMemory(symmetric, scratch, group.rank());
+      done = true;
+      return memory;
+    } finally {
+      if (!done) {
+        symmetric.close();
+      }
+    }
+  }
+
+  SymmetricMemory symmetric() {
+    return symmetric;
+  }
+
+  /** This rank's symmetric region. */
+  MemorySegment region() {
+    return region;
+  }
+
+  /** The memory that {@link ScratchLayout} describes. */
+  MemorySegment scratch() {
+    return scratchView;
+  }
+
+  /** Arena of all views that are handed out. */
+  Arena views() {
+    return views;
+  }
+
+  /** From now on views are refused. */
+  void closeViews() {
+    if (views.scope().isAlive()) {
+      views.close();
+    }
+  }
+
+  @Override
+  public void close() {
+    closeViews();
+    scratch.close();
+    symmetric.close();
+  }
+}

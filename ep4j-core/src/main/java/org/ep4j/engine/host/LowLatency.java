@@ -1,0 +1,343 @@
+package org.ep4j.engine.host;
+
+import static java.util.Objects.requireNonNull;
+
+import java.lang.foreign.Arena;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.Ep4jException;
+import org.ep4j.Event;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Low-latency dispatch and combine of one rank: numbers the operations, keeps at most two of them
+ * in flight, and rotates their results. {@link LowLatencyLayout} tells how ranks talk.
+ *
+ * <p>Used by one thread at a time; the operations of asynchronous calls run on the thread of {@link
+ * LowLatencyEntry#later}, in order.
+ */
+final class LowLatency implements AutoCloseable {
+  /** Objects of each kind that are used in turn. */
+  private static final int OBJECTS = 16;
+
+  private static final int RECORDS = 3;
+
+  private final HostContext context;
+  private final BufferConfig config;
+  private final LowLatencyEntry entry;
+  private final LowLatencyMemory memory;
+  private final LowLatencySignals signals;
+  private final LowLatencyRouting routing;
+  private final LowLatencyDispatchSender dispatchSender;
+  private final LowLatencyDispatchReceiver dispatchReceiver;
+  private final LowLatencyCombineSender combineSender;
+  private final LowLatencyCombineReceiver combineReceiver;
+  private final LowLatencyCounters counters = new LowLatencyCounters();
+  private final LowLatencyFormat[] formats;
+  private final LowLatencyRecord[] records = new LowLatencyRecord[RECORDS];
+  private final LowLatencyDispatchOperation[] dispatches = new LowLatencyDispatchOperation[OBJECTS];
+  private final LowLatencyCombineOperation[] combines = new LowLatencyCombineOperation[OBJECTS];
+  private final Tensor[] combineTensors = new Tensor[2];
+
+  /** The last operation of each parity. */
+  private final LowLatencyOperation[] last = new LowLatencyOperation[2];
+
+  /** Number of the last operation. */
+  private long number;
+
+  /** Dispatches and combines begun, and the last ones that a reset made worthless. */
+  private long dispatchCount;
+
+  private long combineCount;
+  private long resetDispatch;
+  private long resetCombine;
+
+  /**
+   * @param views arena of the tensors handed out; the owner closes it before this object
+   */
+  LowLatency(
+      HostContext context,
+      LowLatencyLayout layout,
+      ExpertTable experts,
+      LowLatencyEntry entry,
+      Arena views) {
+    this.context = context;
+    this.config = context.config;
+    this.entry = entry;
+    int ranks = context.ranks;
+    int local = context.placement.localExperts(context.rank);
+    int maxTokens = config.lowLatencyMaxTokens();
+    int hidden = config.hidden();
+    RowKernels kernels = RowKernels.get();
+    memory = new LowLatencyMemory(config, ranks, local, views);
+    signals = new LowLatencySignals(context, layout);
+    routing = new LowLatencyRouting(config.experts());
+    dispatchSender =
+        new LowLatencyDispatchSender(context, layout, signals, memory, experts, kernels, counters);
+    dispatchReceiver =
+        new LowLatencyDispatchReceiver(context, layout, signals, memory, kernels, counters);
+    combineSender = new LowLatencyCombineSender(context, layout, signals, memory, kernels);
+    combineReceiver =
+        new LowLatencyCombineReceiver(context, layout, signals, memory, experts, kernels);
+    formats = LowLatencyFormat.all(hidden);
+    for (int i = 0; i < RECORDS; i++) {
+      records[i] = new LowLatencyRecord(ranks, maxTokens, config.topK(), local);
+    }
+    for (int i = 0; i < OBJECTS; i++) {
+      dispatches[i] = new LowLatencyDispatchOperation(this, memory, records[0], formats[0]);
+      combines[i] = new LowLatencyCombineOperation(this, records[0]);
+    }
+    last[0] = dispatches[0];
+    last[1] = dispatches[0];
+    for (int half = 0; half < 2; half++) {
+      long address = context.lowLatency(context.rank) + layout.combine(half);
+      long bytes = 2L * local * memory.capacity() * hidden;
+      combineTensors[half] =
+          Tensor.of(
+              NativeMemory.view(address, bytes, views),
+              DType.BF16,
+              local,
+              memory.capacity(),
+              hidden);
+    }
+  }
+
+  LowLatencyDispatch dispatch(Tensor x, Routing choices, LowLatencyDispatchOptions options) {
+    LowLatencyArguments.dispatch(context, x, choices, options);
+    requirePlace();
+    LowLatencyRecord record = records[(int) ((dispatchCount + 1) % RECORDS)];
+    routing.read(choices.topkIdx(), record);
+    dispatchCount++;
+    LowLatencyDispatchOperation op = dispatches[(int) (dispatchCount % OBJECTS)];
+    LowLatencyFormat format =
+        formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
+    op.prepare(dispatchCount, x, record, format, options);
+    begin(op, options.returnHook(), options.waitStats(), options.previousEvent(), options.async());
+    return op;
+  }
+
+  LowLatencyCombine combine(
+      Tensor y, Routing choices, LowLatencyHandle handle, LowLatencyCombineOptions options) {
+    LowLatencyDispatchOperation dispatch = current(handle);
+    if (dispatch.awaitsHook()) {
+      throw new IllegalStateException(
+          dispatch.name() + " has not been received: call its hook before its combine");
+    }
+    LowLatencyRecord record = dispatch.record;
+    Tensor region = combineTensors[dispatch.half()];
+    LowLatencyArguments.combine(context, y, choices, record, region, options);
+    requirePlace();
+    requireRegion(dispatch);
+    LowLatencyCombineOperation op = combines[(int) ((combineCount + 1) % OBJECTS)];
+    op.ensureSlots(config.lowLatencyMaxTokens() * config.topK());
+    Tensor weights = requireNonNull(choices.topkWeights());
+    LowLatencyRouting.readAgain(choices.topkIdx(), weights, record, op.kept, op.weights);
+    combineCount++;
+    Tensor out = options.out();
+    if (out == null) {
+      out = memory.sumTensor((int) (combineCount & 1), record.tokens);
+    }
+    op.prepare(combineCount, y, dispatch, options, out);
+    begin(op, options.returnHook(), options.waitStats(), options.previousEvent(), options.async());
+    return op;
+  }
+
+  /** The region that the combine of {@code handle} sends from with zeroCopy. */
+  Tensor combineBuffer(LowLatencyHandle handle) {
+    LowLatencyDispatchOperation dispatch = current(handle);
+    requireRegion(dispatch);
+    try {
+      long lastUse = combineSender.lastUse(dispatch.half());
+      signals.awaitReceived(lastUse, number, "low-latency combine buffer");
+    } catch (Ep4jException e) {
+      entry.failed("low-latency combine buffer: " + e.getMessage());
+      throw e;
+    }
+    return combineTensors[dispatch.half()];
+  }
+
+  /** Masks or admits one rank. */
+  void updateMask(int rank, boolean masked) {
+    LowLatencyArguments.maskedRank(context, rank);
+    if (masked) {
+      signals.mask(rank);
+    } else {
+      signals.admit(rank);
+      catchUp(signals.highestStartedWithout());
+    }
+  }
+
+  /**
+   * Admits all ranks that are not excluded or, with masking, dead. If this rank has been masked by
+   * others, it goes on with their number; then none may be inside a low-latency operation.
+   */
+  void cleanMask() {
+    for (int r = 0; r < context.ranks; r++) {
+      boolean gone = context.excluded[r] || (config.masking() && !context.group.isAlive(r));
+      if (gone) {
+        signals.mask(r);
+      } else {
+        signals.admit(r);
+      }
+    }
+    catchUp(signals.highestStartedWithout());
+  }
+
+  /**
+   * Drops what is in flight and all results, masks ranks that have become excluded, and agrees on
+   * the next number. Called between two barriers of the live ranks.
+   */
+  void reset() {
+    last[0].drop();
+    last[1].drop();
+    resetDispatch = dispatchCount;
+    resetCombine = combineCount;
+    for (int r = 0; r < context.ranks; r++) {
+      if (context.excluded[r]) {
+        signals.mask(r);
+      }
+    }
+    catchUp(signals.highestStarted());
+  }
+
+  /** What the operations have done so far. */
+  LowLatencyCounters counters() {
+    return counters;
+  }
+
+  /** Bytes of this rank alone. */
+  long privateBytes() {
+    return memory.bytes();
+  }
+
+  @Override
+  public void close() {
+    memory.close();
+  }
+
+  LowLatencyEntry entry() {
+    return entry;
+  }
+
+  LowLatencyDispatchSender dispatchSender() {
+    return dispatchSender;
+  }
+
+  LowLatencyDispatchReceiver dispatchReceiver() {
+    return dispatchReceiver;
+  }
+
+  LowLatencyCombineSender combineSender() {
+    return combineSender;
+  }
+
+  LowLatencyCombineReceiver combineReceiver() {
+    return combineReceiver;
+  }
+
+  /**
+   * Receives {@code op}, and what was sent before it first: all ranks receive in the same order.
+   */
+  void receiveUpTo(LowLatencyOperation op) {
+    LowLatencyOperation other = last[(int) (op.number + 1 & 1)];
+    if (other.number < op.number) {
+      other.receiveNow();
+    }
+    op.receiveNow();
+  }
+
+  boolean isOutdated(LowLatencyDispatchOperation op) {
+    return op.ordinal <= resetDispatch || dispatchCount - op.ordinal >= 2;
+  }
+
+  boolean isOutdated(LowLatencyCombineOperation op) {
+    return op.ordinal <= resetCombine || combineCount - op.ordinal >= 2;
+  }
+
+  private void begin(
+      LowLatencyOperation op,
+      boolean hooked,
+      @Nullable Tensor waitStats,
+      @Nullable Event previous,
+      boolean async) {
+    number++;
+    op.start(number, hooked, waitStats, previous);
+    last[(int) (number & 1)] = op;
+    if (async) {
+      op.runsAsync(entry.later(op));
+    } else {
+      op.run();
+    }
+  }
+
+  /** Refuses a third operation in flight; an asynchronous one is waited for instead. */
+  private void requirePlace() {
+    LowLatencyOperation before = last[(int) (number + 1 & 1)];
+    before.awaitRun();
+    if (before.awaitsHook()) {
+      throw new IllegalStateException(
+          "a third low-latency operation would be in flight: call the hook of "
+              + before.name()
+              + " first");
+    }
+  }
+
+  /** Refuses to touch the combine region of a dispatch while peers may read from it. */
+  private void requireRegion(LowLatencyDispatchOperation dispatch) {
+    for (LowLatencyOperation op : last) {
+      if (op instanceof LowLatencyCombineOperation combine
+          && combine.half == dispatch.half()
+          && combine.awaitsHook()) {
+        throw new IllegalStateException(
+            "the rows of "
+                + combine.name()
+                + " are still in the combine region of this handle: call its hook first");
+      }
+    }
+  }
+
+  private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
+    if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
+      throw Arguments.invalid(
+          "handle", handle, "of a lowLatencyDispatch of this buffer", "pass that one");
+    }
+    dispatch.requireCurrent();
+    return dispatch;
+  }
+
+  /** Goes on with the number of the rank that is furthest. */
+  private void catchUp(long highest) {
+    if (highest <= number) {
+      return;
+    }
+    requireNothingInFlight(highest);
+    number = highest;
+    signals.start(highest);
+    signals.received(highest);
+  }
+
+  private void requireNothingInFlight(long highest) {
+    for (LowLatencyOperation op : last) {
+      if (op.awaitsHook()) {
+        throw new IllegalStateException(
+            "other ranks stand at low-latency operation "
+                + highest
+                + ", this one at "
+                + number
+                + " with "
+                + op.name()
+                + " in flight: call its hook before ranks are admitted");
+      }
+    }
+  }
+}

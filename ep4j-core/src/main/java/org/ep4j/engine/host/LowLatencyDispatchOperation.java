@@ -1,0 +1,128 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.Event;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.ReceiveHook;
+import org.ep4j.RowFormat;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/** A low-latency dispatch: its arguments, its result, its handle and its hook. */
+final class LowLatencyDispatchOperation extends LowLatencyOperation
+    implements LowLatencyDispatch, LowLatencyHandle {
+  private final LowLatency owner;
+  private final LowLatencyMemory memory;
+
+  /** Number among the dispatches. */
+  long ordinal;
+
+  LowLatencyRecord record;
+  LowLatencyFormat format;
+  float globalScale;
+  @Nullable Tensor cumulativeStats;
+
+  /** The caller's rows, until nobody needs them any more. */
+  @Nullable Tensor x;
+
+  /** Address of the caller's rows if own rows are taken from there, else 0. */
+  long ownRows;
+
+  LowLatencyDispatchOperation(
+      LowLatency owner, LowLatencyMemory memory, LowLatencyRecord record, LowLatencyFormat format) {
+    super(owner, "low-latency dispatch");
+    this.owner = owner;
+    this.memory = memory;
+    this.record = record;
+    this.format = format;
+  }
+
+  void prepare(
+      long ordinal,
+      Tensor x,
+      LowLatencyRecord record,
+      LowLatencyFormat format,
+      LowLatencyDispatchOptions options) {
+    this.ordinal = ordinal;
+    this.record = record;
+    this.format = format;
+    this.globalScale = options.globalScale();
+    this.cumulativeStats = options.cumulativeStats();
+    this.x = x;
+    boolean inPlace = format.format() == RowFormat.BF16 && x.nativeHost() && !options.returnHook();
+    this.ownRows = inPlace ? x.address() : 0;
+  }
+
+  /** Which half of the outputs and which combine region belong to this dispatch. */
+  int half() {
+    return (int) (ordinal & 1);
+  }
+
+  boolean isOf(LowLatency buffer) {
+    return owner == buffer;
+  }
+
+  @Override
+  void send() {
+    owner.dispatchSender().send(this);
+  }
+
+  @Override
+  void complete() {
+    owner.dispatchReceiver().receive(this);
+    owner.counters().dispatches++;
+    x = null;
+    cumulativeStats = null;
+  }
+
+  @Override
+  boolean outdated() {
+    return owner.isOutdated(this);
+  }
+
+  @Override
+  public Tensor x() {
+    requireResults();
+    return memory.rowTensor(half(), format);
+  }
+
+  @Override
+  public @Nullable Tensor scales() {
+    requireResults();
+    return memory.scaleTensor(half(), format);
+  }
+
+  @Override
+  public Tensor recvCount() {
+    requireResults();
+    return memory.receiveCountTensor(half());
+  }
+
+  @Override
+  public Tensor srcInfo() {
+    requireResults();
+    return memory.sourceInfoTensor(half());
+  }
+
+  @Override
+  public Tensor layoutRange() {
+    requireResults();
+    return memory.layoutRangeTensor(half());
+  }
+
+  @Override
+  public LowLatencyHandle handle() {
+    return this;
+  }
+
+  @Override
+  public ReceiveHook hook() {
+    return ownHook();
+  }
+
+  @Override
+  public Event event() {
+    return ownEvent();
+  }
+}

@@ -1,0 +1,121 @@
+package org.ep4j.engine.host;
+
+import java.util.Arrays;
+import org.ep4j.Tensor;
+import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * The receiving half of a low-latency dispatch: takes the sources in rank order and puts each of
+ * their rows, token by token, behind the last row of every local expert it is for. So rows of an
+ * expert are ordered by source rank, then token.
+ */
+final class LowLatencyDispatchReceiver {
+  private final HostContext context;
+  private final LowLatencyLayout layout;
+  private final LowLatencySignals signals;
+  private final LowLatencyMemory memory;
+  private final RowKernels kernels;
+  private final LowLatencyCounters counters;
+  private final int experts;
+
+  /** Per local expert: rows so far, and rows before the current source. */
+  private final int[] next;
+
+  private final int[] first;
+
+  LowLatencyDispatchReceiver(
+      HostContext context,
+      LowLatencyLayout layout,
+      LowLatencySignals signals,
+      LowLatencyMemory memory,
+      RowKernels kernels,
+      LowLatencyCounters counters) {
+    this.context = context;
+    this.layout = layout;
+    this.signals = signals;
+    this.memory = memory;
+    this.kernels = kernels;
+    this.counters = counters;
+    experts = context.placement.localExperts(context.rank);
+    next = new int[experts];
+    first = new int[experts];
+  }
+
+  void receive(LowLatencyDispatchOperation op) {
+    Arrays.fill(next, 0);
+    long kind = LowLatencyKind.dispatch(op.format.format(), op.format.scaleKind());
+    for (int source = 0; source < context.ranks; source++) {
+      System.arraycopy(next, 0, first, 0, experts);
+      long line = signals.await(source, op.number, op.operation, op.waitStats);
+      op.record.received[source] = 0;
+      if (line != 0) {
+        signals.requireSame(
+            source, op.number, kind, NativeMemory.getLong(line + LowLatencyLayout.KIND));
+        int entries = (int) NativeMemory.getLong(line + LowLatencyLayout.COUNT);
+        op.record.received[source] = place(op, source, entries);
+      }
+      writeRanges(op.half(), source);
+    }
+    writeCounts(op);
+    signals.received(op.number);
+  }
+
+  /** Places the rows of one source; returns how many. */
+  private int place(LowLatencyDispatchOperation op, int source, int entries) {
+    LowLatencyFormat format = op.format;
+    int rowBytes = format.rowBytes();
+    int scaleBytes = format.scaleBytes();
+    int half = op.half();
+    long rows = memory.rows(half);
+    long scales = memory.scales(half);
+    long sourceInfo = memory.sourceInfo(half);
+    long capacity = memory.capacity();
+    int[] placed = op.record.rows[source];
+    long own = context.lowLatency(context.rank);
+    long list = own + layout.list(op.number, source);
+    long inPlace = source == context.rank ? op.ownRows : 0;
+    long row = own + layout.row(op.number, source) - format.stride();
+    int token = 0;
+    int count = 0;
+    int tokens = 0;
+    for (int i = 0; i < entries; i++) {
+      int entry = NativeMemory.getInt(list + 4L * i);
+      if (entry < 0) {
+        token = -1 - entry;
+        tokens++;
+        row = inPlace == 0 ? row + format.stride() : inPlace + (long) token * rowBytes;
+        continue;
+      }
+      long at = entry * capacity + next[entry]++;
+      kernels.copy(row, rows + at * rowBytes, rowBytes);
+      if (scaleBytes != 0) {
+        kernels.copy(row + rowBytes, scales + at * scaleBytes, scaleBytes);
+      }
+      NativeMemory.putInt(sourceInfo + 4 * at, token);
+      placed[count++] = (int) at;
+    }
+    counters.received(tokens);
+    return count;
+  }
+
+  private void writeRanges(int half, int source) {
+    long ranges = memory.layoutRange(half) + 8L * source;
+    long stride = 8L * context.ranks;
+    for (int e = 0; e < experts; e++) {
+      long range = (long) first[e] << 32 | (next[e] - first[e]);
+      NativeMemory.putLong(ranges + e * stride, range);
+    }
+  }
+
+  private void writeCounts(LowLatencyDispatchOperation op) {
+    long counts = memory.receiveCount(op.half());
+    Tensor stats = op.cumulativeStats;
+    for (int e = 0; e < experts; e++) {
+      NativeMemory.putInt(counts + 4L * e, next[e]);
+      if (stats != null) {
+        LowLatencyTensors.addInt(stats, e, next[e]);
+      }
+    }
+  }
+}

@@ -1,0 +1,163 @@
+package org.ep4j.engine.host;
+
+import static java.util.Objects.requireNonNull;
+
+import java.util.Arrays;
+import org.ep4j.RowFormat;
+import org.ep4j.Tensor;
+import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * The sending half of a low-latency dispatch: each row is quantised once and written once to every
+ * rank that owns one of its experts, however many experts that are.
+ */
+final class LowLatencyDispatchSender {
+  private final HostContext context;
+  private final LowLatencyLayout layout;
+  private final LowLatencySignals signals;
+  private final LowLatencyMemory memory;
+  private final ExpertTable experts;
+  private final RowKernels kernels;
+  private final LowLatencyCounters counters;
+  private final int hidden;
+
+  /** Per destination: address of the list, its length, rows written, last token listed. */
+  private final long[] list;
+
+  private final int[] listed;
+  private final int[] rows;
+  private final int[] lastToken;
+
+  /** Destinations of the current token, those that get its row first. */
+  private final int[] destinations;
+
+  LowLatencyDispatchSender(
+      HostContext context,
+      LowLatencyLayout layout,
+      LowLatencySignals signals,
+      LowLatencyMemory memory,
+      ExpertTable experts,
+      RowKernels kernels,
+      LowLatencyCounters counters) {
+    this.context = context;
+    this.layout = layout;
+    this.signals = signals;
+    this.memory = memory;
+    this.experts = experts;
+    this.kernels = kernels;
+    this.counters = counters;
+    hidden = context.config.hidden();
+    list = new long[context.ranks];
+    listed = new int[context.ranks];
+    rows = new int[context.ranks];
+    lastToken = new int[context.ranks];
+    destinations = new int[context.ranks];
+  }
+
+  void send(LowLatencyDispatchOperation op) {
+    signals.start(op.number);
+    signals.awaitReceived(op.number - 2, op.number, op.operation);
+    begin(op);
+    Tensor x = requireNonNull(op.x);
+    int tokens = op.record.tokens;
+    for (int token = 0; token < tokens; token++) {
+      int count = list(op.record, token);
+      if (count > 0) {
+        write(op, x, token, count);
+      }
+    }
+    finish(op);
+  }
+
+  private void begin(LowLatencyDispatchOperation op) {
+    LowLatencyRecord record = op.record;
+    record.number = op.number;
+    Arrays.fill(record.sent, 0);
+    for (int r = 0; r < context.ranks; r++) {
+      list[r] = context.lowLatency(r) + layout.list(op.number, context.rank);
+      listed[r] = 0;
+      rows[r] = 0;
+      lastToken[r] = -1;
+    }
+  }
+
+  /** Enters a token into the lists; returns the number of destinations that need its row. */
+  private int list(LowLatencyRecord record, int token) {
+    int count = 0;
+    int end = (token + 1) * record.topK;
+    for (int at = token * record.topK; at < end; at++) {
+      int expert = record.ids[at];
+      if (expert < 0) {
+        continue;
+      }
+      int r = experts.rankOf[expert];
+      if (context.masked[r]) {
+        continue;
+      }
+      if (lastToken[r] != token) {
+        lastToken[r] = token;
+        NativeMemory.putInt(list[r] + 4L * listed[r]++, -1 - token);
+        destinations[count++] = r;
+      }
+      NativeMemory.putInt(list[r] + 4L * listed[r]++, experts.localOf[expert]);
+      record.sent[r]++;
+    }
+    return count;
+  }
+
+  private void write(LowLatencyDispatchOperation op, Tensor x, int token, int count) {
+    LowLatencyFormat format = op.format;
+    long first = 0;
+    for (int i = 0; i < count; i++) {
+      int r = destinations[i];
+      int row = rows[r]++;
+      if (r == context.rank && op.ownRows != 0) {
+        continue;
+      }
+      long target =
+          context.lowLatency(r)
+              + layout.row(op.number, context.rank)
+              + (long) row * format.stride();
+      if (first == 0) {
+        first = target;
+        produce(op, x, token, target);
+      } else {
+        kernels.copy(first, target, format.rowBytes() + format.scaleBytes());
+      }
+    }
+  }
+
+  /** Writes a row of the caller in its way form: values, then scales. */
+  private void produce(LowLatencyDispatchOperation op, Tensor x, int token, long target) {
+    long rowBytes = 2L * hidden;
+    long offset = token * rowBytes;
+    LowLatencyFormat format = op.format;
+    if (format.format() == RowFormat.BF16) {
+      LowLatencyTensors.copy(x, offset, target, rowBytes);
+      return;
+    }
+    long source = x.address() + offset;
+    if (!x.nativeHost()) {
+      source = memory.scratch(0);
+      LowLatencyTensors.copy(x, offset, source, rowBytes);
+    }
+    long scales = target + format.rowBytes();
+    if (format.format() == RowFormat.FP8) {
+      kernels.encodeFp8(source, hidden, target, scales, format.scaleKind());
+    } else {
+      kernels.encodeNvFp4(source, hidden, op.globalScale, target, scales);
+    }
+  }
+
+  private void finish(LowLatencyDispatchOperation op) {
+    long kind = LowLatencyKind.dispatch(op.format.format(), op.format.scaleKind());
+    for (int i = 1; i <= context.ranks; i++) {
+      int r = (context.rank + i) % context.ranks;
+      if (!context.masked[r]) {
+        signals.send(r, op.number, kind, listed[r], 0, op.number);
+        counters.sent(rows[r], (long) rows[r] * (op.format.rowBytes() + op.format.scaleBytes()));
+      }
+    }
+  }
+}

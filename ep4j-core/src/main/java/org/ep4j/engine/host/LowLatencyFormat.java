@@ -1,0 +1,96 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.DType;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+
+/**
+ * What a row looks like in one format: a row in flight is its values followed by its scales.
+ *
+ * @param format what becomes of the BF16 row
+ * @param scaleKind scales of FP8
+ * @param dtype type of the values
+ * @param rowBytes bytes of the values
+ * @param scaleDType type of the scales; of no meaning without scales
+ * @param scales number of scales, 0 for BF16
+ * @param scaleBytes bytes of the scales
+ * @param stride distance of rows in flight
+ */
+record LowLatencyFormat(
+    RowFormat format,
+    ScaleKind scaleKind,
+    DType dtype,
+    int rowBytes,
+    DType scaleDType,
+    int scales,
+    int scaleBytes,
+    int stride) {
+  private static final int CACHE_LINE = 64;
+
+  /** Values that share a scale in FP8. */
+  static final int FP8_BLOCK = 128;
+
+  /** Values that share a scale in NVFP4. */
+  static final int NVFP4_BLOCK = 16;
+
+  /** Number of formats. */
+  static final int COUNT = 5;
+
+  /** All formats of rows of {@code hidden} values, each at its {@link #index}. */
+  static LowLatencyFormat[] all(int hidden) {
+    LowLatencyFormat[] all = new LowLatencyFormat[COUNT];
+    for (RowFormat format : RowFormat.values()) {
+      for (ScaleKind scaleKind : ScaleKind.values()) {
+        all[index(format, scaleKind)] = of(format, scaleKind, hidden);
+      }
+    }
+    return all;
+  }
+
+  static int index(RowFormat format, ScaleKind scaleKind) {
+    return switch (format) {
+      case BF16 -> 0;
+      case NVFP4 -> 1;
+      case FP8 -> 2 + scaleKind.ordinal();
+    };
+  }
+
+  int index() {
+    return index(format, scaleKind);
+  }
+
+  private static LowLatencyFormat of(RowFormat format, ScaleKind scaleKind, int hidden) {
+    return switch (format) {
+      case BF16 -> make(format, scaleKind, DType.BF16, DType.FP32, hidden, 0);
+      case FP8 ->
+          make(
+              format,
+              scaleKind,
+              DType.FP8_E4M3,
+              scaleKind == ScaleKind.UE8M0 ? DType.UE8M0 : DType.FP32,
+              hidden,
+              hidden / FP8_BLOCK);
+      case NVFP4 ->
+          make(format, scaleKind, DType.NVFP4, DType.FP8_E4M3, hidden, hidden / NVFP4_BLOCK);
+    };
+  }
+
+  private static LowLatencyFormat make(
+      RowFormat format,
+      ScaleKind scaleKind,
+      DType dtype,
+      DType scaleDType,
+      int hidden,
+      int scales) {
+    int rowBytes = Math.toIntExact(dtype.bytes(hidden));
+    int scaleBytes = Math.toIntExact(scaleDType.bytes(scales));
+    int stride = Math.toIntExact(ControlLayout.align(rowBytes + scaleBytes, CACHE_LINE));
+    return new LowLatencyFormat(
+        format, scaleKind, dtype, rowBytes, scaleDType, scales, scaleBytes, stride);
+  }
+
+  /** Most bytes of scales that a row has in any format. */
+  static int maxScaleBytes(int hidden) {
+    return hidden / NVFP4_BLOCK;
+  }
+}

@@ -1,0 +1,47 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+
+/** What an operation is, as the word {@link LowLatencyLayout#KIND} says it. */
+final class LowLatencyKind {
+  private static final long DISPATCH = 1;
+  private static final long COMBINE = 2;
+
+  /** Combine: BF16 rows, one after the other in the order of the dispatch list. */
+  static final long DENSE = COMBINE;
+
+  /** Combine: LogFMT-10 rows, likewise. */
+  static final long DENSE_LOGFMT = COMBINE | 1 << 8;
+
+  /** Combine: BF16 rows, their numbers in the source's list. */
+  static final long LISTED = COMBINE | 2 << 8;
+
+  private LowLatencyKind() {}
+
+  static long dispatch(RowFormat format, ScaleKind scaleKind) {
+    long scale = format == RowFormat.FP8 ? scaleKind.ordinal() : 0;
+    return DISPATCH | (long) format.ordinal() << 8 | scale << 16;
+  }
+
+  static boolean isCombine(long kind) {
+    return (kind & 0xff) == COMBINE;
+  }
+
+  /** For messages. */
+  static String text(long kind) {
+    if (isCombine(kind)) {
+      return "combine";
+    }
+    RowFormat[] formats = RowFormat.values();
+    ScaleKind[] scales = ScaleKind.values();
+    int format = (int) (kind >> 8 & 0xff);
+    int scale = (int) (kind >> 16 & 0xff);
+    if ((kind & 0xff) != DISPATCH || format >= formats.length || scale >= scales.length) {
+      return "unknown operation " + kind;
+    }
+    return "dispatch of "
+        + formats[format]
+        + (formats[format] == RowFormat.FP8 ? " with " + scales[scale] + " scales" : "");
+  }
+}

@@ -1,0 +1,48 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.BufferConfig;
+
+/**
+ * The low-latency memory of one rank that no peer reaches. Outputs of dispatch and sums of combine
+ * come twice and alternate. Outputs have the padded shape [L, R*M, ...]; only pages that carry rows
+ * take memory.
+ */
+final class LowLatencyMemoryLayout {
+  /** Rows that each local expert has room for, R*M. */
+  final long capacity;
+
+  /** Offsets inside a half; its rows come first. */
+  final long scales;
+
+  final long sourceInfo;
+  final long layoutRange;
+  final long receiveCount;
+  final long sums;
+
+  /** Bytes of a half. */
+  final long half;
+
+  /** Offset of the scratch rows, BF16, one a choice. */
+  final long scratch;
+
+  final long bytes;
+
+  LowLatencyMemoryLayout(BufferConfig config, int ranks, int experts) {
+    long hidden = config.hidden();
+    long maxTokens = config.lowLatencyMaxTokens();
+    capacity = ranks * maxTokens;
+    long rows = experts * capacity;
+    scales = pages(rows * 2 * hidden);
+    sourceInfo = scales + pages(rows * LowLatencyFormat.maxScaleBytes(config.hidden()));
+    layoutRange = sourceInfo + pages(rows * 4);
+    receiveCount = layoutRange + pages(8L * experts * ranks);
+    sums = receiveCount + pages(4L * experts);
+    half = sums + pages(2 * maxTokens * hidden);
+    scratch = 2 * half;
+    bytes = scratch + 2 * hidden * config.topK();
+  }
+
+  private static long pages(long bytes) {
+    return ControlLayout.align(bytes, ControlLayout.BYTES);
+  }
+}

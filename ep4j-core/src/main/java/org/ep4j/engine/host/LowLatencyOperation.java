@@ -1,0 +1,195 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.Event;
+import org.ep4j.ReceiveHook;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One low-latency operation from its start until its results are outdated: its state, its hook, and
+ * what its accessors check. Objects are made once and used in turn; a few uses later an outdated
+ * reference can no longer be told from a new one.
+ */
+abstract class LowLatencyOperation implements ReceiveHook, Runnable {
+  private static final int FRESH = 0;
+  private static final int STARTED = 1;
+  private static final int SENT = 2;
+  private static final int RECEIVED = 3;
+  private static final int FAILED = 4;
+
+  /** The kind of operation, for messages. */
+  final String operation;
+
+  private final LowLatency owner;
+
+  /** Number among all low-latency operations; 0 before the first use. */
+  long number;
+
+  @Nullable Tensor waitStats;
+
+  private boolean hooked;
+  private boolean hookCalled;
+  private @Nullable Event previous;
+  private Event event = Event.completed();
+  private boolean async;
+
+  /** Written by the thread that runs the operation, read after its end. */
+  private int state = FRESH;
+
+  LowLatencyOperation(LowLatency owner, String operation) {
+    this.owner = owner;
+    this.operation = operation;
+  }
+
+  /** The sending half. */
+  abstract void send();
+
+  /** The receiving half. */
+  abstract void complete();
+
+  /** Whether the memory of the results has been used again. */
+  abstract boolean outdated();
+
+  /** Takes the place of operation {@code number}. */
+  final void start(
+      long number, boolean hooked, @Nullable Tensor waitStats, @Nullable Event previous) {
+    this.number = number;
+    this.hooked = hooked;
+    this.hookCalled = false;
+    this.waitStats = waitStats;
+    this.previous = previous;
+    this.event = Event.completed();
+    this.async = false;
+    this.state = STARTED;
+  }
+
+  /** The operation runs on another thread; {@code event} tells when. */
+  final void runsAsync(Event event) {
+    this.event = event;
+    this.async = true;
+  }
+
+  /** Sends and, without hook, receives. */
+  @Override
+  public final void run() {
+    try {
+      owner.entry().requireUsable();
+      owner.entry().awaitPrevious(previous, operation);
+      previous = null;
+      send();
+      state = SENT;
+      if (!hooked) {
+        owner.receiveUpTo(this);
+      }
+    } catch (RuntimeException e) {
+      fail(e);
+      throw e;
+    }
+  }
+
+  /** The hook. */
+  @Override
+  public final void receive() {
+    owner.entry().enter();
+    try {
+      requireHook();
+      hookCalled = true;
+      owner.receiveUpTo(this);
+    } finally {
+      owner.entry().exit();
+    }
+  }
+
+  /** Receives if that has not been done. */
+  final void receiveNow() {
+    if (state == SENT) {
+      try {
+        complete();
+        state = RECEIVED;
+      } catch (RuntimeException e) {
+        fail(e);
+        throw e;
+      }
+    }
+  }
+
+  /** Whether peers may still send to it or read from it. */
+  final boolean inFlight() {
+    return state == STARTED || state == SENT;
+  }
+
+  /** Whether somebody must call the hook before the results are there. */
+  final boolean awaitsHook() {
+    return hooked && state == SENT;
+  }
+
+  /** Waits for the end of an asynchronous run. */
+  final void awaitRun() {
+    if (async) {
+      event.await();
+    }
+  }
+
+  /** Gives the operation up: its results will never come. */
+  final void drop() {
+    if (inFlight()) {
+      state = FAILED;
+    }
+  }
+
+  final ReceiveHook ownHook() {
+    if (!hooked) {
+      throw new IllegalStateException(
+          name() + " was started without returnHook: its results are complete, there is no hook");
+    }
+    return this;
+  }
+
+  final Event ownEvent() {
+    return event;
+  }
+
+  /** Requires that results can be read. */
+  final void requireResults() {
+    requireCurrent();
+    awaitRun();
+    if (state == SENT) {
+      throw new IllegalStateException(name() + " has not been received: call its hook first");
+    }
+    if (state == FAILED) {
+      throw new IllegalStateException(name() + " failed or was given up by reset(): no results");
+    }
+  }
+
+  final void requireCurrent() {
+    if (outdated()) {
+      throw new IllegalStateException(
+          "the results of "
+              + name()
+              + " are gone: they live until the second next "
+              + operation
+              + "; use or copy them before it");
+    }
+  }
+
+  /** For messages. */
+  final String name() {
+    return operation + " " + number;
+  }
+
+  private void requireHook() {
+    if (hookCalled) {
+      throw new IllegalStateException("the hook of " + name() + " has been called: call it once");
+    }
+    if (state == FAILED) {
+      throw new IllegalStateException(
+          name() + " failed or was given up by reset(): start a new one instead of its hook");
+    }
+    ownHook();
+  }
+
+  private void fail(RuntimeException e) {
+    state = FAILED;
+    owner.entry().failed(name() + ": " + e.getMessage());
+  }
+}

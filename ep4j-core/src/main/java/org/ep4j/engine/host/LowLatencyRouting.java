@@ -1,0 +1,81 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.DType;
+import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+
+/** Reads the ids and weights of a caller's routing, and checks every one of them on the way. */
+final class LowLatencyRouting {
+  private final int experts;
+
+  /**
+   * For each expert the number of the last row of ids that named it; rows are never numbered twice.
+   */
+  private final long[] lastRow;
+
+  private long row;
+
+  LowLatencyRouting(int experts) {
+    this.experts = experts;
+    this.lastRow = new long[experts];
+  }
+
+  /** Fills {@link LowLatencyRecord#ids} for a dispatch. */
+  void read(Tensor topkIdx, LowLatencyRecord record) {
+    int tokens = (int) topkIdx.size(0);
+    int topK = (int) topkIdx.size(1);
+    int[] ids = record.ids;
+    int at = 0;
+    for (int token = 0; token < tokens; token++) {
+      row++;
+      for (int k = 0; k < topK; k++) {
+        long id = id(topkIdx, at);
+        if (id < -1 || id >= experts) {
+          throw Arguments.noSuchExpert(token, k, id, experts);
+        }
+        if (id >= 0) {
+          if (lastRow[(int) id] == row) {
+            throw Arguments.duplicateExpert(token, k, id);
+          }
+          lastRow[(int) id] = row;
+        }
+        ids[at++] = (int) id;
+      }
+    }
+    record.tokens = tokens;
+    record.topK = topK;
+  }
+
+  /**
+   * Reads the routing of a combine: ids as dispatched, or -1 for slots to be skipped.
+   *
+   * @param kept for each slot whether it counts
+   */
+  static void readAgain(
+      Tensor topkIdx,
+      Tensor topkWeights,
+      LowLatencyRecord record,
+      boolean[] kept,
+      float[] weights) {
+    int slots = record.tokens * record.topK;
+    for (int at = 0; at < slots; at++) {
+      long id = id(topkIdx, at);
+      if (id != record.ids[at] && id != -1) {
+        throw Arguments.invalid(
+            "topkIdx[" + at / record.topK + ", " + at % record.topK + "]",
+            id,
+            record.ids[at] + " as dispatched, or -1 to skip it",
+            "pass the routing of the dispatch");
+      }
+      kept[at] = id >= 0;
+    }
+    MemorySegment.copy(
+        topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, weights, 0, slots);
+  }
+
+  private static long id(Tensor topkIdx, int at) {
+    return topkIdx.dtype() == DType.INT64 ? topkIdx.getLong(at) : topkIdx.getInt(at);
+  }
+}

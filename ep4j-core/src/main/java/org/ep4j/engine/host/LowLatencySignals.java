@@ -1,0 +1,262 @@
+package org.ep4j.engine.host;
+
+import java.lang.System.Logger.Level;
+import java.lang.invoke.VarHandle;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Tensor;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The words of {@link LowLatencyLayout} as seen from this rank: writes its own, waits for those of
+ * the peers, and decides what becomes of a peer that does not answer.
+ */
+final class LowLatencySignals {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.host");
+
+  private final HostContext context;
+  private final LowLatencyLayout layout;
+  private final int rank;
+  private final int ranks;
+  private final boolean[] masked;
+  private final boolean masking;
+
+  /** This rank's mask words. */
+  private final long[] words;
+
+  /** The peers' mask words of this rank when masks were last cleaned. */
+  private final long[] known;
+
+  LowLatencySignals(HostContext context, LowLatencyLayout layout) {
+    this.context = context;
+    this.layout = layout;
+    this.rank = context.rank;
+    this.ranks = context.ranks;
+    this.masked = context.masked;
+    this.masking = context.config.masking();
+    this.words = new long[ranks];
+    this.known = new long[ranks];
+  }
+
+  /** Says that operation {@code number} begins here. */
+  void start(long number) {
+    NativeMemory.putLongRelease(own() + LowLatencyLayout.STARTED, number);
+  }
+
+  /** Says that this rank has received all operations up to {@code number}. */
+  void received(long number) {
+    NativeMemory.putLongRelease(own() + LowLatencyLayout.RECEIVED, number);
+  }
+
+  /** Waits until every counted peer has received operation {@code number}. */
+  void awaitReceived(long number, long current, String operation) {
+    if (number <= 0) {
+      return;
+    }
+    for (int i = 1; i < ranks; i++) {
+      int peer = (rank + i) % ranks;
+      if (!masked[peer]) {
+        reached(
+            context.lowLatency(peer) + LowLatencyLayout.RECEIVED,
+            number,
+            peer,
+            operation,
+            "space for the next operation",
+            current);
+      }
+    }
+  }
+
+  /** Sends the line of an operation; all that was written before becomes visible with it. */
+  void send(int destination, long number, long kind, long count, long place, long dispatch) {
+    long line = context.lowLatency(destination) + layout.line(number, rank);
+    NativeMemory.putLong(line + LowLatencyLayout.KIND, kind);
+    NativeMemory.putLong(line + LowLatencyLayout.COUNT, count);
+    NativeMemory.putLong(line + LowLatencyLayout.PLACE, place);
+    NativeMemory.putLong(line + LowLatencyLayout.DISPATCH, dispatch);
+    NativeMemory.putLong(line + LowLatencyLayout.MASK, words[destination]);
+    NativeMemory.putLongRelease(line + LowLatencyLayout.NUMBER, number);
+  }
+
+  /**
+   * Waits for the line of {@code source}.
+   *
+   * @param waitStats grows by the time waited, or null
+   * @return the line's address, or 0 if the source does not count (any more)
+   */
+  long await(int source, long number, String operation, @Nullable Tensor waitStats) {
+    if (masked[source]) {
+      return 0;
+    }
+    long line = own() + layout.line(number, source);
+    long start = waitStats == null ? 0 : System.nanoTime();
+    boolean there =
+        reached(line + LowLatencyLayout.NUMBER, number, source, operation, "rows", number);
+    if (waitStats != null) {
+      LowLatencyTensors.addLong(waitStats, source, System.nanoTime() - start);
+    }
+    if (!there) {
+      return 0;
+    }
+    requireInStep(source, number, NativeMemory.getLong(line + LowLatencyLayout.NUMBER));
+    return line;
+  }
+
+  /** A source that is in step cannot send the next but one before this one has been received. */
+  private void requireInStep(int source, long number, long seen) {
+    if (seen != number) {
+      throw new ConfigurationMismatchException(
+          "rank "
+              + source
+              + " stands at low-latency operation "
+              + seen
+              + ", rank "
+              + rank
+              + " at "
+              + number
+              + ": it has been masked and has missed operations; call cleanMask() on all ranks while"
+              + " none is inside an operation, or reset()");
+    }
+  }
+
+  /** Requires that the line of {@code source} says what this rank expects. */
+  void requireSame(int source, long number, long expected, long seen) {
+    if (expected != seen) {
+      throw new ConfigurationMismatchException(
+          "rank "
+              + source
+              + " calls a low-latency "
+              + LowLatencyKind.text(seen)
+              + " as operation "
+              + number
+              + " where rank "
+              + rank
+              + " calls a "
+              + LowLatencyKind.text(expected)
+              + "; all ranks must call the same operations in the same order: call reset() on all"
+              + " ranks to go on");
+    }
+  }
+
+  /** Requires that {@code source} brings back the rows of the dispatch that this rank expects. */
+  void requireSameDispatch(int source, long number, long expected, long seen) {
+    if (expected != seen) {
+      throw new ConfigurationMismatchException(
+          "rank "
+              + source
+              + " combines the rows of low-latency dispatch "
+              + seen
+              + " in operation "
+              + number
+              + " where rank "
+              + rank
+              + " combines those of dispatch "
+              + expected
+              + "; all ranks must use the handle of the same dispatch: call reset() on all ranks to"
+              + " go on");
+    }
+  }
+
+  /**
+   * Whether {@code source} still holds the rows that this rank has just read from its memory. To be
+   * asked after the last read. If not, the source is treated like one that does not answer.
+   */
+  boolean stillHolds(int source, long number, String operation) {
+    long line = own() + layout.line(number, source);
+    VarHandle.acquireFence();
+    long now = NativeMemory.getLong(context.lowLatency(source) + layout.mask(rank));
+    long sent = NativeMemory.getLong(line + LowLatencyLayout.MASK);
+    if (now == sent) {
+      return true;
+    }
+    if (!masking) {
+      throw new PeerTimeoutException(
+          operation, "rows (the peer has masked this rank)", number, source, sent, now, 0, "");
+    }
+    mask(source);
+    LOG.log(
+        Level.WARNING,
+        "{0} {1}: rank {2} has masked rank {3} and is masked here in turn",
+        operation,
+        number,
+        source,
+        rank);
+    return false;
+  }
+
+  /** Stops counting with {@code peer}. */
+  void mask(int peer) {
+    if (!masked[peer]) {
+      masked[peer] = true;
+      count(peer);
+      // No later store of rows may become visible before the word.
+      VarHandle.releaseFence();
+    }
+  }
+
+  /** Counts with {@code peer} again. */
+  void admit(int peer) {
+    if (masked[peer]) {
+      masked[peer] = false;
+      count(peer);
+    }
+  }
+
+  private void count(int peer) {
+    words[peer]++;
+    NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
+  }
+
+  /** The highest operation number that a rank has begun which has left this one out. */
+  long highestStartedWithout() {
+    long highest = 0;
+    for (int peer = 0; peer < ranks; peer++) {
+      long word = NativeMemory.getLongAcquire(context.lowLatency(peer) + layout.mask(rank));
+      if (word != known[peer] && !context.excluded[peer]) {
+        known[peer] = word;
+        highest = Math.max(highest, started(peer));
+      }
+    }
+    return highest;
+  }
+
+  /** The highest operation number that any rank has begun. */
+  long highestStarted() {
+    long highest = 0;
+    for (int peer = 0; peer < ranks; peer++) {
+      if (!context.excluded[peer]) {
+        highest = Math.max(highest, started(peer));
+      }
+    }
+    return highest;
+  }
+
+  private long started(int peer) {
+    return NativeMemory.getLongAcquire(context.lowLatency(peer) + LowLatencyLayout.STARTED);
+  }
+
+  private boolean reached(
+      long address, long expected, int peer, String operation, String phase, long number) {
+    if (!masking) {
+      context.wait.await(address, expected, peer, operation, phase, number);
+      return true;
+    }
+    if (context.wait.reaches(address, expected, peer)) {
+      return true;
+    }
+    mask(peer);
+    LOG.log(
+        Level.WARNING,
+        "{0} {1}: rank {2} is {3} and masked from now on; going on without it",
+        operation,
+        number,
+        peer,
+        context.group.isAlive(peer) ? "silent" : "dead (" + context.group.deathReport(peer) + ")");
+    return false;
+  }
+
+  private long own() {
+    return context.lowLatency(rank);
+  }
+}

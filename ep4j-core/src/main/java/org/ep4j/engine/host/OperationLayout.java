@@ -1,0 +1,110 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.DType;
+import org.ep4j.Layout;
+
+/**
+ * The words of an operation's description, at {@link ControlLayout#DESCRIPTOR}: what must be the
+ * same on all ranks for their bytes to mean the same.
+ *
+ * <p>Protocol. Written plainly by the owner before it publishes {@link ControlLayout#ENTERED} of
+ * the epoch; compared by every peer after it has seen that and before it publishes {@link
+ * ControlLayout#FINISHED}, so no word changes under a reader. A field that an operation does not
+ * have is 0.
+ */
+final class OperationLayout {
+  /** Number of the operation: differs if a rank has called more operations than another. */
+  static final int EPOCH = 0;
+
+  /** One of the kinds below. */
+  static final int KIND = 1;
+
+  /** {@link DType} of the rows, ordinal. */
+  static final int DTYPE = 2;
+
+  /** {@link DType} of the scales, ordinal + 1; 0 = none. */
+  static final int SCALE_DTYPE = 3;
+
+  /** Scales a row. */
+  static final int SCALES = 4;
+
+  /** 1 if rows carry a factor of their own (NVFP4). */
+  static final int GLOBAL_SCALES = 5;
+
+  /** Choices a token. */
+  static final int TOP_K = 6;
+
+  /** 1 if weights travel. */
+  static final int WEIGHTS = 7;
+
+  /** {@link Layout}, ordinal. */
+  static final int LAYOUT = 8;
+
+  /** 1 if the caller fixed the number of rows. */
+  static final int STATIC_SIZING = 9;
+
+  /** Multiple that group sizes are rounded up to. */
+  static final int EXPERT_ALIGNMENT = 10;
+
+  /** Combine, cached dispatch: epoch of the dispatch whose handle is used. */
+  static final int HANDLE = 11;
+
+  /** Combine: 1 if a rank's partial sums are rounded. */
+  static final int PARTIAL_ROUNDING = 12;
+
+  /** Number of words. */
+  static final int FIELDS = 13;
+
+  static final long DISPATCH = 1;
+  static final long CACHED_DISPATCH = 2;
+  static final long COMBINE = 3;
+  static final long BARRIER = 4;
+
+  private static final String[] KINDS = {
+    "none", "dispatch", "cached dispatch", "combine", "barrier"
+  };
+  private static final String[] NAMES = {
+    "operation number",
+    "operation",
+    "dtype of the rows",
+    "dtype of the scales",
+    "scales per row",
+    "presence of globalScales",
+    "topK",
+    "presence of topkWeights",
+    "layout",
+    "presence of a row limit (Sizing)",
+    "expertAlignment",
+    "handle (number of its dispatch)",
+    "partialRounding"
+  };
+
+  private OperationLayout() {}
+
+  static long offset(int field) {
+    return ControlLayout.DESCRIPTOR + field * 8L;
+  }
+
+  /** Name of a field, for messages. */
+  static String name(int field) {
+    return NAMES[field];
+  }
+
+  /** A field's value in words. */
+  static String text(int field, long value) {
+    return switch (field) {
+      case KIND -> value >= 0 && value < KINDS.length ? KINDS[(int) value] : "unknown " + value;
+      case DTYPE -> named(DType.values(), value);
+      case SCALE_DTYPE -> value == 0 ? "none" : named(DType.values(), value - 1);
+      case LAYOUT -> named(Layout.values(), value);
+      case GLOBAL_SCALES, WEIGHTS, STATIC_SIZING, PARTIAL_ROUNDING -> value == 0 ? "no" : "yes";
+      default -> Long.toString(value);
+    };
+  }
+
+  private static String named(Enum<?>[] values, long ordinal) {
+    return ordinal >= 0 && ordinal < values.length
+        ? values[(int) ordinal].name()
+        : "unknown " + ordinal;
+  }
+}

@@ -1,0 +1,67 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.DType;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Native addresses of what a dispatch sends; 0 for what it does not have. Filled anew each time.
+ */
+final class Payload {
+  DType dtype = DType.BF16;
+  @Nullable DType scaleDtype;
+  long scalesPerRow;
+  long rowBytes;
+  long scaleBytes;
+  long x;
+
+  /** Whether native code may read the rows: a file that shrinks under a mapping would kill it. */
+  boolean streamable;
+
+  long scales;
+  long globalScales;
+  long ids;
+  boolean wideIds;
+  long weights;
+
+  /** Points to {@code tokens}. */
+  void load(Tokens tokens, Staging staging, ScratchLayout scratch) {
+    Tensor rows = tokens.x();
+    dtype = rows.dtype();
+    rowBytes = dtype.bytes(rows.size(1));
+    x = staging.stable(rows, scratch.rows);
+    streamable = !rows.segment().isMapped();
+    Tensor blockScales = tokens.scales();
+    scaleDtype = blockScales == null ? null : blockScales.dtype();
+    scalesPerRow = blockScales == null ? 0 : blockScales.size(1);
+    scaleBytes = blockScales == null ? 0 : blockScales.dtype().bytes(scalesPerRow);
+    scales = blockScales == null ? 0 : staging.stable(blockScales, scratch.scales);
+    Tensor factors = tokens.globalScales();
+    globalScales = factors == null ? 0 : staging.stable(factors, scratch.globalScales);
+  }
+
+  /** Points to {@code routing}. */
+  void load(Routing routing, Staging staging, ScratchLayout scratch) {
+    wideIds = routing.topkIdx().dtype() == DType.INT64;
+    ids = staging.stable(routing.topkIdx(), scratch.ids);
+    Tensor w = routing.topkWeights();
+    weights = w == null ? 0 : staging.stable(w, scratch.weights);
+  }
+
+  /** Forgets the routing: a cached dispatch has none. */
+  void clearRouting() {
+    ids = 0;
+    weights = 0;
+  }
+
+  /** Writes what must be the same on all ranks. */
+  void describe(Operation operation) {
+    operation
+        .set(OperationLayout.DTYPE, dtype.ordinal())
+        .set(OperationLayout.SCALE_DTYPE, scaleDtype == null ? 0 : scaleDtype.ordinal() + 1)
+        .set(OperationLayout.SCALES, scalesPerRow)
+        .set(OperationLayout.GLOBAL_SCALES, globalScales != 0);
+  }
+}

@@ -1,0 +1,157 @@
+package org.ep4j.engine.host;
+
+import java.time.Duration;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * Waiting for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
+ * peer may need this one, and thousands of pauses take longer than a small operation), and looks at
+ * the clock and at the peer's liveness every {@link #CHECK_EVERY} rounds. Allocates nothing unless
+ * it fails.
+ */
+final class PeerWait {
+  private static final int SPINS = 2_000;
+  private static final int CHECK_EVERY = 1_024;
+  private static final int NOBODY = -1;
+
+  private final Group group;
+  private final long timeoutNanos;
+
+  /** Rounds before the first yield. */
+  private final int spins;
+
+  PeerWait(Group group, Duration timeout) {
+    this.group = group;
+    this.timeoutNanos = timeout.toNanos();
+    this.spins = group.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
+  }
+
+  /**
+   * Waits until the word at {@code address} is at least {@code expected}, with acquire order.
+   *
+   * @return whether it is; false if the peer is dead or the deadline has passed
+   */
+  boolean reaches(long address, long expected, int peer) {
+    if (NativeMemory.getLongAcquire(address) >= expected) {
+      return true;
+    }
+    return slowReaches(address, expected, peer);
+  }
+
+  private boolean slowReaches(long address, long expected, int peer) {
+    long start = System.nanoTime();
+    for (int round = 1; ; round++) {
+      if (NativeMemory.getLongAcquire(address) >= expected) {
+        return true;
+      }
+      if (round < spins) {
+        Thread.onSpinWait();
+      } else {
+        Thread.yield();
+      }
+      if (round % CHECK_EVERY == 0
+          && (!group.isAlive(peer) || System.nanoTime() - start > timeoutNanos)) {
+        // The peer may have written its last word just before it died.
+        return NativeMemory.getLongAcquire(address) >= expected;
+      }
+    }
+  }
+
+  /** Like {@link #reaches}, but failure is an exception that names what was waited for. */
+  void await(long address, long expected, int peer, String operation, String phase, long epoch) {
+    if (NativeMemory.getLongAcquire(address) >= expected) {
+      return;
+    }
+    long start = System.nanoTime();
+    if (!slowReaches(address, expected, peer)) {
+      throw failure(address, expected, peer, operation, phase, epoch, start);
+    }
+  }
+
+  /**
+   * Waits until the words of all ranks are at least {@code expected}, with acquire order. A dead
+   * rank ends the wait even while a live one is waited for, which may itself be held up by the dead
+   * one.
+   *
+   * @param addresses of each rank's word
+   * @param skipped ranks that do not count
+   */
+  void awaitAll(
+      long[] addresses,
+      boolean[] skipped,
+      long expected,
+      String operation,
+      String phase,
+      long epoch) {
+    int next = firstBehind(addresses, skipped, expected, 0);
+    if (next == NOBODY) {
+      return;
+    }
+    long start = System.nanoTime();
+    for (int round = 1; ; round++) {
+      next = firstBehind(addresses, skipped, expected, next);
+      if (next == NOBODY) {
+        return;
+      }
+      if (round < spins) {
+        Thread.onSpinWait();
+      } else {
+        Thread.yield();
+      }
+      if (round % CHECK_EVERY == 0) {
+        int dead = firstDead(addresses, skipped, expected);
+        int guilty = dead != NOBODY ? dead : next;
+        if ((dead != NOBODY || System.nanoTime() - start > timeoutNanos)
+            && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
+          throw failure(addresses[guilty], expected, guilty, operation, phase, epoch, start);
+        }
+      }
+    }
+  }
+
+  private static int firstBehind(long[] addresses, boolean[] skipped, long expected, int from) {
+    for (int r = from; r < addresses.length; r++) {
+      if (!skipped[r] && NativeMemory.getLongAcquire(addresses[r]) < expected) {
+        return r;
+      }
+    }
+    return NOBODY;
+  }
+
+  private int firstDead(long[] addresses, boolean[] skipped, long expected) {
+    for (int r = 0; r < addresses.length; r++) {
+      if (!skipped[r]
+          && !group.isAlive(r)
+          && NativeMemory.getLongAcquire(addresses[r]) < expected) {
+        return r;
+      }
+    }
+    return NOBODY;
+  }
+
+  private PeerTimeoutException failure(
+      long address,
+      long expected,
+      int peer,
+      String operation,
+      String phase,
+      long epoch,
+      long start) {
+    String death = "";
+    if (!group.isAlive(peer)) {
+      String report = group.deathReport(peer);
+      death = report == null ? "no longer a member" : report;
+    }
+    return new PeerTimeoutException(
+        operation,
+        phase,
+        epoch,
+        peer,
+        expected,
+        NativeMemory.getLongAcquire(address),
+        (System.nanoTime() - start) / 1_000_000,
+        death);
+  }
+}

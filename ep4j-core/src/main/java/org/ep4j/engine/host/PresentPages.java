@@ -1,0 +1,43 @@
+package org.ep4j.engine.host;
+
+import java.util.Arrays;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * Makes sure that pages of shared memory exist before native code writes them. A page that a full
+ * file system cannot provide is an error that the JVM turns into an exception when Java code
+ * touches it, and the end of the process when native code does. Touched pages stay.
+ */
+final class PresentPages {
+  private static final long PAGE = 4096;
+
+  /** Per rank, the addresses that are known to be present: from (inclusive), to (exclusive). */
+  private final long[] from;
+
+  private final long[] to;
+
+  PresentPages(int ranks) {
+    from = new long[ranks];
+    to = new long[ranks];
+    Arrays.fill(from, Long.MAX_VALUE);
+  }
+
+  /**
+   * Touches the pages of {@code rank}'s memory from {@code start} to {@code end} that have not been
+   * touched.
+   *
+   * @throws InternalError if a page cannot be provided
+   */
+  void require(int rank, long start, long end) {
+    if (start < from[rank] || end > to[rank]) {
+      for (long at = start & -PAGE; at < end; at += PAGE) {
+        // With acquire order: a plain load of no use might be left out.
+        NativeMemory.getLongAcquire(at);
+      }
+      // Slots start at the same place each time, so the ranges nearly always overlap.
+      boolean joined = start <= to[rank] && end >= from[rank];
+      from[rank] = joined ? Math.min(start, from[rank]) : start;
+      to[rank] = joined ? Math.max(end, to[rank]) : end;
+    }
+  }
+}

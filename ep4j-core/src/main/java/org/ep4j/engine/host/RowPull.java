@@ -1,0 +1,186 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.DType;
+import org.ep4j.Layout;
+import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.RowStream;
+import org.ep4j.memory.StreamingStores;
+
+/**
+ * The summing half of a combine: reads each token's rows where their ranks keep them and adds them
+ * in ascending order of rank (and, EXPERT_MAJOR, of local expert inside a rank). Workers take
+ * consecutive tokens.
+ */
+final class RowPull implements WorkerTeam.Task {
+  /** A token has at most this many biases. */
+  private static final int BIASES = 2;
+
+  private final RowKernels kernels = RowKernels.get();
+  private final int hidden;
+  private final int maxTopK;
+
+  /** First row and first weight of each rank, in the current run. */
+  final long[] rows;
+
+  final long[] weights;
+
+  DType dtype = DType.BF16;
+  long rowBytes;
+  boolean partialRounding;
+
+  /** Addresses; 0 for what there is not. */
+  long bias0;
+
+  long bias1;
+  long sums;
+  long weightSums;
+
+  /** Whether native code may write the sums. */
+  boolean streamable;
+
+  /** Blocks for workers, see {@link ScratchLayout#blocks}. */
+  private final long blocks;
+
+  /** The ways of the tokens, in the current run. */
+  private int tokens;
+
+  private int topK;
+  private boolean flat;
+  private boolean streaming;
+  private int[] start = new int[1];
+  private long[] ways = new long[0];
+  private Worker[] crew = new Worker[0];
+
+  /** What a worker works with. */
+  private static final class Worker {
+    TokenRows now;
+    TokenRows next;
+    final StreamedSum streamed;
+    final float[] weights;
+
+    Worker(int topK, long block) {
+      now = new TokenRows(topK + BIASES);
+      next = new TokenRows(topK + BIASES);
+      streamed = new StreamedSum(topK + BIASES, block);
+      weights = new float[topK];
+    }
+  }
+
+  RowPull(int ranks, int hidden, int maxTopK, long blocks) {
+    this.blocks = blocks;
+    this.hidden = hidden;
+    this.maxTopK = maxTopK;
+    rows = new long[ranks];
+    weights = new long[ranks];
+  }
+
+  /** Sums along the ways of {@code handle}. */
+  void pull(HostHandle handle, WorkerTeam team) {
+    tokens = handle.tokens;
+    topK = handle.topK;
+    flat = handle.layout == Layout.FLAT;
+    start = handle.start;
+    ways = handle.ways;
+    streaming =
+        streamable
+            && team.size() <= ScratchLayout.BLOCKS
+            && sums % RowStream.ALIGNMENT == 0
+            && CacheBypass.pays(handle.rowsSent * rowBytes * rows.length);
+    if (crew.length < team.size()) {
+      crew = new Worker[team.size()];
+      for (int i = 0; i < crew.length; i++) {
+        crew[i] = new Worker(maxTopK, blocks + (long) i * StreamedSum.BLOCK);
+      }
+    }
+    team.run(this);
+  }
+
+  @Override
+  public void run(int worker, int workers) {
+    Worker mine = crew[worker];
+    boolean around = streaming;
+    int from = (int) ((long) tokens * worker / workers);
+    int to = (int) ((long) tokens * (worker + 1) / workers);
+    gather(from, to, mine.now);
+    for (int t = from; t < to; t++) {
+      TokenRows now = mine.now;
+      TokenRows next = mine.next;
+      gather(t + 1, to, next);
+      long sum = sums + t * rowBytes;
+      if (around) {
+        mine.streamed.sum(dtype, !flat, partialRounding, now, next, sum, rowBytes);
+      } else if (flat) {
+        kernels.reduceRows(dtype, now.rows, now.count, sum, hidden);
+      } else {
+        kernels.reduceGroups(
+            dtype, now.rows, now.groupEnd, now.groups, partialRounding, sum, hidden);
+      }
+      if (weightSums != 0) {
+        sumWeights(t, mine);
+      }
+      mine.now = next;
+      mine.next = now;
+    }
+    if (around) {
+      // Each worker orders its own stores: only then may the caller learn that the sums are there.
+      StreamingStores.fence();
+    }
+  }
+
+  /** Lists the rows of {@code token}; none from {@code end} on. */
+  private void gather(int token, int end, TokenRows list) {
+    list.clear();
+    if (token >= end) {
+      return;
+    }
+    if (bias0 != 0) {
+      list.addGroup(bias0 + token * rowBytes);
+    }
+    if (bias1 != 0) {
+      list.addGroup(bias1 + token * rowBytes);
+    }
+    int lastRank = -1;
+    int endOfWays = start[token + 1];
+    for (int i = start[token]; i < endOfWays; i++) {
+      long way = ways[i];
+      if (way >= 0) {
+        int rank = Ways.rank(way);
+        long row = rows[rank] + Ways.slot(way) * rowBytes;
+        if (rank == lastRank) {
+          list.add(row);
+        } else {
+          list.addGroup(row);
+          lastRank = rank;
+        }
+      }
+    }
+  }
+
+  private void sumWeights(int token, Worker mine) {
+    float[] sum = mine.weights;
+    for (int k = 0; k < topK; k++) {
+      sum[k] = 0f;
+    }
+    int end = start[token + 1];
+    for (int i = start[token]; i < end; i++) {
+      long way = ways[i];
+      if (way < 0) {
+        continue;
+      }
+      long from = weights[Ways.rank(way)];
+      long slot = Ways.slot(way);
+      if (flat) {
+        for (int k = 0; k < topK; k++) {
+          sum[k] += NativeMemory.getFloat(from + (slot * topK + k) * 4);
+        }
+      } else {
+        sum[Ways.choice(way)] += NativeMemory.getFloat(from + slot * 4);
+      }
+    }
+    long to = weightSums + (long) token * topK * 4;
+    for (int k = 0; k < topK; k++) {
+      NativeMemory.putFloat(to + k * 4L, sum[k]);
+    }
+  }
+}

@@ -1,0 +1,209 @@
+package org.ep4j.engine.host;
+
+import java.util.Arrays;
+import org.ep4j.Layout;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.RowStream;
+import org.ep4j.memory.StreamingStores;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The sending half of a dispatch: writes each row, and what belongs to it, straight into its final
+ * slot at its destination. Workers take consecutive tokens, so a row that goes to several places is
+ * read from memory once.
+ */
+final class RowPush implements WorkerTeam.Task {
+  private final ExpertTable table;
+  private final Payload payload;
+  private final int rank;
+  private final int maxTopK;
+
+  /** Addresses of the receive arrays of each rank. */
+  private final long[] rows;
+
+  private final long[] scales;
+  private final long[] globalScales;
+  private final long[] topkIdx;
+  private final long[] topkWeights;
+  private final long[] sourceTokens;
+  private final long[] sourceRanks;
+
+  /** Null where all memory is this process's own. */
+  private final @Nullable PresentPages pages;
+
+  /** First and last slot of this rank at each target, in the current run. */
+  private final int[] firstSlot;
+
+  private final int[] lastSlot;
+
+  /** The ways to take, in the current run. */
+  private int tokens;
+
+  private int topK;
+  private boolean flat;
+  private boolean streaming;
+  private Worker[] crew = new Worker[0];
+  private int[] start = new int[1];
+  private long[] ways = new long[0];
+
+  /** What a worker works with. */
+  private record Worker(RowStream stream, ChoicePush choices) {}
+
+  RowPush(HostContext context, HighThroughputLayout layout, ExpertTable table, Payload payload) {
+    this.table = table;
+    this.payload = payload;
+    rank = context.rank;
+    maxTopK = context.config.topK();
+    pages = context.memory.sameAddressSpace() ? null : new PresentPages(context.ranks);
+    firstSlot = new int[context.ranks];
+    lastSlot = new int[context.ranks];
+    rows = addresses(context, layout.rows);
+    scales = addresses(context, layout.scales);
+    globalScales = addresses(context, layout.globalScales);
+    topkIdx = addresses(context, layout.topkIdx);
+    topkWeights = addresses(context, layout.topkWeights);
+    sourceTokens = addresses(context, layout.sourceTokens);
+    sourceRanks = addresses(context, layout.sourceRanks);
+  }
+
+  /** Sends the payload along the ways of {@code handle}. */
+  void push(HostHandle handle, WorkerTeam team) {
+    tokens = handle.tokens;
+    topK = handle.topK;
+    flat = handle.layout == Layout.FLAT;
+    start = handle.start;
+    ways = handle.ways;
+    streaming =
+        payload.streamable && CacheBypass.pays(handle.rowsSent * payload.rowBytes * rows.length);
+    if (streaming && pages != null) {
+      requirePages(pages);
+    }
+    if (crew.length < team.size()) {
+      crew = new Worker[team.size()];
+      for (int i = 0; i < crew.length; i++) {
+        crew[i] =
+            new Worker(
+                new RowStream(1 + maxTopK), new ChoicePush(table, payload, topkIdx, topkWeights));
+      }
+    }
+    team.run(this);
+  }
+
+  private void requirePages(PresentPages present) {
+    Arrays.fill(firstSlot, Integer.MAX_VALUE);
+    Arrays.fill(lastSlot, -1);
+    int end = start[tokens];
+    for (int i = 0; i < end; i++) {
+      long way = ways[i];
+      if (way >= 0) {
+        int target = Ways.rank(way);
+        firstSlot[target] = Math.min(firstSlot[target], Ways.slot(way));
+        lastSlot[target] = Math.max(lastSlot[target], Ways.slot(way));
+      }
+    }
+    for (int r = 0; r < rows.length; r++) {
+      if (lastSlot[r] >= 0) {
+        long from = rows[r] + firstSlot[r] * payload.rowBytes;
+        long to = rows[r] + (lastSlot[r] + 1) * payload.rowBytes;
+        present.require(r, from, to);
+      }
+    }
+  }
+
+  @Override
+  public void run(int worker, int workers) {
+    int from = (int) ((long) tokens * worker / workers);
+    int to = (int) ((long) tokens * (worker + 1) / workers);
+    if (streaming) {
+      streamRows(crew[worker].stream, from, to);
+    } else {
+      copyRows(from, to);
+    }
+    pushRest(crew[worker].choices, from, to);
+  }
+
+  private void copyRows(int from, int to) {
+    long rowBytes = payload.rowBytes;
+    for (int t = from; t < to; t++) {
+      long source = payload.x + t * rowBytes;
+      int end = start[t + 1];
+      for (int i = start[t]; i < end; i++) {
+        long way = ways[i];
+        if (way >= 0) {
+          NativeMemory.copy(source, rows[Ways.rank(way)] + Ways.slot(way) * rowBytes, rowBytes);
+        }
+      }
+    }
+  }
+
+  private void streamRows(RowStream stream, int from, int to) {
+    long rowBytes = payload.rowBytes;
+    long[] places = stream.places;
+    for (int t = from; t < to; t++) {
+      long source = payload.x + t * rowBytes;
+      places[0] = source; // what to fetch ahead: behind this row lies the next one
+      int copies = 0;
+      int end = start[t + 1];
+      for (int i = start[t]; i < end; i++) {
+        long way = ways[i];
+        if (way >= 0) {
+          places[++copies] = rows[Ways.rank(way)] + Ways.slot(way) * rowBytes;
+        }
+      }
+      stream.copy(source, rowBytes, 1, copies);
+    }
+    // Each worker orders its own stores: only then may the rank's progress be published.
+    StreamingStores.fence();
+  }
+
+  /** What belongs to the rows. In a pass of its own: between the rows it would cost more. */
+  private void pushRest(ChoicePush choices, int from, int to) {
+    boolean withChoices = flat && payload.ids != 0;
+    boolean withWeights = !flat && payload.ids != 0 && payload.weights != 0;
+    for (int t = from; t < to; t++) {
+      choices.begin();
+      int end = start[t + 1];
+      for (int i = start[t]; i < end; i++) {
+        long way = ways[i];
+        if (way < 0) {
+          continue;
+        }
+        int target = Ways.rank(way);
+        long slot = Ways.slot(way);
+        pushScales(t, target, slot);
+        NativeMemory.putInt(sourceTokens[target] + slot * 4, t);
+        NativeMemory.putInt(sourceRanks[target] + slot * 4, rank);
+        if (withChoices) {
+          choices.to(target, slot, topK);
+        } else if (withWeights) {
+          long choice = (long) t * topK + Ways.choice(way);
+          NativeMemory.putFloat(
+              topkWeights[target] + slot * 4, NativeMemory.getFloat(payload.weights + choice * 4));
+        }
+      }
+      if (withChoices) {
+        choices.send(t, topK);
+      }
+    }
+  }
+
+  private void pushScales(int token, int target, long slot) {
+    long scaleBytes = payload.scaleBytes;
+    if (scaleBytes != 0) {
+      NativeMemory.copy(
+          payload.scales + token * scaleBytes, scales[target] + slot * scaleBytes, scaleBytes);
+    }
+    if (payload.globalScales != 0) {
+      NativeMemory.putInt(
+          globalScales[target] + slot * 4, NativeMemory.getInt(payload.globalScales + token * 4L));
+    }
+  }
+
+  private static long[] addresses(HostContext context, long offset) {
+    long[] addresses = new long[context.ranks];
+    for (int r = 0; r < addresses.length; r++) {
+      addresses[r] = context.highThroughput(r) + offset;
+    }
+    return addresses;
+  }
+}

@@ -1,0 +1,169 @@
+package org.ep4j.engine.host;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The threads of one rank: the caller and, when more than one is wanted, helpers that are started
+ * on first use. A task is split by worker number, so its result does not depend on who is fast.
+ *
+ * <p>Protocol. The caller writes the task and the number of workers, then raises {@link #round}
+ * (volatile); helpers wait for that, do their part, and count {@link #busy} down; the caller waits
+ * for zero. Helpers spin briefly between rounds, then park; a helper announces that it parks before
+ * it looks at the round a last time, so no round is slept through.
+ */
+final class WorkerTeam implements AutoCloseable {
+  /** A part of the work for each worker; the parts are disjoint. */
+  interface Task {
+    /** Does part {@code worker} of {@code workers}. */
+    void run(int worker, int workers);
+  }
+
+  private static final int SPINS = 2_000;
+
+  private final String name;
+  private final AtomicInteger busy = new AtomicInteger();
+  private final AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
+  private Helper[] helpers = new Helper[0];
+  private int size;
+
+  private @Nullable Task task;
+  private int workers;
+  private long started;
+  private volatile long round;
+
+  WorkerTeam(String name, int size) {
+    this.name = name;
+    this.size = size;
+  }
+
+  /** Number of workers, the caller included. */
+  int size() {
+    return size;
+  }
+
+  /** Changes the number of workers; helpers too many end. */
+  void resize(int workers) {
+    size = workers;
+    if (helpers.length > workers - 1) {
+      endHelpers();
+    }
+  }
+
+  /** Runs all parts and returns when they are done; throws what a part has thrown. */
+  void run(Task work) {
+    int parts = size;
+    if (parts == 1) {
+      work.run(0, 1);
+      return;
+    }
+    if (helpers.length < parts - 1) {
+      startHelpers(parts - 1);
+    }
+    task = work;
+    workers = parts;
+    busy.set(helpers.length);
+    started++;
+    round = started;
+    for (Helper helper : helpers) {
+      if (helper.parked) {
+        LockSupport.unpark(helper);
+      }
+    }
+    try {
+      work.run(0, parts);
+    } finally {
+      // The parts work on memory that the caller may give up: never leave before they are done.
+      for (int spin = 0; busy.get() != 0; spin++) {
+        if (spin < SPINS) {
+          Thread.onSpinWait();
+        } else {
+          Thread.yield();
+        }
+      }
+      task = null;
+    }
+    Throwable thrown = failure.getAndSet(null);
+    if (thrown instanceof Error error) {
+      throw error;
+    }
+    if (thrown instanceof RuntimeException exception) {
+      throw exception;
+    }
+  }
+
+  private void startHelpers(int count) {
+    endHelpers();
+    helpers = new Helper[count];
+    for (int i = 0; i < count; i++) {
+      helpers[i] = new Helper(i + 1, started);
+      helpers[i].start();
+    }
+  }
+
+  private void endHelpers() {
+    for (Helper helper : helpers) {
+      helper.ended = true;
+      LockSupport.unpark(helper);
+    }
+    helpers = new Helper[0];
+  }
+
+  @Override
+  public void close() {
+    endHelpers();
+  }
+
+  private final class Helper extends Thread {
+    private final int worker;
+    private long seen;
+    private volatile boolean parked;
+    private volatile boolean ended;
+
+    Helper(int worker, long seen) {
+      super(name + "-worker-" + worker);
+      this.worker = worker;
+      this.seen = seen;
+      setDaemon(true);
+    }
+
+    @Override
+    public void run() {
+      while (awaitRound()) {
+        try {
+          Task work = task;
+          if (work != null && worker < workers) {
+            work.run(worker, workers);
+          }
+        } catch (RuntimeException | Error t) {
+          failure.compareAndSet(null, t);
+        } finally {
+          busy.decrementAndGet();
+        }
+      }
+    }
+
+    /** Waits for the next round; false at the end. */
+    private boolean awaitRound() {
+      for (int spin = 0; round == seen && !ended; spin++) {
+        if (spin < SPINS) {
+          Thread.onSpinWait();
+        } else {
+          parked = true;
+          if (round == seen && !ended) {
+            LockSupport.park(this);
+          }
+          parked = false;
+        }
+      }
+      // A helper that was told to end before this round has no part in it.
+      if (ended) {
+        return false;
+      }
+      seen++;
+      return true;
+    }
+  }
+}

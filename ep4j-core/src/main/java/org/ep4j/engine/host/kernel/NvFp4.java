@@ -1,0 +1,84 @@
+package org.ep4j.engine.host.kernel;
+
+/**
+ * NVFP4: E2M1 values (0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives), one E4M3 scale for each
+ * block of {@value #BLOCK} values, one float32 for the token or the whole tensor. Two values share
+ * a byte, the even element in the low nibble; the scales of a row lie one after another.
+ *
+ * <p>The float32 is a multiplier {@code g}, positive and finite, usually {@link #globalScale}. A
+ * block is quantised by these float32 operations, each rounded to nearest even:
+ *
+ * <ol>
+ *   <li>{@code amax = max(0, |x|...)}; a NaN does not count (as with {@code fmax}).
+ *   <li>{@code scale = e4m3(g * (amax * (1/6)))}, the inner product first, with the float32 nearest
+ *       to 1/6; {@link Fp8#fromFloat} rounds and saturates. This byte is stored.
+ *   <li>{@code multiplier = scale == 0 ? 0 : g / float(scale)}.
+ *   <li>Each value: {@code e2m1(x * multiplier)}, see {@link #fromFloat}.
+ * </ol>
+ *
+ * Back: {@code x = bf16(float(value) * (float(scale) / g))}, the quotient first.
+ */
+public final class NvFp4 {
+  /** Values that share a scale. */
+  public static final int BLOCK = 16;
+
+  /** The largest value. */
+  public static final float MAX = 6f;
+
+  private static final float INVERSE_MAX = 1 / MAX;
+  private static final int EXPONENT = 0x7F800000;
+  private static final int SMALLEST_NORMAL = 127 << 23; // 1
+
+  private NvFp4() {}
+
+  /**
+   * The multiplier that makes the best of values up to {@code amax}: {@code (448 * 6) / amax}, but
+   * never more than the largest float32, and 1 for 0.
+   */
+  public static float globalScale(float amax) {
+    return amax == 0 ? 1 : Math.min(Fp8.MAX * MAX / amax, Float.MAX_VALUE);
+  }
+
+  /** The value of the low four bits of {@code code}. */
+  public static float toFloat(int code) {
+    int exponent = code >>> 1 & 3;
+    int mantissa = code & 1;
+    float magnitude =
+        exponent == 0
+            ? 0.5f * mantissa
+            : Float.intBitsToFloat(126 + exponent << 23 | mantissa << 22);
+    return (code & 8) == 0 ? magnitude : -magnitude;
+  }
+
+  /**
+   * {@code value} rounded to nearest, ties to the even code, the sign kept for zero too, saturating
+   * at {@link #MAX}; a NaN becomes +6. Four bits.
+   */
+  public static int fromFloat(float value) {
+    if (Float.isNaN(value)) {
+      return 7;
+    }
+    float magnitude = Math.min(Math.abs(value), MAX);
+    // As in Fp8: a sum with 2^22 times the power of two below keeps one bit behind the leading one.
+    int exponent = Math.max(Float.floatToRawIntBits(magnitude) & EXPONENT, SMALLEST_NORMAL);
+    int big = exponent + (22 << 23);
+    int halves = Float.floatToRawIntBits(magnitude + Float.intBitsToFloat(big)) - big;
+    int code = (exponent - SMALLEST_NORMAL >> 22) + halves;
+    return Float.floatToRawIntBits(value) >>> 28 & 8 | code;
+  }
+
+  /** The E4M3 scale of a block. */
+  static byte scale(float globalScale, float amax) {
+    return Fp8.fromFloat(globalScale * (amax * INVERSE_MAX));
+  }
+
+  /** The factor that brings a block into range. */
+  static float multiplier(float globalScale, byte scale) {
+    return scale == 0 ? 0 : globalScale / Fp8.toFloat(scale);
+  }
+
+  /** The factor that brings a block back. */
+  static float inverse(float globalScale, byte scale) {
+    return Fp8.toFloat(scale) / globalScale;
+  }
+}

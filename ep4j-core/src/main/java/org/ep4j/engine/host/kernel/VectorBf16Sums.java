@@ -1,0 +1,111 @@
+package org.ep4j.engine.host.kernel;
+
+import static jdk.incubator.vector.VectorOperators.GT;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.LSHR;
+import static org.ep4j.engine.host.kernel.Lanes.BYTES;
+import static org.ep4j.engine.host.kernel.Lanes.FLOAT;
+import static org.ep4j.engine.host.kernel.Lanes.FLOATS;
+import static org.ep4j.engine.host.kernel.Lanes.INTS;
+import static org.ep4j.engine.host.kernel.Lanes.MEMORY;
+import static org.ep4j.engine.host.kernel.Lanes.ORDER;
+import static org.ep4j.engine.host.kernel.Lanes.loadInts;
+
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import org.ep4j.DType;
+
+/** Sums of bf16 rows: even and odd elements of a vector of pairs, each in float32. */
+final class VectorBf16Sums {
+  private VectorBf16Sums() {}
+
+  static void rows(long[] rows, int count, long out, int elements) {
+    int bytes = 2 * elements;
+    int at = 0;
+    if (count == 3) {
+      at = VectorBf16FewRows.three(rows[0], rows[1], rows[2], out, bytes);
+    } else if (count == 4) {
+      at = VectorBf16FewRows.four(rows[0], rows[1], rows[2], rows[3], out, bytes);
+    }
+    for (; at <= bytes - BYTES; at += BYTES) {
+      FloatVector even = FloatVector.zero(FLOAT);
+      FloatVector odd = FloatVector.zero(FLOAT);
+      int r = 0;
+      for (; r < count - 1; r += 2) { // two rows a step: C2 does not unroll so short a loop
+        IntVector a = loadInts(rows[r] + at);
+        IntVector b = loadInts(rows[r + 1] + at);
+        even = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+        even = FLOATS.cast(b.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+        odd = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+        odd = FLOATS.cast(b.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+      }
+      if (r < count) {
+        IntVector a = loadInts(rows[r] + at);
+        even = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+        odd = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+      }
+      IntVector low = INTS.cast(FLOATS.cast(even).reinterpretAsInts());
+      IntVector high = INTS.cast(FLOATS.cast(odd).reinterpretAsInts());
+      low =
+          low.add(low.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, low.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      high =
+          high.add(high.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, high.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      low.lanewise(LSHR, 16).or(high.and(0xFFFF0000)).intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.bf16Rows(rows, count, out, at / 2, elements);
+  }
+
+  static void groups(
+      long[] rows, int[] groupEnd, int groups, boolean rounded, long out, int elements) {
+    int bytes = 2 * elements;
+    int at = 0;
+    for (; at <= bytes - BYTES; at += BYTES) {
+      FloatVector even = FloatVector.zero(FLOAT);
+      FloatVector odd = FloatVector.zero(FLOAT);
+      int r = 0;
+      for (int g = 0; g < groups; g++) {
+        FloatVector evenPart = FloatVector.zero(FLOAT);
+        FloatVector oddPart = FloatVector.zero(FLOAT);
+        for (int end = groupEnd[g]; r < end; r++) {
+          IntVector a = loadInts(rows[r] + at);
+          evenPart = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(evenPart);
+          oddPart = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(oddPart);
+        }
+        if (rounded) {
+          IntVector low = INTS.cast(FLOATS.cast(evenPart).reinterpretAsInts());
+          IntVector high = INTS.cast(FLOATS.cast(oddPart).reinterpretAsInts());
+          evenPart =
+              low.add(low.lanewise(LSHR, 16).and(1))
+                  .add(0x7FFF)
+                  .blend(Fp32.NAN, low.and(0x7FFFFFFF).compare(GT, 0x7F800000))
+                  .and(0xFFFF0000)
+                  .reinterpretAsFloats();
+          oddPart =
+              high.add(high.lanewise(LSHR, 16).and(1))
+                  .add(0x7FFF)
+                  .blend(Fp32.NAN, high.and(0x7FFFFFFF).compare(GT, 0x7F800000))
+                  .and(0xFFFF0000)
+                  .reinterpretAsFloats();
+        }
+        even = FLOATS.cast(evenPart).add(even);
+        odd = FLOATS.cast(oddPart).add(odd);
+      }
+      IntVector low = INTS.cast(FLOATS.cast(even).reinterpretAsInts());
+      IntVector high = INTS.cast(FLOATS.cast(odd).reinterpretAsInts());
+      low =
+          low.add(low.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, low.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      high =
+          high.add(high.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, high.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      low.lanewise(LSHR, 16).or(high.and(0xFFFF0000)).intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.groups(DType.BF16, rows, groupEnd, groups, rounded, out, at / 2, elements);
+  }
+}

@@ -1,0 +1,59 @@
+package org.ep4j.engine.host.kernel;
+
+import static jdk.incubator.vector.VectorOperators.GT;
+import static org.ep4j.engine.host.kernel.Lanes.BYTES;
+import static org.ep4j.engine.host.kernel.Lanes.FLOAT;
+import static org.ep4j.engine.host.kernel.Lanes.FLOATS;
+import static org.ep4j.engine.host.kernel.Lanes.INTS;
+import static org.ep4j.engine.host.kernel.Lanes.MEMORY;
+import static org.ep4j.engine.host.kernel.Lanes.ORDER;
+import static org.ep4j.engine.host.kernel.Lanes.loadFloats;
+
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import org.ep4j.DType;
+
+/** Sums of float32 rows. */
+final class VectorFp32Sums {
+  private VectorFp32Sums() {}
+
+  static void rows(long[] rows, int count, long out, int elements) {
+    long bytes = 4L * elements;
+    long at = 0;
+    for (; at <= bytes - BYTES; at += BYTES) {
+      FloatVector sum = FloatVector.zero(FLOAT);
+      int r = 0;
+      for (; r < count - 1; r += 2) { // two rows a step: C2 does not unroll so short a loop
+        sum = loadFloats(rows[r] + at).add(sum);
+        sum = loadFloats(rows[r + 1] + at).add(sum);
+      }
+      if (r < count) {
+        sum = loadFloats(rows[r] + at).add(sum);
+      }
+      IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
+      bits.blend(Fp32.NAN, bits.and(0x7FFFFFFF).compare(GT, 0x7F800000))
+          .intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.fp32Rows(rows, count, out, (int) (at / 4), elements);
+  }
+
+  static void groups(long[] rows, int[] groupEnd, int groups, long out, int elements) {
+    long bytes = 4L * elements;
+    long at = 0;
+    for (; at <= bytes - BYTES; at += BYTES) {
+      FloatVector sum = FloatVector.zero(FLOAT);
+      int r = 0;
+      for (int g = 0; g < groups; g++) {
+        FloatVector part = FloatVector.zero(FLOAT);
+        for (int end = groupEnd[g]; r < end; r++) {
+          part = loadFloats(rows[r] + at).add(part);
+        }
+        sum = FLOATS.cast(part).add(sum);
+      }
+      IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
+      bits.blend(Fp32.NAN, bits.and(0x7FFFFFFF).compare(GT, 0x7F800000))
+          .intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.groups(DType.FP32, rows, groupEnd, groups, false, out, (int) (at / 4), elements);
+  }
+}

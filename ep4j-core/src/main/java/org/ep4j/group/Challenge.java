@@ -1,0 +1,62 @@
+package org.ep4j.group;
+
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.security.SecureRandom;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+/**
+ * How both ends of a connection prove that they know the secret of the job, without sending it.
+ *
+ * <p>Each side sends a fresh random nonce, and proves itself by an HMAC-SHA256 under the secret
+ * over both nonces, the purpose of the port and its own role. Fresh nonces make a recorded proof
+ * worthless; the role makes a proof that is sent back to its author worthless; the purpose keeps a
+ * proof for one kind of port from opening the other. The side that knocks proves itself first, so a
+ * stranger gets nothing but a nonce. What follows on the connection is neither encrypted nor
+ * signed: this keeps strangers and other jobs out, it does not hide traffic from whoever controls
+ * the network.
+ */
+final class Challenge {
+  static final int NONCE_BYTES = 32;
+  static final int PROOF_BYTES = 32;
+
+  /** The two ends of a connection. */
+  enum Role {
+    GUEST,
+    HOST
+  }
+
+  private static final String ALGORITHM = "HmacSHA256";
+  private static final SecureRandom RANDOM = new SecureRandom();
+
+  private Challenge() {}
+
+  static byte[] nonce() {
+    byte[] nonce = new byte[NONCE_BYTES];
+    RANDOM.nextBytes(nonce);
+    return nonce;
+  }
+
+  static byte[] proof(
+      String secret, Frames.Purpose purpose, Role role, byte[] guestNonce, byte[] hostNonce) {
+    try {
+      Mac mac = Mac.getInstance(ALGORITHM);
+      mac.init(new SecretKeySpec(secret.getBytes(StandardCharsets.UTF_8), ALGORITHM));
+      // Nonces have a fixed length and come last, so no two inputs read alike.
+      mac.update(
+          ("ep4j group 1, " + purpose + ", " + role + ":").getBytes(StandardCharsets.US_ASCII));
+      mac.update(guestNonce);
+      mac.update(hostNonce);
+      return mac.doFinal();
+    } catch (GeneralSecurityException e) {
+      throw new IllegalStateException("this JDK lacks " + ALGORITHM, e);
+    }
+  }
+
+  /** Compares in a time that does not depend on where they differ. */
+  static boolean same(byte[] proof, byte[] other) {
+    return MessageDigest.isEqual(proof, other);
+  }
+}

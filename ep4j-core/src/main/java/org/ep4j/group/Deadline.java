@@ -1,0 +1,47 @@
+package org.ep4j.group;
+
+import java.time.Duration;
+
+/** A point in time, on the clock of {@link System#nanoTime()}. */
+record Deadline(long nanoTime, Duration span) {
+  private static final Duration LONGEST = Duration.ofDays(365);
+
+  static Deadline after(Duration span) {
+    if (span.isNegative()) {
+      throw new IllegalArgumentException("timeout is " + span + "; it must not be negative");
+    }
+    // Clamped, so that "for ever" does not wrap around.
+    Duration clamped = span.compareTo(LONGEST) < 0 ? span : LONGEST;
+    return new Deadline(System.nanoTime() + clamped.toNanos(), clamped);
+  }
+
+  /** Nanoseconds left; zero or less once expired. */
+  long remainingNanos() {
+    return nanoTime - System.nanoTime();
+  }
+
+  /** Milliseconds left, rounded up, for calls where zero means "for ever": at least 1. */
+  int remainingMillis() {
+    return Math.clamp(remainingNanos() / 1_000_000 + 1, 1, Integer.MAX_VALUE);
+  }
+
+  boolean expired() {
+    return remainingNanos() <= 0;
+  }
+
+  /** The earlier of this deadline and {@code span} from now. */
+  Deadline orAfter(Duration span) {
+    Deadline other = after(span);
+    return other.nanoTime - nanoTime < 0 ? other : this;
+  }
+
+  /** The length of the wait, for messages: {@code 250 ms}, {@code 2 s}. */
+  String text() {
+    return text(span);
+  }
+
+  static String text(Duration span) {
+    long millis = span.toMillis();
+    return millis < 1000 || millis % 1000 != 0 ? millis + " ms" : millis / 1000 + " s";
+  }
+}

@@ -1,0 +1,356 @@
+package org.ep4j.group;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+
+/** The rules of {@link LaunchEnvironment}, for one set of variables. */
+final class EnvironmentReader {
+  /** Ports for jobs that name none: below those the system hands out by itself. */
+  private static final int FIRST_DERIVED_PORT = 16_384;
+
+  private static final int DERIVED_PORTS = 16_384;
+
+  private enum Launcher {
+    EP4J("ep4j", "EP4J_RANK", "", ""),
+    TORCHRUN("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    OPEN_MPI(
+        "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    SLURM("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS SLURM_NTASKS", "SLURM_LOCALID"),
+    KUBERNETES("Kubernetes indexed job", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "");
+
+    final String text;
+    final String rank;
+    private final String size;
+    final String localRank;
+
+    Launcher(String text, String rank, String size, String localRank) {
+      this.text = text;
+      this.rank = rank;
+      this.size = size;
+      this.localRank = localRank;
+    }
+
+    List<String> sizes() {
+      return Pattern.compile(" ").splitAsStream("EP4J_WORLD_SIZE " + size).toList();
+    }
+  }
+
+  /** A value and the variable it came from. */
+  private record Found(String value, String source) {}
+
+  private static final Found NOWHERE =
+      new Found("127.0.0.1:" + LaunchEnvironment.DEFAULT_PORT, "not needed by one rank");
+
+  private final Map<String, String> variables;
+  private final List<LaunchEnvironment.Finding> findings = new ArrayList<>();
+  private final List<String> warnings = new ArrayList<>();
+
+  EnvironmentReader(Map<String, String> variables) {
+    this.variables = variables;
+  }
+
+  LaunchEnvironment read() {
+    Launcher launcher = launcher();
+    if (launcher == null) {
+      return nobody();
+    }
+    note("launcher", launcher.text, launcher.rank + " is set");
+    int rank = number("rank", need("rank", "", launcher.rank), 0);
+    int size = number("world size", need("world size", sizeRemedy(), launcher.sizes()), 1);
+    if (rank >= size) {
+      throw new IllegalArgumentException(
+          "%s is %d, but the world size is %d; ranks count from 0"
+              .formatted(launcher.rank, rank, size));
+    }
+    String jobKey = jobKey(launcher);
+    boolean alone = size == 1 && lookup("EP4J_RENDEZVOUS") == null;
+    Found rendezvous = alone ? NOWHERE : rendezvous(launcher, jobKey);
+    note("rendezvous", rendezvous.value(), rendezvous.source());
+    int colon = rendezvous.value().lastIndexOf(':');
+    String host = unbracketed(rendezvous.value().substring(0, colon));
+    int port = port(rendezvous);
+    GroupConfig config =
+        GroupConfig.builder()
+            .rank(rank)
+            .size(size)
+            .rendezvous(host, port)
+            .secret(alone ? "" : secret(jobKey, host, port))
+            .job(jobName())
+            .hostsRendezvous(hosts(rank))
+            .joinTimeout(millis("join timeout", "EP4J_JOIN_TIMEOUT_MS", GroupConfig.JOIN_TIMEOUT))
+            .heartbeatInterval(
+                millis("heartbeat", "EP4J_HEARTBEAT_MS", GroupConfig.HEARTBEAT_INTERVAL))
+            .livenessTimeout(millis("liveness", "EP4J_LIVENESS_MS", GroupConfig.LIVENESS_TIMEOUT))
+            .build();
+    return new LaunchEnvironment(
+        launcher.text, config, localRank(launcher, config), findings, warnings);
+  }
+
+  /** The launcher whose rank variable is set. */
+  private @Nullable Launcher launcher() {
+    for (Launcher launcher : Launcher.values()) {
+      if (lookup(launcher.rank) != null && !isBatchScript(launcher)) {
+        return launcher;
+      }
+    }
+    return null;
+  }
+
+  /** A batch script has SLURM_PROCID 0 as well, but is no task of a step: nobody else comes. */
+  private boolean isBatchScript(Launcher launcher) {
+    return launcher == Launcher.SLURM
+        && lookup("SLURM_STEP_NUM_TASKS") == null
+        && lookup("SLURM_STEP_ID") == null;
+  }
+
+  private LaunchEnvironment nobody() {
+    if (lookup("EP4J_WORLD_SIZE") != null && !"1".equals(lookup("EP4J_WORLD_SIZE"))) {
+      throw new IllegalArgumentException(
+          "EP4J_WORLD_SIZE is %s, but no rank is set; set EP4J_RANK too"
+              .formatted(lookup("EP4J_WORLD_SIZE")));
+    }
+    note("launcher", "none", "no rank variable is set");
+    note("world size", "1", "alone");
+    return new LaunchEnvironment("none", null, 0, findings, warnings);
+  }
+
+  private String sizeRemedy() {
+    return "set EP4J_WORLD_SIZE to the number of ranks";
+  }
+
+  private Found rendezvous(Launcher launcher, String jobKey) {
+    String own = lookup("EP4J_RENDEZVOUS");
+    if (own != null) {
+      boolean valid = own.lastIndexOf(':') > 0 && !own.endsWith("]");
+      if (!valid) {
+        throw new IllegalArgumentException(
+            "EP4J_RENDEZVOUS is '%s'; it must be host:port, e.g. 10.0.0.1:29400".formatted(own));
+      }
+      return new Found(own, "EP4J_RENDEZVOUS");
+    }
+    String master = lookup("MASTER_ADDR");
+    if (master != null) {
+      return atMaster(bracketed(master), jobKey);
+    }
+    if (launcher == Launcher.OPEN_MPI
+        && same("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE")) {
+      return new Found("127.0.0.1:" + derivedPort(jobKey), "all ranks are on this host");
+    }
+    if (launcher == Launcher.SLURM && lookup("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST") != null) {
+      return inStep(jobKey);
+    }
+    throw new IllegalArgumentException(
+        "%s says who this rank is, but not where the ranks meet; set EP4J_RENDEZVOUS to host:port of"
+                .formatted(launcher.rank)
+            + " rank 0, or MASTER_ADDR and MASTER_PORT");
+  }
+
+  private Found atMaster(String master, String jobKey) {
+    Found port = find("MASTER_PORT");
+    if (port == null) {
+      return new Found(master + ":" + derivedPort(jobKey), "MASTER_ADDR, port from the job's name");
+    }
+    int number = number("MASTER_PORT", port, 1);
+    if ("true".equalsIgnoreCase(lookup("TORCHELASTIC_USE_AGENT_STORE"))) {
+      // The agent itself listens at MASTER_PORT.
+      int next = number < 65_535 ? number + 1 : number - 1;
+      return new Found(master + ":" + next, "MASTER_ADDR, beside MASTER_PORT");
+    }
+    return new Found(master + ":" + number, "MASTER_ADDR, MASTER_PORT");
+  }
+
+  private Found inStep(String jobKey) {
+    String nodes = lookup("SLURM_STEP_NUM_NODES", "SLURM_NNODES");
+    Found list = find("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST");
+    if (list == null || "1".equals(nodes)) {
+      return new Found("127.0.0.1:" + derivedPort(jobKey), "all ranks are on this host");
+    }
+    return new Found(
+        firstHost(list.value()) + ":" + derivedPort(jobKey), "first host of " + list.source());
+  }
+
+  /** The first host of a list like {@code rack1-[003-010,17],login}. */
+  static String firstHost(String list) {
+    StringBuilder host = new StringBuilder();
+    boolean inBrackets = false;
+    boolean taken = false;
+    for (int i = 0; i < list.length(); i++) {
+      char c = list.charAt(i);
+      if (c == '[') {
+        inBrackets = true;
+        taken = false;
+      } else if (c == ']') {
+        inBrackets = false;
+      } else if (inBrackets && (c == '-' || c == ',')) {
+        taken = true;
+      } else if (!inBrackets && c == ',') {
+        break;
+      } else if (!inBrackets || !taken) {
+        host.append(c);
+      }
+    }
+    if (host.isEmpty() || inBrackets) {
+      throw new IllegalArgumentException("'" + list + "' is no list of hosts");
+    }
+    return host.toString();
+  }
+
+  /** What tells this job from others in the launcher's variables; the same on all ranks. */
+  private String jobKey(Launcher launcher) {
+    String key =
+        switch (launcher) {
+          case EP4J -> "";
+          case TORCHRUN -> both("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT");
+          case OPEN_MPI -> both("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid");
+          case SLURM -> both("SLURM_JOB_ID", "SLURM_STEP_ID");
+          case KUBERNETES -> "";
+        };
+    return launcher.text + "/" + key + "/" + jobName();
+  }
+
+  private String jobName() {
+    String name = lookup("EP4J_JOB");
+    return name == null ? "" : name;
+  }
+
+  private String both(String first, String second) {
+    return lookup(first) + "." + lookup(second);
+  }
+
+  private static int derivedPort(String jobKey) {
+    return FIRST_DERIVED_PORT + Math.floorMod(jobKey.hashCode(), DERIVED_PORTS);
+  }
+
+  private String secret(String jobKey, String host, int port) {
+    String own = lookup("EP4J_SECRET");
+    if (own != null) {
+      note("secret", "given", "EP4J_SECRET");
+      return own;
+    }
+    note("secret", "derived, not secret", "the job's other variables");
+    if (!Hosts.isLoopback(host)) {
+      warnings.add(
+          "EP4J_SECRET is not set: whoever can reach %s:%d can join this job; set it to the same"
+                  .formatted(host, port)
+              + " random text on all ranks");
+    }
+    return "derived from " + jobKey + " at port " + port;
+  }
+
+  private boolean hosts(int rank) {
+    String external = lookup("EP4J_RENDEZVOUS_EXTERNAL");
+    boolean launcherHosts = external != null && List.of("true", "1").contains(external);
+    if (external != null && !launcherHosts && !List.of("false", "0").contains(external)) {
+      throw new IllegalArgumentException(
+          "EP4J_RENDEZVOUS_EXTERNAL is '%s'; it must be true or false".formatted(external));
+    }
+    note(
+        "rendezvous host",
+        launcherHosts ? "the launcher" : "rank 0",
+        external == null ? "default" : "EP4J_RENDEZVOUS_EXTERNAL");
+    return rank == 0 && !launcherHosts;
+  }
+
+  private int localRank(Launcher launcher, GroupConfig config) {
+    Found found = find("EP4J_LOCAL_RANK", launcher.localRank);
+    if (found != null) {
+      return number("local rank", found, 0);
+    }
+    boolean here = Hosts.isLoopback(config.host());
+    int localRank = here ? config.rank() : 0;
+    note(
+        "local rank",
+        Integer.toString(localRank),
+        here ? "all ranks are on this host" : "a host per rank assumed");
+    return localRank;
+  }
+
+  private Duration millis(String setting, String name, Duration otherwise) {
+    Found found = find(name);
+    if (found == null) {
+      note(setting, otherwise.toMillis() + " ms", "default");
+      return otherwise;
+    }
+    return Duration.ofMillis(number(setting, found, 1));
+  }
+
+  private static int port(Found rendezvous) {
+    String text = rendezvous.value().substring(rendezvous.value().lastIndexOf(':') + 1);
+    int port = parse(rendezvous.source() + ", the port,", text);
+    if (port < 1 || port > 65_535) {
+      throw new IllegalArgumentException(
+          "%s is '%s'; its port must be from 1 to 65535"
+              .formatted(rendezvous.source(), rendezvous.value()));
+    }
+    return port;
+  }
+
+  private static String bracketed(String host) {
+    return host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host;
+  }
+
+  private static String unbracketed(String host) {
+    return host.startsWith("[") && host.endsWith("]") ? host.substring(1, host.length() - 1) : host;
+  }
+
+  private boolean same(String one, String other) {
+    String value = lookup(one);
+    return value != null && value.equals(lookup(other));
+  }
+
+  private Found need(String what, String remedy, String name) {
+    return need(what, remedy, List.of(name));
+  }
+
+  private Found need(String what, String remedy, List<String> names) {
+    Found found = find(names.toArray(new String[0]));
+    if (found == null) {
+      throw new IllegalArgumentException(
+          "no %s: none of %s is set; %s".formatted(what, String.join(", ", names).trim(), remedy));
+    }
+    return found;
+  }
+
+  private int number(String setting, Found found, int least) {
+    int number = parse(found.source(), found.value());
+    if (number < least) {
+      throw new IllegalArgumentException(
+          "%s is %d; it must be at least %d".formatted(found.source(), number, least));
+    }
+    note(setting, found.value(), found.source());
+    return number;
+  }
+
+  private static int parse(String name, String text) {
+    try {
+      return Integer.parseInt(text.trim());
+    } catch (NumberFormatException e) {
+      throw new IllegalArgumentException(
+          "%s is '%s'; it must be an integer".formatted(name, text), e);
+    }
+  }
+
+  private void note(String setting, String value, String source) {
+    findings.add(new LaunchEnvironment.Finding(setting, value, source));
+  }
+
+  private @Nullable String lookup(String... names) {
+    Found found = find(names);
+    return found == null ? null : found.value();
+  }
+
+  /** The first of these variables that is set and not blank. */
+  private @Nullable Found find(String... names) {
+    for (String name : names) {
+      String value = variables.get(name);
+      if (value != null && !value.isBlank()) {
+        return new Found(value, name);
+      }
+    }
+    return null;
+  }
+}

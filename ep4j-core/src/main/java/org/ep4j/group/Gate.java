@@ -1,0 +1,228 @@
+package org.ep4j.group;
+
+import java.io.IOException;
+import java.lang.System.Logger;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.LinkedHashSet;
+import java.util.function.Consumer;
+
+/**
+ * A listening port that lets in who proves to know the secret, and nobody else.
+ *
+ * <p>Visitors are bounded in number, time and bytes: those who come in masses or dawdle push out
+ * one another, the oldest first, never an admitted guest. A visitor without the secret learns that
+ * this is an ep4j port and nothing more.
+ */
+final class Gate implements Reactor.Handler {
+  static final Duration LONGEST_VISIT = Duration.ofSeconds(5);
+
+  private static final Logger LOG = System.getLogger("org.ep4j.group");
+  private static final int MOST_VISITORS = 256;
+  private static final byte[] NOT_HTTP =
+      """
+      HTTP/1.0 400 Bad Request\r
+      Content-Type: text/plain\r
+      Connection: close\r
+      \r
+      This is a port of an ep4j job, not a web server.
+      """
+          .getBytes(StandardCharsets.US_ASCII);
+
+  private final Reactor reactor;
+  private final ServerSocketChannel channel;
+  private final SelectionKey key;
+  private final String secret;
+  private final Frames.Purpose purpose;
+  private final Consumer<Link> admit;
+  private final LinkedHashSet<Link> visitors = new LinkedHashSet<>();
+
+  /**
+   * Starts listening.
+   *
+   * @param address where; port 0 for any
+   * @param admit gets the link of each guest that has proven itself, and sets its listener
+   */
+  Gate(
+      Reactor reactor,
+      InetSocketAddress address,
+      String secret,
+      Frames.Purpose purpose,
+      Consumer<Link> admit)
+      throws IOException {
+    this.reactor = reactor;
+    this.secret = secret;
+    this.purpose = purpose;
+    this.admit = admit;
+    channel = ServerSocketChannel.open();
+    boolean done = false;
+    try {
+      channel.bind(address, MOST_VISITORS);
+      channel.configureBlocking(false);
+      key = reactor.register(channel, SelectionKey.OP_ACCEPT, this);
+      done = true;
+    } finally {
+      if (!done) {
+        channel.close();
+      }
+    }
+  }
+
+  InetSocketAddress address() {
+    return new InetSocketAddress(
+        channel.socket().getInetAddress(), channel.socket().getLocalPort());
+  }
+
+  @Override
+  public void ready(SelectionKey key) {
+    try {
+      SocketChannel guest;
+      while ((guest = channel.accept()) != null) {
+        welcome(guest);
+      }
+    } catch (IOException e) {
+      // Out of descriptors, most likely: rest until the next tick instead of spinning.
+      LOG.log(Logger.Level.WARNING, "ep4j: cannot accept connections: " + e.getMessage());
+      this.key.interestOps(0);
+    }
+  }
+
+  private void welcome(SocketChannel guest) throws IOException {
+    Link link;
+    try {
+      link = new Link(reactor, guest, new Visitor());
+    } catch (IOException e) {
+      // Gone already.
+      guest.close();
+      return;
+    }
+    link.trustBefore(Deadline.after(LONGEST_VISIT));
+    visitors.add(link);
+    if (visitors.size() > MOST_VISITORS) {
+      Link oldest = visitors.getFirst();
+      visitors.remove(oldest);
+      oldest.close();
+    }
+  }
+
+  @Override
+  public void tick(long now) {
+    key.interestOps(SelectionKey.OP_ACCEPT);
+  }
+
+  @Override
+  public void forgive(long now) {}
+
+  @Override
+  public void broken(RuntimeException e) {
+    LOG.log(Logger.Level.ERROR, "ep4j: accepting a connection failed", e);
+  }
+
+  /** Stops listening and drops visitors; guests stay. By the reactor's thread. */
+  void close() {
+    visitors.forEach(Link::close);
+    visitors.clear();
+    try {
+      channel.close();
+    } catch (IOException e) {
+      // The descriptor is released all the same.
+    }
+  }
+
+  /** The dialogue with one visitor, until it is a guest. */
+  private final class Visitor implements Link.Listener {
+    private final byte[] hostNonce = Challenge.nonce();
+    private byte[] guestNonce = new byte[0];
+
+    @Override
+    public void frame(Link link, byte type, ByteBuffer body) {
+      boolean greeted = guestNonce.length > 0;
+      if (!greeted && type == Frames.HELLO) {
+        greet(link, body);
+      } else if (greeted && type == Frames.PROOF) {
+        prove(link, Frames.rest(body));
+      } else {
+        malformed(link, new byte[] {type});
+      }
+    }
+
+    private void greet(Link link, ByteBuffer body) {
+      byte[] magic = new byte[Frames.MAGIC.length];
+      body.get(magic);
+      byte version = body.get();
+      if (!Arrays.equals(magic, Frames.MAGIC)) {
+        malformed(link, magic);
+      } else if (version != Frames.VERSION) {
+        refuse(
+            link,
+            JoinRefusedException.Reason.WRONG_PROTOCOL,
+            "you speak version %d of the group protocol, this side speaks %d; run one version of ep4j"
+                    .formatted(version, Frames.VERSION)
+                + " on all ranks");
+      } else if (body.get() != purpose.code || body.remaining() != Challenge.NONCE_BYTES) {
+        malformed(link, magic);
+      } else {
+        guestNonce = Frames.rest(body);
+        link.send(Frames.bytes(Frames.CHALLENGE, hostNonce));
+      }
+    }
+
+    private void prove(Link link, byte[] proof) {
+      byte[] expected =
+          Challenge.proof(secret, purpose, Challenge.Role.GUEST, guestNonce, hostNonce);
+      if (!Challenge.same(proof, expected)) {
+        refuse(
+            link,
+            JoinRefusedException.Reason.STRANGER,
+            "your secret is not the secret of this job; either EP4J_SECRET differs, or another job"
+                + " uses this port");
+        return;
+      }
+      visitors.remove(link);
+      link.send(
+          Frames.bytes(
+              Frames.PROVEN,
+              Challenge.proof(secret, purpose, Challenge.Role.HOST, guestNonce, hostNonce)));
+      admit.accept(link);
+    }
+
+    private void refuse(Link link, JoinRefusedException.Reason reason, String why) {
+      visitors.remove(link);
+      link.closeAfter(Frames.refused(reason, why));
+    }
+
+    @Override
+    public void malformed(Link link, byte[] start) {
+      if (isHttp(start)) {
+        visitors.remove(link);
+        link.closeAfter(ByteBuffer.wrap(NOT_HTTP));
+      } else {
+        refuse(
+            link,
+            JoinRefusedException.Reason.WRONG_PROTOCOL,
+            "this is a port of an ep4j job, and what you sent is not its protocol");
+      }
+    }
+
+    @Override
+    public void closed(Link link, String why) {
+      visitors.remove(link);
+    }
+  }
+
+  private static boolean isHttp(byte[] start) {
+    String text = new String(start, StandardCharsets.US_ASCII);
+    for (String method : new String[] {"GET ", "HEAD", "POST", "PUT ", "OPTI", "DELE", "PRI "}) {
+      if (text.startsWith(method)) {
+        return true;
+      }
+    }
+    return false;
+  }
+}

@@ -1,0 +1,19 @@
+package org.ep4j.group;
+
+import org.ep4j.Ep4jException;
+import org.jspecify.annotations.Nullable;
+
+/** Root of what can go wrong between the ranks of a group. The process stays usable. */
+public class GroupException extends Ep4jException {
+  private static final long serialVersionUID = 1L;
+
+  /** An error with a message. */
+  public GroupException(String message) {
+    super(message);
+  }
+
+  /** An error with a message and its cause. */
+  public GroupException(String message, @Nullable Throwable cause) {
+    super(message, cause);
+  }
+}

@@ -1,0 +1,59 @@
+package org.ep4j.group;
+
+import java.util.List;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/** A rank that is a thread of this JVM, beside all other ranks. */
+final class InProcessGroup extends MemberGroup {
+  private final InProcessWorld world;
+
+  private InProcessGroup(InProcessWorld world, int rank) {
+    super(rank, world.size(), world.jobId(), world.ledger());
+    this.world = world;
+  }
+
+  /** All ranks of a new world. */
+  static List<Group> world(int size) {
+    return ranks(new InProcessWorld(size, JobIds.random()));
+  }
+
+  static List<Group> ranks(InProcessWorld world) {
+    return IntStream.range(0, world.size())
+        .<Group>mapToObj(rank -> new InProcessGroup(world, rank))
+        .toList();
+  }
+
+  @Override
+  public boolean inProcess() {
+    return true;
+  }
+
+  @Override
+  void contribute(long number, Ledger.Kind kind, byte[] part) {
+    world.claim(rank());
+    world.ledger().contribute(rank(), number, kind, part);
+  }
+
+  @Override
+  Group formSurvivors(Deadline deadline) {
+    world.claim(rank());
+    return world.survivors(rank(), deadline);
+  }
+
+  @Override
+  void depart(Departure departure) {
+    world.ledger().depart(rank(), departure);
+  }
+
+  @Override
+  public boolean isAlive(int rank) {
+    return world.isAlive(rank);
+  }
+
+  @Override
+  public @Nullable String deathReport(int rank) {
+    world.isAlive(rank);
+    return super.deathReport(rank);
+  }
+}

@@ -1,0 +1,168 @@
+package org.ep4j.group;
+
+import java.time.Duration;
+import java.util.BitSet;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the thread-ranks of one JVM share: the ledger, the threads behind the ranks, and the round
+ * in which survivors gather.
+ */
+final class InProcessWorld {
+  /** How long a rank may be without a thread: time for a harness to start the next one. */
+  private static final Duration ORPHAN_GRACE = Duration.ofSeconds(2);
+
+  private static final long WATCH_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+  /** One agreement on who survives. */
+  private static final class Round {
+    final BitSet present = new BitSet();
+    @Nullable BitSet members;
+    List<Group> groups = List.of();
+  }
+
+  private final int size;
+  private final String jobId;
+  private final Ledger ledger;
+  private final AtomicReferenceArray<@Nullable Thread> owners;
+  // When a rank's thread was first seen ended, in nanoseconds; 0 while it lives.
+  private final AtomicLongArray orphanedAt;
+  private final ReentrantLock lock = new ReentrantLock();
+  private final Condition changed = lock.newCondition();
+  private Round round = new Round();
+
+  InProcessWorld(int size, String jobId) {
+    if (size < 1) {
+      throw new IllegalArgumentException("size is " + size + "; a group has at least 1 rank");
+    }
+    this.size = size;
+    this.jobId = jobId;
+    this.owners = new AtomicReferenceArray<>(size);
+    this.orphanedAt = new AtomicLongArray(size);
+    BitSet all = new BitSet();
+    all.set(0, size);
+    this.ledger = new Ledger(size, all, this::watchAll);
+  }
+
+  int size() {
+    return size;
+  }
+
+  String jobId() {
+    return jobId;
+  }
+
+  Ledger ledger() {
+    return ledger;
+  }
+
+  /** Makes the calling thread the one whose end is the rank's end. */
+  void claim(int rank) {
+    Thread current = Thread.currentThread();
+    if (!current.equals(owners.get(rank))) {
+      owners.set(rank, current);
+      orphanedAt.set(rank, 0);
+    }
+  }
+
+  boolean isAlive(int rank) {
+    if (!ledger.isAlive(rank)) {
+      return false;
+    }
+    Thread owner = owners.get(rank);
+    return owner == null || owner.isAlive() || inGrace(rank, owner);
+  }
+
+  private boolean inGrace(int rank, Thread owner) {
+    long now = System.nanoTime() | 1;
+    long since = orphanedAt.compareAndExchange(rank, 0, now);
+    if (since == 0 || now - since < ORPHAN_GRACE.toNanos()) {
+      return true;
+    }
+    ledger.depart(
+        rank,
+        Departure.lost("its thread '" + owner.getName() + "' ended without closing the group"));
+    return false;
+  }
+
+  private void watchAll() {
+    for (int rank = 0; rank < size; rank++) {
+      isAlive(rank);
+    }
+  }
+
+  Group survivors(int rank, Deadline deadline) {
+    lock.lock();
+    try {
+      Round mine = round;
+      mine.present.set(rank);
+      while (mine.members == null) {
+        if (!form(mine)) {
+          waitForOthers(mine, rank, deadline);
+        }
+      }
+      if (!mine.members.get(rank)) {
+        throw lost(rank);
+      }
+      return mine.groups.get(mine.members.get(0, rank).cardinality());
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Forms the new world if every living rank is present. */
+  private boolean form(Round mine) {
+    BitSet members = new BitSet();
+    IntStream.range(0, size).filter(this::isAlive).forEach(members::set);
+    BitSet absent = (BitSet) members.clone();
+    absent.andNot(mine.present);
+    if (!absent.isEmpty() || members.isEmpty()) {
+      return false;
+    }
+    InProcessWorld next = new InProcessWorld(members.cardinality(), JobIds.successor(jobId));
+    mine.groups = InProcessGroup.ranks(next);
+    mine.members = members;
+    round = new Round();
+    changed.signalAll();
+    return true;
+  }
+
+  @SuppressWarnings("WaitNotInLoop") // the caller loops
+  private void waitForOthers(Round mine, int rank, Deadline deadline) {
+    if (!isAlive(rank)) {
+      throw lost(rank);
+    }
+    long left = deadline.remainingNanos();
+    if (left <= 0) {
+      int[] missing =
+          IntStream.range(0, size).filter(r -> isAlive(r) && !mine.present.get(r)).toArray();
+      mine.present.clear(rank);
+      throw new GroupTimeoutException(
+          "survivors: %s after %s".formatted(Ledger.missingText(missing), deadline.text()),
+          missing,
+          null);
+    }
+    try {
+      changed.awaitNanos(Math.min(left, WATCH_NANOS));
+    } catch (InterruptedException e) {
+      mine.present.clear(rank);
+      Thread.currentThread().interrupt();
+      throw new GroupException("survivors: interrupted while waiting for the other ranks", e);
+    }
+  }
+
+  private PeerLostException lost(int rank) {
+    Departure departure = ledger.departure(rank);
+    return new PeerLostException(
+        "survivors: the others count this rank (%d) as lost: %s"
+            .formatted(rank, departure == null ? "unknown" : departure.report()),
+        rank);
+  }
+}

@@ -1,0 +1,28 @@
+package org.ep4j.group;
+
+import java.security.SecureRandom;
+import java.util.HexFormat;
+
+/** Names of jobs: random, so that they differ without anybody keeping count. */
+final class JobIds {
+  private static final SecureRandom RANDOM = new SecureRandom();
+
+  private JobIds() {}
+
+  /** A new name of 16 characters. */
+  static String random() {
+    return hex(8);
+  }
+
+  /** A name for the survivors of a job: the root of its name tells where they came from. */
+  static String successor(String jobId) {
+    int dash = jobId.indexOf('-');
+    return (dash < 0 ? jobId : jobId.substring(0, dash)) + "-" + hex(4);
+  }
+
+  private static String hex(int bytes) {
+    byte[] random = new byte[bytes];
+    RANDOM.nextBytes(random);
+    return HexFormat.of().formatHex(random);
+  }
+}

@@ -1,0 +1,190 @@
+package org.ep4j.group;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.SocketException;
+import java.net.SocketTimeoutException;
+import java.nio.BufferUnderflowException;
+import org.ep4j.group.Frames.Frame;
+import org.ep4j.group.Frames.Join;
+import org.ep4j.group.Frames.Welcome;
+import org.ep4j.group.JoinRefusedException.Reason;
+import org.jspecify.annotations.Nullable;
+
+/** The way of one rank into a group: knock until somebody opens, join, wait for the others. */
+final class Joining {
+  private static final long FIRST_PAUSE_MILLIS = 20;
+  private static final long LONGEST_PAUSE_MILLIS = 250;
+
+  /** A rank that is in: its connection, the port it listens at, and what it was told. */
+  record Admission(Door door, PeerPort peerPort, Welcome welcome) {}
+
+  private final GroupConfig config;
+  private final @Nullable InetSocketAddress here;
+  private final Deadline deadline;
+  private final Reactor reactor;
+  private final boolean patient;
+  private @Nullable PeerPort peerPort;
+  private int[] missing = new int[0];
+
+  /**
+   * @param here where the rendezvous is, if this process hosts it
+   * @param reactor will serve the peer port; not started yet
+   * @param patient whether to try again where nobody answers: the rendezvous may be still to come
+   */
+  Joining(
+      GroupConfig config,
+      @Nullable InetSocketAddress here,
+      Deadline deadline,
+      Reactor reactor,
+      boolean patient) {
+    this.config = config;
+    this.here = here;
+    this.deadline = deadline;
+    this.reactor = reactor;
+    this.patient = patient;
+  }
+
+  /**
+   * Joins.
+   *
+   * @throws IOException if nobody answers, unless patient
+   * @throws JoinRefusedException if trying again does not help
+   * @throws GroupTimeoutException if the deadline passed
+   */
+  Admission join() throws IOException {
+    long pause = FIRST_PAUSE_MILLIS;
+    while (true) {
+      try {
+        return tryOnce();
+      } catch (IOException e) {
+        if (Thread.currentThread().isInterrupted()) {
+          throw new GroupException("interrupted while joining as rank " + config.rank(), e);
+        }
+        if (deadline.expired()) {
+          throw timeout(e);
+        }
+        if (!patient) {
+          throw e;
+        }
+      } catch (JoinRefusedException e) {
+        throw new JoinRefusedException(
+            e.reason(),
+            "rank %d cannot join: %s".formatted(config.rank(), e.getMessage()),
+            e.getCause());
+      }
+      sleep(Math.min(pause, deadline.remainingMillis()));
+      pause = Math.min(2 * pause, LONGEST_PAUSE_MILLIS);
+    }
+  }
+
+  private Admission tryOnce() throws IOException {
+    // Resolved each time: names of pods appear when the pods do.
+    InetSocketAddress address =
+        here != null ? here : new InetSocketAddress(config.host(), config.port());
+    missing = new int[0];
+    Door door = Door.open(address, config.secret(), Frames.Purpose.RENDEZVOUS, deadline);
+    boolean done = false;
+    try {
+      PeerPort port = peerPort(door.local().getAddress());
+      door.send(
+          Frames.join(
+              new Join(
+                  config.rank(),
+                  config.size(),
+                  port.address().getPort(),
+                  ProcessHandle.current().pid(),
+                  config.job())));
+      Welcome welcome = awaitWelcome(door);
+      done = true;
+      return new Admission(door, port, welcome);
+    } finally {
+      if (!done) {
+        door.close();
+      }
+    }
+  }
+
+  private PeerPort peerPort(InetAddress local) throws IOException {
+    if (peerPort == null) {
+      // Reached by loopback under a name that others know as well: they come from elsewhere.
+      boolean everywhere = local.isLoopbackAddress() && !Hosts.isLoopback(config.host());
+      InetAddress address = everywhere ? new InetSocketAddress(0).getAddress() : local;
+      peerPort = new PeerPort(reactor, address, config.secret());
+    }
+    return peerPort;
+  }
+
+  private Welcome awaitWelcome(Door door) throws IOException {
+    while (true) {
+      Frame frame = door.receive(Frames.MOST, deadline);
+      switch (frame.type()) {
+        case Frames.PENDING -> {
+          missing = Frames.pending(frame.body());
+          door.send(Frames.ping());
+        }
+        case Frames.GOODBYE ->
+            throw refused(
+                door, Reason.CLOSED, "the rendezvous ended: " + Frames.text(frame.body()));
+        case Frames.VERDICT -> throw refused(door, Reason.DECLARED_DEAD, Frames.text(frame.body()));
+        case Frames.WELCOME -> {
+          return welcome(door, frame);
+        }
+        default -> throw door.wrongProtocol("a frame of type " + frame.type(), null);
+      }
+    }
+  }
+
+  private static JoinRefusedException refused(Door door, Reason reason, String text) {
+    return new JoinRefusedException(reason, door.text() + ": " + text, null);
+  }
+
+  private Welcome welcome(Door door, Frame frame) throws IOException {
+    try {
+      Welcome welcome = Frames.welcome(frame.body());
+      if (welcome.size() == welcome.peers().size() && welcome.rank() < welcome.size()) {
+        return welcome;
+      }
+    } catch (BufferUnderflowException e) {
+      throw door.wrongProtocol("a welcome that is too short", e);
+    }
+    throw door.wrongProtocol("a welcome that contradicts itself", null);
+  }
+
+  private GroupTimeoutException timeout(IOException last) {
+    String what;
+    if (missing.length > 0) {
+      what = "the rendezvous answers, but " + Ledger.missingText(missing);
+    } else if (last instanceof SocketTimeoutException || last instanceof EOFException) {
+      what = last.getMessage() + "; is it an ep4j rendezvous, and not stopped?";
+    } else if (last instanceof SocketException) {
+      what =
+          "nobody answers there (%s); was the rank or launcher that hosts it started?"
+              .formatted(last.getMessage());
+    } else {
+      what = last.toString();
+    }
+    return new GroupTimeoutException(
+        "rank %d could not join a world of %d at %s:%d within %s: %s"
+            .formatted(
+                config.rank(),
+                config.size(),
+                config.host(),
+                config.port(),
+                Deadline.text(config.joinTimeout()),
+                what),
+        missing,
+        last);
+  }
+
+  private static void sleep(long millis) {
+    try {
+      Thread.sleep(millis);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new GroupException("interrupted while joining", e);
+    }
+  }
+}

@@ -1,0 +1,130 @@
+package org.ep4j.group;
+
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.jspecify.annotations.Nullable;
+
+/** What the kinds of group have in common: one rank's numbering and checking of its calls. */
+abstract class MemberGroup implements Group {
+  private static final byte[] NOTHING = new byte[0];
+
+  private final int rank;
+  private final int size;
+  private final String jobId;
+  private final Ledger ledger;
+  private final AtomicBoolean closed = new AtomicBoolean();
+  private final AtomicBoolean calling = new AtomicBoolean();
+  // Number of the last collective; only touched by the holder of `calling`.
+  private long calls;
+
+  MemberGroup(int rank, int size, String jobId, Ledger ledger) {
+    this.rank = rank;
+    this.size = size;
+    this.jobId = jobId;
+    this.ledger = ledger;
+  }
+
+  /** Lets all ranks, this one included, hear this rank's part. The array is not used afterwards. */
+  abstract void contribute(long number, Ledger.Kind kind, byte[] part);
+
+  /** {@link #survivors} for the one thread that may call it. */
+  abstract Group formSurvivors(Deadline deadline);
+
+  /** Departs, once. */
+  abstract void depart(Departure departure);
+
+  @Override
+  public final int rank() {
+    return rank;
+  }
+
+  @Override
+  public final int size() {
+    return size;
+  }
+
+  @Override
+  public final String jobId() {
+    return jobId;
+  }
+
+  @Override
+  public final byte[][] allGather(byte[] mine, Duration timeout) {
+    if (mine.length > MAX_CONTRIBUTION) {
+      throw new IllegalArgumentException(
+          "mine has %d bytes; allGather takes at most %d per rank: send large data through symmetric"
+                  .formatted(mine.length, MAX_CONTRIBUTION)
+              + " memory");
+    }
+    return collect(Ledger.Kind.GATHER, mine.clone(), Deadline.after(timeout));
+  }
+
+  @Override
+  public final void barrier(Duration timeout) {
+    collect(Ledger.Kind.BARRIER, NOTHING, Deadline.after(timeout));
+  }
+
+  private byte[][] collect(Ledger.Kind kind, byte[] part, Deadline deadline) {
+    enter();
+    try {
+      long number = calls + 1;
+      ledger.requireInStep(rank, number);
+      calls = number;
+      contribute(number, kind, part);
+      return ledger.await(rank, number, kind, deadline);
+    } finally {
+      calling.set(false);
+    }
+  }
+
+  @Override
+  public final Group survivors(Duration timeout) {
+    Deadline deadline = Deadline.after(timeout);
+    enter();
+    try {
+      return formSurvivors(deadline);
+    } finally {
+      calling.set(false);
+    }
+  }
+
+  private void enter() {
+    if (closed.get()) {
+      throw new IllegalStateException("the group of rank " + rank + " is closed");
+    }
+    if (!calling.compareAndSet(false, true)) {
+      throw new IllegalStateException(
+          "two threads call collectives of rank " + rank + " at once; one thread per rank may");
+    }
+  }
+
+  @Override
+  public boolean isAlive(int rank) {
+    return ledger.isAlive(rank);
+  }
+
+  @Override
+  public @Nullable String deathReport(int rank) {
+    Departure departure = ledger.departure(rank);
+    return departure == null ? null : departure.report();
+  }
+
+  @Override
+  public final void fail(String why) {
+    if (closed.compareAndSet(false, true)) {
+      depart(Departure.lost("gave up: " + why));
+    }
+  }
+
+  @Override
+  public final void close() {
+    if (closed.compareAndSet(false, true)) {
+      depart(Departure.inGoodOrder());
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " of " + size + " in job " + jobId;
+  }
+}

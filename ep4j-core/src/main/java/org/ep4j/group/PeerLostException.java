@@ -1,0 +1,25 @@
+package org.ep4j.group;
+
+/**
+ * A rank that was needed is no longer in the group: it left, it died, or this very rank was
+ * declared dead by the others.
+ */
+public final class PeerLostException extends GroupException {
+  private static final long serialVersionUID = 1L;
+
+  private final int rank;
+
+  /**
+   * @param message what was waited for, who is gone, and how that was noticed
+   * @param rank the rank that is gone; -1 for a host of the rendezvous that is no rank
+   */
+  public PeerLostException(String message, int rank) {
+    super(message);
+    this.rank = rank;
+  }
+
+  /** The rank that is gone; -1 for a host of the rendezvous that is no rank. */
+  public int rank() {
+    return rank;
+  }
+}

@@ -1,0 +1,264 @@
+package org.ep4j.group;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.System.Logger;
+import java.nio.channels.CancelledKeyException;
+import java.nio.channels.SelectableChannel;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One daemon thread that serves some connections and keeps their time. Everything attached to it is
+ * touched by that thread only; other threads {@link #post}.
+ *
+ * <p>It also notices when the process itself was stopped: peers may have declared it dead
+ * meanwhile, and their silence is no fault of theirs.
+ */
+final class Reactor implements AutoCloseable {
+  private static final Logger LOG = System.getLogger("org.ep4j.group");
+  private static final Duration LONGEST_CLOSE = Duration.ofSeconds(5);
+  private static final long CLOSING_ROUND_NANOS = 5_000_000;
+
+  /** Who owns a channel of the reactor. */
+  interface Handler {
+    /** The channel is ready. */
+    void ready(SelectionKey key);
+
+    /** A tick interval has passed. */
+    void tick(long now);
+
+    /** The process was stopped for a while: what others did not do meanwhile does not count. */
+    void forgive(long now);
+
+    /** Something threw in {@link #ready} or {@link #tick}. */
+    void broken(RuntimeException e);
+  }
+
+  private final Selector selector;
+  private final Thread thread;
+  private final long tickNanos;
+  private final long livenessNanos;
+  private Runnable onTick = () -> {};
+  private Consumer<String> onBreak = why -> {};
+  private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
+  private final List<Link> unwritten = new ArrayList<>();
+  // Null while it runs; then when to stop at the latest, and at once where no channel is left.
+  private volatile @Nullable Deadline closing;
+  private long roundStart;
+  private long stallEnd;
+  private long stall;
+
+  /**
+   * @param name of the thread
+   * @param interval of ticks
+   * @param liveness a stall of the process of about this length may have led to a death sentence
+   */
+  Reactor(String name, Duration interval, Duration liveness) {
+    try {
+      selector = Selector.open();
+    } catch (IOException e) {
+      throw new UncheckedIOException("no selector: out of file descriptors?", e);
+    }
+    tickNanos = interval.toNanos();
+    livenessNanos = liveness.toNanos();
+    thread = Thread.ofPlatform().daemon().name(name).unstarted(this::run);
+  }
+
+  /**
+   * Starts serving.
+   *
+   * @param onTick run after all handlers' ticks
+   * @param onBreak told if the thread ends without having been closed
+   */
+  void start(Runnable onTick, Consumer<String> onBreak) {
+    this.onTick = onTick;
+    this.onBreak = onBreak;
+    thread.start();
+  }
+
+  /** Runs a task on the reactor's thread, soon. Dropped if the reactor is closed. */
+  void post(Runnable task) {
+    tasks.add(task);
+    selector.wakeup();
+  }
+
+  /** Attaches a non-blocking channel; by the reactor's thread, or before it started. */
+  SelectionKey register(SelectableChannel channel, int operations, Handler handler)
+      throws IOException {
+    return channel.register(selector, operations, handler);
+  }
+
+  /**
+   * Length of a stall of this process that ended within the last liveness interval, in nanoseconds;
+   * 0 if there was none of half that interval or more. By the reactor's thread.
+   */
+  long recentStall() {
+    long now = System.nanoTime();
+    noteStall(now);
+    return now - stallEnd < livenessNanos ? stall : 0;
+  }
+
+  private boolean noteStall(long now) {
+    long round = now - roundStart;
+    boolean stalled = round > tickNanos + livenessNanos / 2;
+    if (stalled) {
+      stall = round;
+      stallEnd = now;
+    }
+    return stalled;
+  }
+
+  private void run() {
+    // The time before the start was no stall.
+    roundStart = System.nanoTime();
+    long nextTick = roundStart + tickNanos;
+    try {
+      while (!done()) {
+        long wait = closing == null ? nextTick - System.nanoTime() : CLOSING_ROUND_NANOS;
+        if (wait > 0) {
+          selector.select(wait / 1_000_000 + 1);
+        } else {
+          selector.selectNow();
+        }
+        long now = System.nanoTime();
+        if (noteStall(now)) {
+          forEach(handler -> handler.forgive(now));
+        }
+        roundStart = now;
+        serveReady();
+        runTasks();
+        flush();
+        if (now - nextTick >= 0) {
+          nextTick = now + tickNanos;
+          forEach(handler -> handler.tick(now));
+          onTick.run();
+          flush();
+        }
+      }
+    } catch (Throwable t) {
+      LOG.log(Logger.Level.ERROR, "ep4j: thread " + thread.getName() + " ends", t);
+      onBreak.accept("the thread that served it ended: " + t);
+    } finally {
+      closeAll();
+    }
+  }
+
+  private boolean done() {
+    Deadline deadline = closing;
+    return deadline != null
+        && (deadline.expired() || (tasks.isEmpty() && selector.keys().isEmpty()));
+  }
+
+  private void serveReady() {
+    var ready = selector.selectedKeys();
+    for (SelectionKey key : ready) {
+      Handler handler = (Handler) key.attachment();
+      try {
+        handler.ready(key);
+      } catch (CancelledKeyException e) {
+        // Closed by another handler of this round.
+      } catch (RuntimeException e) {
+        handler.broken(e);
+      }
+    }
+    ready.clear();
+  }
+
+  /** Has a link written once what is to be done in this round is done. */
+  void flushSoon(Link link) {
+    unwritten.add(link);
+  }
+
+  private void flush() {
+    // By index: a link that breaks may have others written to.
+    for (int i = 0; i < unwritten.size(); i++) {
+      Link link = unwritten.get(i);
+      try {
+        link.flush();
+      } catch (RuntimeException e) {
+        link.broken(e);
+      }
+    }
+    unwritten.clear();
+  }
+
+  private void runTasks() {
+    Runnable task;
+    while ((task = tasks.poll()) != null) {
+      task.run();
+    }
+  }
+
+  private interface Visit {
+    void to(Handler handler);
+  }
+
+  private void forEach(Visit visit) {
+    // Copied: a visit may close channels and register others.
+    for (SelectionKey key : new ArrayList<>(selector.keys())) {
+      if (key.isValid() && key.attachment() instanceof Handler handler) {
+        try {
+          visit.to(handler);
+        } catch (RuntimeException e) {
+          handler.broken(e);
+        }
+      }
+    }
+  }
+
+  private void closeAll() {
+    try {
+      for (SelectionKey key : new ArrayList<>(selector.keys())) {
+        key.channel().close();
+      }
+      selector.close();
+    } catch (IOException e) {
+      LOG.log(Logger.Level.DEBUG, "ep4j: closing " + thread.getName(), e);
+    }
+  }
+
+  /** Ends the thread and closes every channel. */
+  @Override
+  public void close() {
+    close(Duration.ZERO);
+  }
+
+  /**
+   * Ends the thread, once its channels are closed, or after {@code patience}. Waits for that,
+   * unless called by the thread itself.
+   */
+  void close(Duration patience) {
+    closing = Deadline.after(patience);
+    if (thread.getState() == Thread.State.NEW) {
+      closeAll();
+      return;
+    }
+    selector.wakeup();
+    if (!thread.equals(Thread.currentThread())) {
+      join(patience.plus(LONGEST_CLOSE));
+    }
+  }
+
+  private void join(Duration most) {
+    boolean interrupted = false;
+    Deadline deadline = Deadline.after(most);
+    while (thread.isAlive() && !deadline.expired()) {
+      try {
+        thread.join(deadline.remainingMillis());
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

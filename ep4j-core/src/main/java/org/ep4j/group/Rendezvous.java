@@ -1,0 +1,218 @@
+package org.ep4j.group;
+
+import java.io.IOException;
+import java.net.BindException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.NetworkInterface;
+import java.net.UnknownHostException;
+import java.time.Duration;
+import java.util.BitSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The place where the ranks of one job meet: a TCP server with a thread of its own, in the process
+ * of a launcher or of a rank. It serves one group, relays its collectives and watches its members.
+ * Its methods may be called from any thread.
+ */
+public final class Rendezvous implements AutoCloseable {
+  private static final Duration BIND_PATIENCE = Duration.ofSeconds(3);
+  private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+
+  private final GroupConfig config;
+  private final InetSocketAddress address;
+  private final String jobId;
+  private final boolean endsWithGroup;
+  private final Reactor reactor;
+  private final Gate gate;
+  private final Coordinator coordinator;
+  private final CountDownLatch ended = new CountDownLatch(1);
+
+  /**
+   * Opens a rendezvous for all ranks of a job, to be closed by the caller once they are done.
+   * {@code rank} and {@code hostsRendezvous} of the configuration have no meaning here; port 0
+   * takes any free one.
+   *
+   * @throws JoinRefusedException if the port is taken
+   */
+  public static Rendezvous open(GroupConfig config) {
+    return new Rendezvous(config, -1, JobIds.random(), new BitSet(), false);
+  }
+
+  /** A rendezvous that is hosted by a rank, and ends by itself when all members have departed. */
+  static Rendezvous hostedByRank(GroupConfig config) {
+    return new Rendezvous(config, config.rank(), JobIds.random(), new BitSet(), true);
+  }
+
+  /**
+   * A rendezvous for the survivors of a group, hosted by one of them.
+   *
+   * @param config names the host's old rank, the size of the old group, and its id as the job
+   * @param gone ranks of the old group that are known to be gone
+   */
+  static Rendezvous forSurvivors(GroupConfig config, BitSet gone) {
+    return new Rendezvous(config, config.rank(), JobIds.successor(config.job()), gone, true);
+  }
+
+  private Rendezvous(
+      GroupConfig config, int hostRank, String jobId, BitSet gone, boolean endsWithGroup) {
+    if (config.secret().isEmpty()) {
+      throw new IllegalArgumentException(
+          "secret is empty; a rendezvous needs one, shared with all ranks, e.g. in EP4J_SECRET");
+    }
+    this.config = config;
+    this.jobId = jobId;
+    this.endsWithGroup = endsWithGroup;
+    Duration liveness = config.livenessTimeout();
+    reactor = new Reactor("ep4j-rendezvous", config.heartbeatInterval(), liveness);
+    coordinator =
+        new Coordinator(
+            new Coordinator.Plan(config.size(), gone, config.job(), jobId, hostRank, liveness),
+            reactor,
+            this::onEnd);
+    boolean done = false;
+    try {
+      gate = listen();
+      address = gate.address();
+      reactor.start(coordinator::tick, why -> ended.countDown());
+      done = true;
+    } finally {
+      if (!done) {
+        reactor.close();
+      }
+    }
+  }
+
+  /** The group has ended: nobody needs this any more, unless a launcher wants to say so itself. */
+  private void onEnd() {
+    ended.countDown();
+    if (endsWithGroup) {
+      gate.close();
+      reactor.close(LAST_WORDS);
+    }
+  }
+
+  private Gate listen() {
+    String where = config.host() + ":" + config.port();
+    // A rendezvous of the last group in this process may be about to end.
+    Deadline deadline = Deadline.after(BIND_PATIENCE).orAfter(config.joinTimeout());
+    while (true) {
+      try {
+        return bind();
+      } catch (BindException e) {
+        if (deadline.expired()) {
+          throw new JoinRefusedException(
+              JoinRefusedException.Reason.PORT_TAKEN,
+              "cannot host the rendezvous at %s: %s; another job or program has the port: choose"
+                      .formatted(where, e.getMessage())
+                  + " another one, e.g. in EP4J_RENDEZVOUS",
+              e);
+        }
+        sleep(50);
+      } catch (IOException e) {
+        throw new GroupException("cannot host the rendezvous at " + where + ": " + e, e);
+      }
+    }
+  }
+
+  private Gate bind() throws IOException {
+    InetSocketAddress wanted = new InetSocketAddress(bindAddress(config.host()), config.port());
+    try {
+      return gate(wanted);
+    } catch (BindException e) {
+      if (isThisHost(wanted.getAddress())) {
+        throw e;
+      }
+      // The name leads here through an address that this host does not know (NAT, a service name).
+      return gate(new InetSocketAddress(config.port()));
+    }
+  }
+
+  private Gate gate(InetSocketAddress where) throws IOException {
+    return new Gate(reactor, where, config.secret(), Frames.Purpose.RENDEZVOUS, coordinator::admit);
+  }
+
+  /** Where to listen so that the other ranks, which know the host by this name, get here. */
+  private static @Nullable InetAddress bindAddress(String host) throws UnknownHostException {
+    InetAddress address = InetAddress.getByName(host);
+    // Many hosts resolve their own name to loopback, where nobody else would find us.
+    return address.isLoopbackAddress() && !Hosts.isLoopback(host) ? null : address;
+  }
+
+  private static boolean isThisHost(InetAddress address) throws IOException {
+    return address.isAnyLocalAddress()
+        || address.isLoopbackAddress()
+        || NetworkInterface.getByInetAddress(address) != null;
+  }
+
+  /** Name of the job, as {@link Group#jobId()}. */
+  public String jobId() {
+    return jobId;
+  }
+
+  /** Where it listens; the port is the one that was taken if 0 was asked for. */
+  public InetSocketAddress address() {
+    return address;
+  }
+
+  /** Where this process reaches it, whatever the others call this host. */
+  InetSocketAddress reachedFromHere() {
+    return address.getAddress().isAnyLocalAddress()
+        ? new InetSocketAddress(InetAddress.getLoopbackAddress(), address.getPort())
+        : address;
+  }
+
+  /** The configuration with which a rank joins here. */
+  public GroupConfig configOf(int rank) {
+    return config.toBuilder()
+        .rank(rank)
+        .rendezvous(config.host(), address.getPort())
+        .hostsRendezvous(false)
+        .build();
+  }
+
+  /** Goes on without a rank of the old group. */
+  void excuse(int rank) {
+    reactor.post(() -> coordinator.excuse(rank));
+  }
+
+  /** Takes no more guests, so that the port is free; the members go on. */
+  void closeGate() {
+    reactor.post(gate::close);
+  }
+
+  /** Waits until all members have departed; whether they have. */
+  boolean awaitEnd(Duration timeout) {
+    try {
+      return ended.await(timeout.toNanos(), TimeUnit.NANOSECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+
+  /** Ends the group: its members lose it, and are told so. Harmless once they have left. */
+  @Override
+  public void close() {
+    close("it was closed by its owner");
+  }
+
+  void close(String why) {
+    reactor.post(
+        () -> {
+          coordinator.goodbye(why);
+          gate.close();
+        });
+    reactor.close(LAST_WORDS);
+  }
+
+  private static void sleep(long millis) {
+    try {
+      Thread.sleep(millis);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

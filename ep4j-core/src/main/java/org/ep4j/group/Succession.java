@@ -1,0 +1,263 @@
+package org.ep4j.group;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.SocketTimeoutException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.List;
+import org.ep4j.group.Frames.Frame;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How the ranks that are left form a new group, whether the old rendezvous lives or not.
+ *
+ * <p>The lowest rank that lives hosts a new rendezvous, with a seat for every rank of the old
+ * group, and tells its port to whoever asks at its peer port. It also probes the peer ports of all
+ * others, and excuses those that do not answer. Everybody else asks the lowest rank it believes to
+ * live; if that one does not answer it is lost, and the next one is asked. All of this repeats
+ * until a group has formed or the deadline passes, so it does not matter when in between somebody
+ * dies.
+ */
+final class Succession {
+  private static final Duration PAUSE = Duration.ofMillis(50);
+  private static final Duration PROBE_INTERVAL = Duration.ofMillis(250);
+
+  private final TcpGroup group;
+  private final Ledger ledger;
+  private final GroupConfig config;
+  private final Deadline deadline;
+  private volatile boolean formed;
+
+  Succession(TcpGroup group, Deadline deadline) {
+    this.group = group;
+    this.ledger = group.ledger();
+    this.config = group.config();
+    this.deadline = deadline;
+  }
+
+  /** {@link Group#survivors}. */
+  Group form() {
+    while (true) {
+      Departure own = ledger.departure(group.rank());
+      if (own != null) {
+        throw lost(own.report());
+      }
+      int leader = leader();
+      try {
+        Group next = leader == group.rank() ? host() : follow(leader);
+        if (next != null) {
+          return next;
+        }
+      } catch (JoinRefusedException e) {
+        if (e.reason() == JoinRefusedException.Reason.DECLARED_DEAD) {
+          throw lost(String.valueOf(e.getMessage()));
+        }
+        if (e.reason() != JoinRefusedException.Reason.CLOSED) {
+          throw e;
+        }
+        // The leader gave up; it may call again.
+        if (deadline.expired()) {
+          throw new GroupTimeoutException(
+              "survivors: not all came within %s: %s".formatted(deadline.text(), e.getMessage()),
+              new int[0],
+              e);
+        }
+      } catch (GroupTimeoutException e) {
+        throw e.missing().length == 0 ? e : absent(e);
+      } catch (IOException e) {
+        throw new GroupException("survivors: " + e, e);
+      }
+      if (deadline.expired()) {
+        throw notCalled(leader);
+      }
+      pause(PAUSE);
+    }
+  }
+
+  /** The lowest rank that lives, as far as this rank knows; at most this rank. */
+  private int leader() {
+    int leader = 0;
+    while (leader < group.rank() && !ledger.isAlive(leader)) {
+      leader++;
+    }
+    return leader;
+  }
+
+  private PeerLostException lost(String why) {
+    return new PeerLostException(
+        "survivors: the others count this rank (%d) as lost: %s".formatted(group.rank(), why),
+        group.rank());
+  }
+
+  private GroupTimeoutException absent(GroupTimeoutException e) {
+    return new GroupTimeoutException(
+        "survivors: %s after %s; alive, but not calling survivors()"
+            .formatted(Ledger.missingText(e.missing()), deadline.text()),
+        e.missing(),
+        e);
+  }
+
+  private GroupTimeoutException notCalled(int leader) {
+    return new GroupTimeoutException(
+        "survivors: rank %d, who is to host the new group, has not called survivors() within %s"
+            .formatted(leader, deadline.text()),
+        new int[] {leader},
+        null);
+  }
+
+  /** Joins the group that the leader hosts; null if the leader is lost. */
+  private @Nullable Group follow(int leader) throws IOException {
+    int port;
+    try (Door door = ask(leader, false)) {
+      port = awaitHosting(door, leader);
+    } catch (SocketTimeoutException e) {
+      return leaderLost(leader, "it did not answer at its peer port");
+    } catch (JoinRefusedException e) {
+      return leaderLost(leader, String.valueOf(e.getMessage()));
+    } catch (IOException e) {
+      return leaderLost(leader, "its peer port is closed (" + e.getMessage() + ")");
+    }
+    if (port == 0) {
+      return null;
+    }
+    try {
+      GroupConfig next = config(group.peer(leader).getAddress(), port);
+      return TcpGroup.join(next, null, deadline, false);
+    } catch (IOException e) {
+      // Died meanwhile, or gave up: its peer port will tell.
+      return null;
+    }
+  }
+
+  private @Nullable Group leaderLost(int leader, String why) {
+    if (Thread.currentThread().isInterrupted()) {
+      throw new GroupException("survivors: interrupted while asking rank " + leader);
+    }
+    if (!deadline.expired()) {
+      ledger.depart(leader, Departure.lost(why));
+    }
+    return null;
+  }
+
+  private Door ask(int rank, boolean probe) throws IOException {
+    Door door =
+        Door.open(
+            group.peer(rank),
+            config.secret(),
+            Frames.Purpose.PEER,
+            deadline.orAfter(config.livenessTimeout()));
+    boolean done = false;
+    try {
+      door.send(Frames.ask(group.rank(), probe, group.jobId()));
+      done = true;
+      return door;
+    } finally {
+      if (!done) {
+        door.close();
+      }
+    }
+  }
+
+  /** The port of the new rendezvous; 0 if this rank or the leader was lost, or time is up. */
+  private int awaitHosting(Door door, int leader) throws IOException {
+    while (ledger.isAlive(leader) && !deadline.expired()) {
+      Frame frame;
+      try {
+        frame = door.receive(Frames.MOST_BEFORE_PROOF, deadline.orAfter(config.livenessTimeout()));
+      } catch (SocketTimeoutException e) {
+        door.send(Frames.text(Frames.VERDICT, "rank " + group.rank() + " heard nothing of it"));
+        throw e;
+      }
+      switch (frame.type()) {
+        case Frames.PING -> {}
+        case Frames.HOSTING -> {
+          return frame.body().getInt();
+        }
+        case Frames.VERDICT -> {
+          ledger.depart(group.rank(), new Departure(false, Frames.text(frame.body())));
+          return 0;
+        }
+        default -> throw door.wrongProtocol("a frame of type " + frame.type(), null);
+      }
+    }
+    return 0;
+  }
+
+  private Group host() throws IOException {
+    InetAddress address = group.listensAt().getAddress();
+    BitSet gone = new BitSet();
+    for (int r = 0; r < group.size(); r++) {
+      gone.set(r, r != group.rank() && !ledger.isAlive(r));
+    }
+    Rendezvous rendezvous = Rendezvous.forSurvivors(config(address, 0), gone);
+    List<Thread> probes = new ArrayList<>();
+    try {
+      for (int r = gone.nextClearBit(0); r < group.size(); r = gone.nextClearBit(r + 1)) {
+        if (r != group.rank()) {
+          int peer = r;
+          probes.add(Thread.startVirtualThread(() -> probe(peer, rendezvous)));
+        }
+      }
+      int port = rendezvous.address().getPort();
+      group.hosting(port);
+      return TcpGroup.join(config(address, port), rendezvous, deadline, false);
+    } finally {
+      formed = true;
+      probes.forEach(Thread::interrupt);
+      group.hosting(0);
+    }
+  }
+
+  /** Excuses a rank from the new group once it is lost. */
+  private void probe(int rank, Rendezvous rendezvous) {
+    while (!formed) {
+      String why = ledger.isAlive(rank) ? whyLost(rank) : "";
+      if (why != null && !formed) {
+        ledger.depart(rank, Departure.lost(why));
+        rendezvous.excuse(rank);
+        return;
+      }
+      try {
+        Thread.sleep(PROBE_INTERVAL);
+      } catch (InterruptedException e) {
+        return;
+      }
+    }
+  }
+
+  private @Nullable String whyLost(int rank) {
+    try (Door door = ask(rank, true)) {
+      Deadline wait = deadline.orAfter(config.livenessTimeout());
+      byte type = door.receive(Frames.MOST_BEFORE_PROOF, wait).type();
+      return type == Frames.PING ? null : "it answered a probe with a frame of type " + type;
+    } catch (SocketTimeoutException e) {
+      return deadline.expired() ? null : "it did not answer at its peer port";
+    } catch (JoinRefusedException e) {
+      return e.getMessage();
+    } catch (IOException e) {
+      return "its peer port is closed (" + e.getMessage() + ")";
+    }
+  }
+
+  private GroupConfig config(InetAddress address, int port) {
+    return config.toBuilder()
+        .rank(group.rank())
+        .size(group.size())
+        .rendezvous(address.getHostAddress(), port)
+        .hostsRendezvous(false)
+        .job(group.jobId())
+        .joinTimeout(Duration.ofNanos(Math.max(1, deadline.remainingNanos())))
+        .build();
+  }
+
+  private static void pause(Duration duration) {
+    try {
+      Thread.sleep(duration);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new GroupException("survivors: interrupted", e);
+    }
+  }
+}

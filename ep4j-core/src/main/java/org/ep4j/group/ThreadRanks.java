@@ -1,0 +1,177 @@
+package org.ep4j.group;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Runs the same code on a thread per rank, in one JVM.
+ *
+ * <p>When the code of a rank throws, its group fails, so the other ranks end in {@link
+ * PeerLostException} instead of waiting for it. When it returns, its group is closed.
+ */
+public final class ThreadRanks {
+  /** How long all ranks together may take unless the caller says otherwise. */
+  public static final Duration DEFAULT_LIMIT = Duration.ofMinutes(5);
+
+  private static final Duration END_AFTER_INTERRUPT = Duration.ofSeconds(5);
+
+  /** What a rank does. */
+  @FunctionalInterface
+  public interface RankBody {
+    /** Runs on the rank's own thread. */
+    void run(Group group) throws Exception;
+  }
+
+  /** What a rank does to get its result. */
+  @FunctionalInterface
+  public interface RankFunction<T extends @Nullable Object> {
+    /** Runs on the rank's own thread. */
+    T call(Group group) throws Exception;
+  }
+
+  private record Failure(int rank, Throwable cause) {}
+
+  private ThreadRanks() {}
+
+  /** {@link #run(int, Duration, RankBody)} with {@link #DEFAULT_LIMIT}. */
+  public static void run(int ranks, RankBody body) {
+    run(ranks, DEFAULT_LIMIT, body);
+  }
+
+  /**
+   * Runs the body once per rank and waits for all.
+   *
+   * @throws RankFailedException if a rank threw: the first one, the others suppressed in it
+   * @throws GroupTimeoutException if ranks still run after the limit; they are interrupted, and
+   *     where they were is suppressed in it
+   */
+  public static void run(int ranks, Duration limit, RankBody body) {
+    call(
+        ranks,
+        limit,
+        group -> {
+          body.run(group);
+          return Boolean.TRUE;
+        });
+  }
+
+  /** {@link #call(int, Duration, RankFunction)} with {@link #DEFAULT_LIMIT}. */
+  public static <T extends @Nullable Object> List<T> call(int ranks, RankFunction<T> function) {
+    return call(ranks, DEFAULT_LIMIT, function);
+  }
+
+  /**
+   * Calls the function once per rank; the results in rank order. Errors as {@link #run(int,
+   * Duration, RankBody)}.
+   */
+  public static <T extends @Nullable Object> List<T> call(
+      int ranks, Duration limit, RankFunction<T> function) {
+    Deadline deadline = Deadline.after(limit);
+    List<Group> groups = Group.inProcess(ranks);
+    // Each rank sets its own element; Thread.join publishes it.
+    @Nullable Object[] results = new @Nullable Object[ranks];
+    ConcurrentLinkedQueue<Failure> failures = new ConcurrentLinkedQueue<>();
+    List<Thread> threads = new ArrayList<>();
+    for (Group group : groups) {
+      threads.add(
+          Thread.ofPlatform()
+              .daemon()
+              .name("ep4j-rank-" + group.rank())
+              .start(() -> runRank(group, function, results, failures)));
+    }
+    join(threads, deadline);
+    throwFirst(failures);
+    return listOf(results);
+  }
+
+  @SuppressWarnings("unchecked") // holds what the ranks' functions returned
+  private static <T extends @Nullable Object> List<T> listOf(@Nullable Object[] results) {
+    return (List<T>) Collections.unmodifiableList(Arrays.asList(results));
+  }
+
+  private static <T extends @Nullable Object> void runRank(
+      Group group,
+      RankFunction<T> function,
+      @Nullable Object[] results,
+      ConcurrentLinkedQueue<Failure> failures) {
+    try {
+      results[group.rank()] = function.call(group);
+      group.close();
+    } catch (Throwable t) {
+      // Queued before the others can see the failure, so the first in the queue is the root.
+      failures.add(new Failure(group.rank(), t));
+      group.fail(t.toString());
+    }
+  }
+
+  private static void join(List<Thread> threads, Deadline deadline) {
+    try {
+      for (Thread thread : threads) {
+        while (thread.isAlive() && !deadline.expired()) {
+          thread.join(deadline.remainingMillis());
+        }
+      }
+    } catch (InterruptedException e) {
+      threads.forEach(Thread::interrupt);
+      Thread.currentThread().interrupt();
+      throw new GroupException("interrupted while waiting for the ranks", e);
+    }
+    int[] running = running(threads);
+    if (running.length > 0) {
+      GroupTimeoutException timeout =
+          new GroupTimeoutException(
+              "ranks %s did not end within %s".formatted(Arrays.toString(running), deadline.text()),
+              running,
+              null);
+      for (int rank : running) {
+        Throwable place = new Throwable("rank " + rank + " was here");
+        place.setStackTrace(threads.get(rank).getStackTrace());
+        timeout.addSuppressed(place);
+      }
+      interrupt(threads);
+      throw timeout;
+    }
+  }
+
+  private static int[] running(List<Thread> threads) {
+    int[] running = new int[threads.size()];
+    int n = 0;
+    for (int rank = 0; rank < threads.size(); rank++) {
+      if (threads.get(rank).isAlive()) {
+        running[n++] = rank;
+      }
+    }
+    return Arrays.copyOf(running, n);
+  }
+
+  /** Interrupts the threads and gives them a moment to end. */
+  private static void interrupt(List<Thread> threads) {
+    threads.forEach(Thread::interrupt);
+    Deadline deadline = Deadline.after(END_AFTER_INTERRUPT);
+    try {
+      for (Thread thread : threads) {
+        while (thread.isAlive() && !deadline.expired()) {
+          thread.join(deadline.remainingMillis());
+        }
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private static void throwFirst(ConcurrentLinkedQueue<Failure> failures) {
+    Failure first = failures.poll();
+    if (first != null) {
+      RankFailedException exception = new RankFailedException(first.rank(), first.cause());
+      for (Failure other : failures) {
+        exception.addSuppressed(new RankFailedException(other.rank(), other.cause()));
+      }
+      throw exception;
+    }
+  }
+}

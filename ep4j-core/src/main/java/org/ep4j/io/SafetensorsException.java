@@ -1,0 +1,20 @@
+package org.ep4j.io;
+
+import org.ep4j.Ep4jException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A file that is not valid safetensors, or lacks what is needed of it: which file, tensor, and why.
+ */
+public final class SafetensorsException extends Ep4jException {
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * @param file the file
+   * @param tensor name of the tensor, or null if the problem is not one tensor's
+   * @param problem what is wrong
+   */
+  public SafetensorsException(String file, @Nullable String tensor, String problem) {
+    super(file + (tensor == null ? "" : ": tensor '" + tensor + "'") + ": " + problem);
+  }
+}

@@ -1,0 +1,115 @@
+package org.ep4j.io;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.Tensor;
+
+/** Writes safetensors files. */
+public final class SafetensorsWriter {
+  private static final int CHUNK = 1 << 20;
+  private static final int HEADER_ALIGNMENT = 8;
+
+  private SafetensorsWriter() {}
+
+  /**
+   * Writes a file under a temporary name beside {@code path} and moves it into place, so that
+   * nobody ever sees half a file. Wide element types come first, so all tensors are aligned.
+   *
+   * @param metadata strings, in this order
+   * @param tensors host tensors by name; among tensors of equally wide elements, in this order
+   * @throws UncheckedIOException if the file cannot be written
+   */
+  public static void write(Path path, Map<String, String> metadata, Map<String, Tensor> tensors) {
+    List<Map.Entry<String, Tensor>> sorted = new ArrayList<>(tensors.entrySet());
+    sorted.sort(Comparator.comparingInt(e -> -e.getValue().dtype().bits()));
+    byte[] header = header(metadata, sorted).getBytes(StandardCharsets.UTF_8);
+    Path unfinished = path.resolveSibling(path.getFileName() + ".unfinished");
+    try {
+      try (FileChannel out =
+          FileChannel.open(
+              unfinished,
+              StandardOpenOption.CREATE,
+              StandardOpenOption.TRUNCATE_EXISTING,
+              StandardOpenOption.WRITE)) {
+        ByteBuffer buffer = ByteBuffer.allocateDirect(CHUNK).order(ByteOrder.LITTLE_ENDIAN);
+        writeFully(out, buffer.putLong(header.length).flip());
+        writeFully(out, ByteBuffer.wrap(header));
+        for (Map.Entry<String, Tensor> e : sorted) {
+          writeTensor(out, e.getValue(), buffer);
+        }
+      }
+      Files.move(unfinished, path, StandardCopyOption.REPLACE_EXISTING);
+    } catch (IOException e) {
+      throw new UncheckedIOException(path + ": cannot be written: " + e, e);
+    }
+  }
+
+  private static void writeTensor(FileChannel out, Tensor tensor, ByteBuffer buffer)
+      throws IOException {
+    MemorySegment chunk = MemorySegment.ofBuffer(buffer.clear());
+    MemorySegment bytes = tensor.segment();
+    for (long at = 0; at < bytes.byteSize(); at += CHUNK) {
+      long length = Math.min(CHUNK, bytes.byteSize() - at);
+      MemorySegment.copy(bytes, at, chunk, 0, length);
+      writeFully(out, buffer.clear().limit((int) length));
+    }
+  }
+
+  private static void writeFully(FileChannel out, ByteBuffer bytes) throws IOException {
+    while (bytes.hasRemaining()) {
+      out.write(bytes);
+    }
+  }
+
+  private static String header(
+      Map<String, String> metadata, List<Map.Entry<String, Tensor>> tensors) {
+    StringBuilder json = new StringBuilder("{\"__metadata__\":{");
+    String separator = "";
+    for (Map.Entry<String, String> e : metadata.entrySet()) {
+      json.append(separator).append(quoted(e.getKey())).append(':').append(quoted(e.getValue()));
+      separator = ",";
+    }
+    json.append('}');
+    long offset = 0;
+    for (Map.Entry<String, Tensor> e : tensors) {
+      Tensor tensor = e.getValue();
+      long end = offset + tensor.byteSize();
+      json.append(',').append(quoted(e.getKey())).append(":{\"dtype\":\"");
+      json.append(FileTypes.name(tensor.dtype())).append("\",\"shape\":[");
+      for (int d = 0; d < tensor.dimensions(); d++) {
+        json.append(d == 0 ? "" : ",").append(tensor.size(d));
+      }
+      json.append("],\"data_offsets\":[").append(offset).append(',').append(end).append("]}");
+      offset = end;
+    }
+    json.append('}');
+    int length = json.toString().getBytes(StandardCharsets.UTF_8).length;
+    return json.append(" ".repeat(Math.floorMod(-length, HEADER_ALIGNMENT))).toString();
+  }
+
+  private static String quoted(String text) {
+    StringBuilder json = new StringBuilder("\"");
+    for (int i = 0; i < text.length(); i++) {
+      char c = text.charAt(i);
+      if (c < 0x20 || Character.isSurrogate(c)) {
+        json.append("\\u%04x".formatted((int) c));
+      } else {
+        json.append(c == '"' || c == '\\' ? "\\" : "").append(c);
+      }
+    }
+    return json.append('"').toString();
+  }
+}

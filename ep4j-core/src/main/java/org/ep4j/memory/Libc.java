@@ -1,0 +1,118 @@
+package org.ep4j.memory;
+
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+
+/**
+ * Binding of the C library's calls for anonymous memory: pages appear, zeroed, when first touched.
+ */
+@SuppressWarnings("restricted") // linking native functions is what this class is for
+final class Libc {
+  private static final int PROT_READ_WRITE = 1 | 2;
+  private static final int PROT_READ_EXECUTE = 1 | 4;
+  private static final int MAP_PRIVATE = 0x02;
+  private static final int MAP_ANONYMOUS = 0x20;
+  private static final int MAP_NORESERVE = 0x4000;
+  private static final long MAP_FAILED = -1L;
+  private static final int MADV_HUGEPAGE = 14;
+
+  private static final Linker LINKER = Linker.nativeLinker();
+  private static final MethodHandle MMAP =
+      handle(
+          "mmap",
+          FunctionDescriptor.of(
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_LONG));
+  private static final MethodHandle MUNMAP =
+      handle(
+          "munmap",
+          FunctionDescriptor.of(
+              ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG));
+
+  private static final MethodHandle MPROTECT =
+      handle(
+          "mprotect",
+          FunctionDescriptor.of(
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_INT));
+
+  private static final MethodHandle MADVISE =
+      handle(
+          "madvise",
+          FunctionDescriptor.of(
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_INT));
+
+  private Libc() {}
+
+  /** Reserves {@code bytes} bytes of zeroed memory and returns the address. */
+  static long mapAnonymous(long bytes) {
+    long address;
+    try {
+      address =
+          (long)
+              MMAP.invokeExact(
+                  0L, bytes, PROT_READ_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+    } catch (Throwable t) {
+      throw new AssertionError("mmap cannot throw", t);
+    }
+    if (address == MAP_FAILED) {
+      throw new OutOfMemoryError(
+          "mmap of "
+              + bytes
+              + " bytes failed: lower maxTokens or maxReceiveRows, or raise ulimit -v");
+    }
+    return address;
+  }
+
+  /** Gives the memory back. */
+  static void unmap(long address, long bytes) {
+    int rc;
+    try {
+      rc = (int) MUNMAP.invokeExact(address, bytes);
+    } catch (Throwable t) {
+      throw new AssertionError("munmap cannot throw", t);
+    }
+    if (rc != 0) {
+      throw new IllegalStateException("munmap of " + bytes + " bytes failed");
+    }
+  }
+
+  /**
+   * Asks for huge pages, a wish that the system may ignore. Fewer pages mean fewer address
+   * translations: copies of large arrays gain a tenth.
+   */
+  static void preferHugePages(long address, long bytes) {
+    try {
+      int ignored = (int) MADVISE.invokeExact(address, bytes, MADV_HUGEPAGE);
+    } catch (Throwable t) {
+      throw new AssertionError("madvise cannot throw", t);
+    }
+  }
+
+  /** Makes memory executable and no longer writable; false if the system does not allow it. */
+  static boolean makeExecutable(long address, long bytes) {
+    try {
+      return (int) MPROTECT.invokeExact(address, bytes, PROT_READ_EXECUTE) == 0;
+    } catch (Throwable t) {
+      throw new AssertionError("mprotect cannot throw", t);
+    }
+  }
+
+  private static MethodHandle handle(String name, FunctionDescriptor descriptor) {
+    MemorySegment symbol = LINKER.defaultLookup().findOrThrow(name);
+    return LINKER.downcallHandle(symbol, descriptor);
+  }
+}

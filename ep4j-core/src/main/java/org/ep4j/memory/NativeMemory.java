@@ -1,0 +1,121 @@
+package org.ep4j.memory;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.VarHandle;
+
+/**
+ * Loads and stores at absolute native addresses. Engines keep addresses as {@code long} so that
+ * own, peer and caller memory are handled alike and nothing is allocated on the hot path.
+ *
+ * <p>Nothing here checks bounds: callers pass addresses inside memory they have checked and keep
+ * alive. Acquire and release accesses must be naturally aligned.
+ */
+@SuppressWarnings("restricted") // all of the address space as one segment is what this class is for
+public final class NativeMemory {
+  private static final MemorySegment ALL = MemorySegment.NULL.reinterpret(Long.MAX_VALUE);
+  private static final VarHandle LONG = ValueLayout.JAVA_LONG.varHandle().withInvokeExactBehavior();
+
+  private NativeMemory() {}
+
+  /** Load with acquire order. */
+  public static long getLongAcquire(long address) {
+    return (long) LONG.getAcquire(ALL, address);
+  }
+
+  /** Store with release order. */
+  public static void putLongRelease(long address, long value) {
+    LONG.setRelease(ALL, address, value);
+  }
+
+  /** Plain load. */
+  public static long getLong(long address) {
+    return ALL.get(ValueLayout.JAVA_LONG_UNALIGNED, address);
+  }
+
+  /** Plain store. */
+  public static void putLong(long address, long value) {
+    ALL.set(ValueLayout.JAVA_LONG_UNALIGNED, address, value);
+  }
+
+  /** Plain load. */
+  public static int getInt(long address) {
+    return ALL.get(ValueLayout.JAVA_INT_UNALIGNED, address);
+  }
+
+  /** Plain store. */
+  public static void putInt(long address, int value) {
+    ALL.set(ValueLayout.JAVA_INT_UNALIGNED, address, value);
+  }
+
+  /** Plain load. */
+  public static float getFloat(long address) {
+    return ALL.get(ValueLayout.JAVA_FLOAT_UNALIGNED, address);
+  }
+
+  /** Plain store. */
+  public static void putFloat(long address, float value) {
+    ALL.set(ValueLayout.JAVA_FLOAT_UNALIGNED, address, value);
+  }
+
+  /** Plain load. */
+  public static short getShort(long address) {
+    return ALL.get(ValueLayout.JAVA_SHORT_UNALIGNED, address);
+  }
+
+  /** Plain store. */
+  public static void putShort(long address, short value) {
+    ALL.set(ValueLayout.JAVA_SHORT_UNALIGNED, address, value);
+  }
+
+  /** Plain load. */
+  public static byte getByte(long address) {
+    return ALL.get(ValueLayout.JAVA_BYTE, address);
+  }
+
+  /** Plain store. */
+  public static void putByte(long address, byte value) {
+    ALL.set(ValueLayout.JAVA_BYTE, address, value);
+  }
+
+  /** Copies {@code bytes} bytes; the ranges do not overlap. */
+  public static void copy(long source, long target, long bytes) {
+    MemorySegment.copy(ALL, source, ALL, target, bytes);
+  }
+
+  /** Copies from any segment, heap segments included, to a native address. */
+  public static void copy(MemorySegment source, long offset, long target, long bytes) {
+    MemorySegment.copy(source, offset, ALL, target, bytes);
+  }
+
+  /** Copies from a native address into any segment. */
+  public static void copy(long source, MemorySegment target, long offset, long bytes) {
+    MemorySegment.copy(ALL, source, target, offset, bytes);
+  }
+
+  /** Sets {@code bytes} bytes to {@code value}. */
+  public static void fill(long address, long bytes, byte value) {
+    // A slice to fill would be an object, which a warm loop is not to make.
+    long pattern = (value & 0xffL) * 0x0101_0101_0101_0101L;
+    long at = address;
+    for (long end = address + (bytes & -Long.BYTES); at < end; at += Long.BYTES) {
+      putLong(at, pattern);
+    }
+    for (long end = address + bytes; at < end; at++) {
+      putByte(at, value);
+    }
+  }
+
+  /**
+   * A bounded view that refuses access once {@code arena} is closed; it does not own the memory.
+   */
+  public static MemorySegment view(long address, long bytes, Arena arena) {
+    return MemorySegment.ofAddress(address).reinterpret(bytes, arena, null);
+  }
+
+  /** A bounded view, valid as long as the memory behind it. */
+  public static MemorySegment view(long address, long bytes) {
+    return MemorySegment.ofAddress(address).reinterpret(bytes);
+  }
+}

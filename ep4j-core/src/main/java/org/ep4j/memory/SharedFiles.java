@@ -1,0 +1,96 @@
+package org.ep4j.memory;
+
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Set;
+
+/**
+ * The short life of a shared file's name. A file is created (mode 0600) and locked by its owner,
+ * mapped by all ranks, and its name removed; the lock tells a living owner from a dead one.
+ *
+ * <p>Name: {@code ep4j-<job>-<pid>-<number>-<rank>}. A rank killed while the name exists leaves the
+ * file without a lock: the surviving ranks of the job remove it when their open fails, and the next
+ * open of any job on the host sweeps it.
+ */
+final class SharedFiles {
+  private static final String PREFIX = "ep4j-";
+
+  private SharedFiles() {}
+
+  /** Directory for shared files: {@code EP4J_SHM_DIR} or /dev/shm. */
+  static Path directory() {
+    String configured = System.getenv("EP4J_SHM_DIR");
+    return Path.of(configured == null || configured.isBlank() ? "/dev/shm" : configured);
+  }
+
+  static String name(String job, long number, int rank) {
+    return PREFIX + job + "-" + ProcessHandle.current().pid() + "-" + number + "-" + rank;
+  }
+
+  /** Creates and locks the file; the channel holds the lock until it is closed. */
+  static FileChannel create(Path file) throws IOException {
+    while (true) {
+      FileChannel channel =
+          FileChannel.open(
+              file,
+              Set.of(
+                  StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE),
+              PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+      channel.lock();
+      if (Files.exists(file)) {
+        return channel;
+      }
+      // A sweeper took the file for abandoned between its creation and our lock.
+      channel.close();
+    }
+  }
+
+  /** Removes the files of a job whose open failed. */
+  static void removeJob(String job) {
+    sweep(PREFIX + job + "-*", false);
+  }
+
+  /** Removes files of any job whose owner is dead. */
+  static void removeAbandoned() {
+    sweep(PREFIX + "*", true);
+  }
+
+  private static void sweep(String pattern, boolean onlyAbandoned) {
+    String own = "-" + ProcessHandle.current().pid() + "-";
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(directory(), pattern)) {
+      for (Path file : files) {
+        if (!onlyAbandoned) {
+          Files.deleteIfExists(file);
+        } else if (!file.toString().contains(own)) {
+          // Opening our own file would drop our own lock when closed (POSIX record locks).
+          removeIfAbandoned(file);
+        }
+      }
+    } catch (IOException e) {
+      // Sweeping is a courtesy: another sweeper may be faster, or the file another user's.
+    }
+  }
+
+  /**
+   * Removes a file that nobody has locked. The lock is held meanwhile: an owner that has created
+   * the file but not locked it yet waits for us, then sees that the name is gone, and starts again.
+   */
+  private static void removeIfAbandoned(Path file) throws IOException {
+    try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE);
+        FileLock lock = channel.tryLock()) {
+      if (lock != null) {
+        Files.deleteIfExists(file);
+      }
+    } catch (NoSuchFileException | OverlappingFileLockException e) {
+      // Gone already, or locked by another buffer of this process: not abandoned.
+    }
+  }
+}

@@ -1,0 +1,44 @@
+package org.ep4j.memory;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.group.Group;
+
+/**
+ * The same number of zeroed bytes on every rank, all mapped here. Pages take memory only once they
+ * are touched. Addresses stay fixed until {@link #close()}.
+ *
+ * <p>Closing is local: a peer that still works on this rank's bytes keeps them until it closes too.
+ */
+public sealed interface SymmetricMemory extends AutoCloseable
+    permits InProcessMemory, SharedFileMemory {
+  /**
+   * Allocates on every rank; collective. All ranks pass the same numbers.
+   *
+   * @param bytes bytes a rank
+   * @param likelyBytes of these, what ordinary use will touch: refused if that much is not free
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it
+   */
+  static SymmetricMemory allocate(Group group, long bytes, long likelyBytes, Duration timeout) {
+    return group.inProcess()
+        ? InProcessMemory.allocate(group, bytes, timeout)
+        : SharedFileMemory.allocate(group, bytes, likelyBytes, timeout);
+  }
+
+  /** Bytes per rank. */
+  long bytes();
+
+  /** Where the bytes of {@code rank} lie in this process. */
+  long address(int rank);
+
+  /** The bytes of {@code rank}, bounded. */
+  default MemorySegment segment(int rank) {
+    return NativeMemory.view(address(rank), bytes());
+  }
+
+  /** Whether native addresses of one rank mean the same memory on all ranks. */
+  boolean sameAddressSpace();
+
+  @Override
+  void close();
+}

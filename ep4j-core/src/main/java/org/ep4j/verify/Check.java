@@ -1,0 +1,100 @@
+package org.ep4j.verify;
+
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import org.ep4j.DType;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/** Compares outputs of one operation on one rank and throws at the first difference. */
+final class Check {
+  private final String operation;
+  private final int rank;
+
+  Check(String operation, int rank) {
+    this.operation = operation;
+    this.rank = rank;
+  }
+
+  /** What a row is: named in the blame when it is wrong. */
+  record Place(long row, int sourceRank, int sourceToken, int expert) {
+    static final Place NONE = new Place(-1, -1, -1, -1);
+
+    static Place element(long index) {
+      return new Place(index, -1, -1, -1);
+    }
+  }
+
+  /** Existence, dtype and shape. */
+  Tensor tensor(String output, @Nullable Tensor actual, DType dtype, long... shape) {
+    String expected = dtype + Arrays.toString(shape);
+    if (actual == null) {
+      throw wrong(output, Place.NONE, -1, expected, "null");
+    }
+    if (actual.dtype() != dtype || !Arrays.equals(actual.shape(), shape)) {
+      throw wrong(
+          output, Place.NONE, -1, expected, actual.dtype() + Arrays.toString(actual.shape()));
+    }
+    return actual;
+  }
+
+  void absent(String output, @Nullable Tensor actual) {
+    if (actual != null) {
+      throw wrong(output, Place.NONE, -1, "null", actual.toString());
+    }
+  }
+
+  void value(String output, Place place, long expected, long actual) {
+    if (expected != actual) {
+      throw wrong(output, place, -1, String.valueOf(expected), String.valueOf(actual));
+    }
+  }
+
+  /** All elements of an INT32 tensor. */
+  void ints(String output, @Nullable Tensor actual, int[] expected, long... shape) {
+    Tensor tensor = tensor(output, actual, DType.INT32, shape);
+    MemorySegment wanted = MemorySegment.ofArray(expected);
+    long at = tensor.segment().mismatch(wanted);
+    if (at >= 0) {
+      long i = at / Integer.BYTES;
+      value(output, Place.element(i), expected[(int) i], tensor.getInt(i));
+    }
+  }
+
+  /** All elements of an INT64 tensor. */
+  void longs(String output, @Nullable Tensor actual, long[] expected, long... shape) {
+    Tensor tensor = tensor(output, actual, DType.INT64, shape);
+    long at = tensor.segment().mismatch(MemorySegment.ofArray(expected));
+    if (at >= 0) {
+      long i = at / Long.BYTES;
+      value(output, Place.element(i), expected[(int) i], tensor.getLong(i));
+    }
+  }
+
+  /** One row of {@code actual}, which begins at {@code offset}, against all of {@code expected}. */
+  void bytes(
+      String output, MemorySegment expected, MemorySegment actual, long offset, Place place) {
+    long bytes = expected.byteSize();
+    long at = MemorySegment.mismatch(expected, 0, bytes, actual, offset, offset + bytes);
+    if (at >= 0) {
+      throw wrong(
+          output, place, at, Blame.hex(expected, at), Blame.hex(actual.asSlice(offset, bytes), at));
+    }
+  }
+
+  VerificationException wrong(
+      String output, Place place, long byteOffset, String expected, String actual) {
+    return new VerificationException(
+        new Blame(
+            operation,
+            output,
+            rank,
+            place.row(),
+            place.sourceRank(),
+            place.sourceToken(),
+            place.expert(),
+            byteOffset,
+            expected,
+            actual));
+  }
+}

@@ -1,0 +1,197 @@
+package org.ep4j.verify;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
+import org.ep4j.Combine;
+import org.ep4j.DType;
+import org.ep4j.Layout;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a high-throughput combine must deliver. Every check throws {@link VerificationException} at
+ * the first difference. Not for several threads.
+ */
+public final class CombineOracle {
+  private static final int NOWHERE = -1;
+
+  private final WorldRouting world;
+  private final ReceivePlan[] plans;
+
+  /**
+   * An oracle for the combines that follow one dispatch.
+   *
+   * @param layout row order of the dispatch
+   * @param expertAlignment alignment of the dispatch
+   */
+  public CombineOracle(WorldRouting world, Layout layout, int expertAlignment) {
+    this.world = world;
+    this.plans = new ReceivePlan[world.ranks()];
+    for (int r = 0; r < plans.length; r++) {
+      plans[r] = ReceivePlan.of(world, r, layout, expertAlignment);
+    }
+  }
+
+  /**
+   * What is summed.
+   *
+   * @param dtype of rows, biases and result
+   * @param hidden elements of a row
+   * @param y rows by (rank that holds them, row of its dispatch)
+   * @param partialRounding EXPERT_MAJOR: whether a rank's partial sum is rounded
+   * @param bias0 by (rank, token), or null
+   * @param bias1 by (rank, token), or null
+   * @param weights by (rank that holds them, row of its dispatch): FP32 [K] (FLAT) or [1]
+   *     (EXPERT_MAJOR); or null
+   */
+  public record Terms(
+      DType dtype,
+      int hidden,
+      Rows y,
+      boolean partialRounding,
+      @Nullable Rows bias0,
+      @Nullable Rows bias1,
+      @Nullable Rows weights) {
+    /** Rows only, with the default of {@code partialRounding}. */
+    public static Terms of(DType dtype, int hidden, Rows y) {
+      return new Terms(dtype, hidden, y, true, null, null, null);
+    }
+  }
+
+  /** Checks what {@code rank} got for its own tokens. */
+  public void checkCombine(int rank, Combine actual, Terms terms) {
+    check(rank, actual.x(), actual.topkWeights(), terms);
+  }
+
+  /** Checks the tensors of a combine. */
+  void check(int rank, @Nullable Tensor actualX, @Nullable Tensor actualWeights, Terms terms) {
+    Check check = new Check("combine", rank);
+    int tokens = world.tokens(rank);
+    Tensor x = check.tensor("x", actualX, terms.dtype(), tokens, terms.hidden());
+    Tensor weights = actualWeights;
+    if (terms.weights() == null) {
+      check.absent("topkWeights", weights);
+    } else {
+      weights = check.tensor("topkWeights", weights, DType.FP32, tokens, world.topK());
+    }
+    boolean flat = plans[rank].layout == Layout.FLAT;
+    int[][] rows = rowsOfTokens(rank, flat);
+    float[] sum = new float[terms.hidden()];
+    float[] partial = new float[terms.hidden()];
+    float[] sumOfWeights = new float[world.topK()];
+    long rowBytes = terms.dtype().bytes(terms.hidden());
+    MemorySegment expected = MemorySegment.ofArray(new byte[(int) rowBytes]);
+    for (int t = 0; t < tokens; t++) {
+      Arrays.fill(sum, 0);
+      addBias(sum, terms.bias0(), terms.dtype(), rank, t);
+      addBias(sum, terms.bias1(), terms.dtype(), rank, t);
+      Arrays.fill(sumOfWeights, 0);
+      for (int d = 0; d < world.ranks(); d++) {
+        if (flat) {
+          addToken(sum, sumOfWeights, d, rows[d][t], terms);
+        } else {
+          addExperts(sum, partial, sumOfWeights, rank, t, d, rows[d], terms);
+        }
+      }
+      Floats.store(sum, expected, terms.dtype());
+      check.bytes("x", expected, x.segment(), t * rowBytes, new Check.Place(t, rank, t, -1));
+      if (terms.weights() != null && weights != null) {
+        checkWeights(check, rank, t, sumOfWeights, weights);
+      }
+    }
+  }
+
+  private static void addBias(float[] sum, @Nullable Rows bias, DType dtype, int rank, int token) {
+    if (bias != null) {
+      Floats.add(sum, bias.row(rank, token), dtype);
+    }
+  }
+
+  private void addToken(float[] sum, float[] sumOfWeights, int holder, int row, Terms terms) {
+    if (row == NOWHERE) {
+      return;
+    }
+    Floats.add(sum, terms.y().row(holder, row), terms.dtype());
+    if (terms.weights() != null) {
+      MemorySegment weights = terms.weights().row(holder, row);
+      for (int k = 0; k < sumOfWeights.length; k++) {
+        sumOfWeights[k] += weights.get(ValueLayout.JAVA_FLOAT_UNALIGNED, 4L * k);
+      }
+    }
+  }
+
+  /** Adds the partial sum of one rank: its rows of the token in ascending expert order. */
+  private void addExperts(
+      float[] sum,
+      float[] partial,
+      float[] sumOfWeights,
+      int rank,
+      int token,
+      int holder,
+      int[] rows,
+      Terms terms) {
+    Arrays.fill(partial, 0);
+    int last = -1;
+    boolean any = false;
+    while (true) {
+      // The next greater expert of this rank; top-k is small, so no sorting.
+      int next = Integer.MAX_VALUE;
+      int choice = -1;
+      for (int k = 0; k < world.topK(); k++) {
+        int expert = world.expert(rank, token, k);
+        if (expert > last && expert < next && world.placement().rankOf(expert) == holder) {
+          next = expert;
+          choice = k;
+        }
+      }
+      if (choice < 0) {
+        break;
+      }
+      any = true;
+      last = next;
+      int row = rows[token * world.topK() + choice];
+      Floats.add(partial, terms.y().row(holder, row), terms.dtype());
+      if (terms.weights() != null) {
+        MemorySegment weight = terms.weights().row(holder, row);
+        sumOfWeights[choice] += weight.get(ValueLayout.JAVA_FLOAT_UNALIGNED, 0);
+      }
+    }
+    if (any) {
+      if (terms.partialRounding()) {
+        Floats.round(partial, terms.dtype());
+      }
+      Floats.add(sum, partial);
+    }
+  }
+
+  private void checkWeights(Check check, int rank, int token, float[] expected, Tensor actual) {
+    for (int k = 0; k < expected.length; k++) {
+      HighThroughputOracle.checkFloat(
+          check,
+          "topkWeights",
+          new Check.Place(token, rank, token, world.expert(rank, token, k)),
+          expected[k],
+          actual.getFloat((long) token * expected.length + k));
+    }
+  }
+
+  /**
+   * Where the tokens of {@code rank} lie: by holder, then by token (FLAT) or by token and choice
+   * (EXPERT_MAJOR).
+   */
+  private int[][] rowsOfTokens(int rank, boolean flat) {
+    int width = flat ? 1 : world.topK();
+    int[][] rows = new int[plans.length][world.tokens(rank) * width];
+    for (int d = 0; d < plans.length; d++) {
+      ReceivePlan plan = plans[d];
+      Arrays.fill(rows[d], NOWHERE);
+      for (int i = 0; i < plan.rows; i++) {
+        if (plan.sourceRank[i] == rank) {
+          rows[d][plan.sourceToken[i] * width + (flat ? 0 : plan.choice[i])] = i;
+        }
+      }
+    }
+    return rows;
+  }
+}

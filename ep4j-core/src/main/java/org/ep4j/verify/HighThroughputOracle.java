@@ -1,0 +1,283 @@
+package org.ep4j.verify;
+
+import java.lang.foreign.MemorySegment;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchLayout;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Layout;
+import org.ep4j.ReceiveOverflowException;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a high-throughput dispatch must deliver. Every check throws {@link VerificationException} at
+ * the first difference. Not for several threads.
+ */
+public final class HighThroughputOracle {
+  private static final String DISPATCH = "dispatch";
+
+  private final WorldRouting world;
+
+  /** An oracle for one routing of all ranks. */
+  public HighThroughputOracle(WorldRouting world) {
+    this.world = world;
+  }
+
+  /**
+   * What was dispatched.
+   *
+   * @param dtype element type of the rows
+   * @param hidden elements of a row
+   * @param x rows by (rank, token)
+   * @param scales block scales by (rank, token), or null
+   * @param globalScales one FP32 a token by (rank, token), or null
+   */
+  public record Payload(
+      DType dtype, int hidden, Rows x, @Nullable Blocks scales, @Nullable Rows globalScales) {
+    /** Rows without scales. */
+    public static Payload of(DType dtype, int hidden, Rows x) {
+      return new Payload(dtype, hidden, x, null, null);
+    }
+  }
+
+  /**
+   * Block scales of a payload.
+   *
+   * @param dtype element type
+   * @param columns scales a row
+   * @param rows by (rank, token)
+   */
+  public record Blocks(DType dtype, int columns, Rows rows) {}
+
+  /** Checks the layout that {@code rank} computed of its own routing. */
+  public void checkLayout(int rank, DispatchLayout actual) {
+    int ranks = world.ranks();
+    int tokens = world.tokens(rank);
+    int[] perRank = new int[ranks];
+    int[] perExpert = new int[world.placement().experts()];
+    byte[] inRank = new byte[tokens * ranks];
+    int routed = 0;
+    for (int t = 0; t < tokens; t++) {
+      boolean any = false;
+      for (int d = 0; d < ranks; d++) {
+        if (world.goesTo(rank, t, d)) {
+          perRank[d]++;
+          inRank[t * ranks + d] = 1;
+          any = true;
+        }
+      }
+      routed += any ? 1 : 0;
+      for (int k = 0; k < world.topK(); k++) {
+        if (world.expert(rank, t, k) >= 0) {
+          perExpert[world.expert(rank, t, k)]++;
+        }
+      }
+    }
+    Check check = new Check("dispatchLayout", rank);
+    check.ints("tokensPerRank", actual.tokensPerRank(), perRank, ranks);
+    check.ints("tokensPerNode", actual.tokensPerNode(), new int[] {routed}, 1);
+    check.ints("tokensPerExpert", actual.tokensPerExpert(), perExpert, perExpert.length);
+    Tensor table = check.tensor("tokenInRank", actual.tokenInRank(), DType.UINT8, tokens, ranks);
+    MemorySegment expected = MemorySegment.ofArray(inRank);
+    for (int t = 0; t < tokens; t++) {
+      long at = (long) t * ranks;
+      check.bytes(
+          "tokenInRank",
+          expected.asSlice(at, ranks),
+          table.segment(),
+          at,
+          new Check.Place(t, rank, t, -1));
+    }
+  }
+
+  /** Rows that {@code rank} receives, padding included. */
+  public int rows(int rank, Layout layout, int expertAlignment) {
+    return ReceivePlan.of(world, rank, layout, expertAlignment).rows;
+  }
+
+  /** Checks a dispatch that sent indices and, if the routing has them, weights. */
+  public void checkDispatch(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
+    check(rank, actual, payload, options, false);
+  }
+
+  /**
+   * Checks a cached dispatch.
+   *
+   * @param options those of the dispatch that made the handle
+   */
+  public void checkCached(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
+    check(rank, actual, payload, options, true);
+  }
+
+  private void check(
+      int rank, Dispatch actual, Payload payload, DispatchOptions options, boolean cached) {
+    Check check = new Check(cached ? "cached dispatch" : DISPATCH, rank);
+    ReceivePlan plan = ReceivePlan.of(world, rank, options.layout(), options.expertAlignment());
+    check.value("receivedRows", Check.Place.NONE, plan.received, actual.receivedRows());
+    checkCounts(check, plan, actual);
+    long limit = options.sizing().isStatic() ? options.sizing().maxRows() : plan.rows;
+    check.value("rows", Check.Place.NONE, limit, actual.rows());
+    ReceiveOverflowException overflow = actual.overflow();
+    if (plan.rows > limit) {
+      checkOverflow(check, plan, limit, overflow);
+      return;
+    }
+    if (overflow != null) {
+      throw check.wrong("overflow", Check.Place.NONE, -1, "null", overflow.toString());
+    }
+    checkSources(check, plan, actual, limit);
+    checkPayload(check, plan, actual, payload, limit);
+    checkPadding(check, plan, actual, payload, options);
+    if (cached) {
+      check.absent("topkIdx", actual.topkIdx());
+      check.absent("topkWeights", actual.topkWeights());
+    } else if (plan.layout == Layout.FLAT) {
+      checkFlatRouting(check, plan, rank, actual, limit);
+    } else {
+      check.absent("topkIdx", actual.topkIdx());
+      checkPairWeights(check, plan, actual, limit);
+    }
+  }
+
+  private void checkCounts(Check check, ReceivePlan plan, Dispatch actual) {
+    int local = plan.tokensPerExpert.length;
+    check.ints("receivedPerExpert", actual.receivedPerExpert(), plan.receivedPerExpert, local);
+    check.ints("tokensPerExpert", actual.tokensPerExpert(), plan.tokensPerExpert, local);
+    if (plan.layout == Layout.FLAT) {
+      check.absent("expertOffsets", actual.expertOffsets());
+      check.longs("rankOffsets", actual.rankOffsets(), plan.rankOffsets, plan.rankOffsets.length);
+    } else {
+      check.longs(
+          "expertOffsets", actual.expertOffsets(), plan.expertOffsets, plan.expertOffsets.length);
+      check.absent("rankOffsets", actual.rankOffsets());
+    }
+  }
+
+  private static void checkOverflow(
+      Check check, ReceivePlan plan, long limit, @Nullable ReceiveOverflowException overflow) {
+    String expected = plan.rows + " rows needed, " + limit + " available";
+    String found =
+        overflow == null
+            ? "null"
+            : overflow.needed() + " rows needed, " + overflow.available() + " available";
+    if (!expected.equals(found)) {
+      throw check.wrong("overflow", Check.Place.NONE, -1, expected, found);
+    }
+  }
+
+  private static void checkSources(Check check, ReceivePlan plan, Dispatch actual, long limit) {
+    Tensor tokens = check.tensor("sourceTokens", actual.sourceTokens(), DType.INT32, limit);
+    Tensor ranks = check.tensor("sourceRanks", actual.sourceRanks(), DType.INT32, limit);
+    for (int i = 0; i < limit; i++) {
+      boolean used = i < plan.rows;
+      check.value(
+          "sourceTokens",
+          Check.Place.element(i),
+          used ? plan.sourceToken[i] : -1,
+          tokens.getInt(i));
+      check.value(
+          "sourceRanks", Check.Place.element(i), used ? plan.sourceRank[i] : -1, ranks.getInt(i));
+    }
+  }
+
+  private static void checkPayload(
+      Check check, ReceivePlan plan, Dispatch actual, Payload payload, long limit) {
+    Tensor x = check.tensor("x", actual.x(), payload.dtype(), limit, payload.hidden());
+    checkRows(check, "x", plan, payload.x(), x, payload.dtype().bytes(payload.hidden()));
+    Blocks blocks = payload.scales();
+    if (blocks == null) {
+      check.absent("scales", actual.scales());
+    } else {
+      Tensor scales =
+          check.tensor("scales", actual.scales(), blocks.dtype(), limit, blocks.columns());
+      long bytes = blocks.dtype().bytes(blocks.columns());
+      checkRows(check, "scales", plan, blocks.rows(), scales, bytes);
+    }
+    Rows globals = payload.globalScales();
+    if (globals == null) {
+      check.absent("globalScales", actual.globalScales());
+    } else {
+      Tensor factors = check.tensor("globalScales", actual.globalScales(), DType.FP32, limit);
+      checkRows(check, "globalScales", plan, globals, factors, Float.BYTES);
+    }
+  }
+
+  private static void checkRows(
+      Check check, String output, ReceivePlan plan, Rows expected, Tensor actual, long rowBytes) {
+    MemorySegment bytes = actual.segment();
+    for (int i = 0; i < plan.rows; i++) {
+      int source = plan.sourceRank[i];
+      if (source >= 0) {
+        int token = plan.sourceToken[i];
+        Check.Place place = new Check.Place(i, source, token, plan.expert[i]);
+        check.bytes(output, expected.row(source, token), bytes, i * rowBytes, place);
+      }
+    }
+  }
+
+  private static void checkPadding(
+      Check check, ReceivePlan plan, Dispatch actual, Payload payload, DispatchOptions options) {
+    if (!options.zeroPadding()) {
+      return;
+    }
+    long rowBytes = payload.dtype().bytes(payload.hidden());
+    MemorySegment zeros = MemorySegment.ofArray(new byte[(int) rowBytes]);
+    for (int i = 0; i < plan.rows; i++) {
+      if (plan.sourceRank[i] < 0) {
+        check.bytes(
+            "x (padding)", zeros, actual.x().segment(), i * rowBytes, Check.Place.element(i));
+      }
+    }
+  }
+
+  private void checkFlatRouting(
+      Check check, ReceivePlan plan, int rank, Dispatch actual, long limit) {
+    int topK = world.topK();
+    Tensor idx = check.tensor("topkIdx", actual.topkIdx(), DType.INT64, limit, topK);
+    Tensor weights = actual.topkWeights();
+    if (world.weighted()) {
+      weights = check.tensor("topkWeights", weights, DType.FP32, limit, topK);
+    } else {
+      check.absent("topkWeights", weights);
+    }
+    for (int i = 0; i < limit; i++) {
+      int source = i < plan.rows ? plan.sourceRank[i] : -1;
+      int token = source < 0 ? -1 : plan.sourceToken[i];
+      for (int k = 0; k < topK; k++) {
+        int expert = source < 0 ? -1 : world.expert(source, token, k);
+        boolean local = expert >= 0 && world.placement().rankOf(expert) == rank;
+        long at = (long) i * topK + k;
+        Check.Place place = new Check.Place(i, source, token, expert);
+        long expected = local ? world.placement().localOf(expert) : -1;
+        check.value("topkIdx", place, expected, idx.getLong(at));
+        if (weights != null && source >= 0) {
+          float weight = local ? world.weight(source, token, k) : 0;
+          checkFloat(check, "topkWeights", place, weight, weights.getFloat(at));
+        }
+      }
+    }
+  }
+
+  private void checkPairWeights(Check check, ReceivePlan plan, Dispatch actual, long limit) {
+    if (!world.weighted()) {
+      check.absent("topkWeights", actual.topkWeights());
+      return;
+    }
+    Tensor weights = check.tensor("topkWeights", actual.topkWeights(), DType.FP32, limit);
+    for (int i = 0; i < plan.rows; i++) {
+      int source = plan.sourceRank[i];
+      int token = plan.sourceToken[i];
+      float expected = source < 0 ? 0 : world.weight(source, token, plan.choice[i]);
+      Check.Place place = new Check.Place(i, source, token, plan.expert[i]);
+      checkFloat(check, "topkWeights", place, expected, weights.getFloat(i));
+    }
+  }
+
+  static void checkFloat(
+      Check check, String output, Check.Place place, float expected, float actual) {
+    if (Float.floatToRawIntBits(expected) != Float.floatToRawIntBits(actual)) {
+      throw check.wrong(output, place, -1, String.valueOf(expected), String.valueOf(actual));
+    }
+  }
+}

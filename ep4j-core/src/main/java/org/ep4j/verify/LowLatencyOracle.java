@@ -1,0 +1,275 @@
+package org.ep4j.verify;
+
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What low-latency dispatch and combine must deliver. Every check throws {@link
+ * VerificationException} at the first difference. Not for several threads.
+ *
+ * <p>Masks: the oracle assumes that the ranks that take part mask the same others.
+ */
+public final class LowLatencyOracle {
+  private static final int BLOCK_OF_FP8 = 128;
+  private static final int BLOCK_OF_NVFP4 = 16;
+
+  private final WorldRouting world;
+  private final int maxTokens;
+  private final int hidden;
+  private final MemorySegment received;
+
+  /** Rows by global expert and source rank. */
+  private final int[][] counts;
+
+  /** Slot at the expert's rank by source rank and choice (token * K + k); -1 = none. */
+  private final int[][] slots;
+
+  /**
+   * An oracle for one dispatch.
+   *
+   * @param maxTokens fixed maximum M of tokens a rank
+   * @param hidden elements of a row H
+   */
+  public LowLatencyOracle(WorldRouting world, int maxTokens, int hidden) {
+    this(world, maxTokens, hidden, new boolean[world.ranks()]);
+  }
+
+  /**
+   * The same with ranks left out.
+   *
+   * @param masked which ranks all others have masked
+   */
+  public LowLatencyOracle(WorldRouting world, int maxTokens, int hidden, boolean[] masked) {
+    this.world = world;
+    this.maxTokens = maxTokens;
+    this.hidden = hidden;
+    this.received = MemorySegment.ofArray(new short[hidden]);
+    ExpertPlacement placement = world.placement();
+    counts = new int[placement.experts()][world.ranks()];
+    slots = new int[world.ranks()][];
+    int[] next = new int[placement.experts()];
+    for (int e = 0; e < next.length; e++) {
+      next[e] = placement.localOf(e) * world.ranks() * maxTokens;
+    }
+    for (int s = 0; s < slots.length; s++) {
+      slots[s] = new int[world.tokens(s) * world.topK()];
+      for (int i = 0; i < slots[s].length; i++) {
+        int expert = world.expert(s, i / world.topK(), i % world.topK());
+        boolean sent = expert >= 0 && !masked[s] && !masked[placement.rankOf(expert)];
+        slots[s][i] = sent ? next[expert]++ : -1;
+        if (sent) {
+          counts[expert][s]++;
+        }
+      }
+    }
+  }
+
+  /** Rows per local expert of {@code rank}. */
+  public int[] receiveCounts(int rank) {
+    int[] sums = new int[world.placement().localExperts(rank)];
+    for (int l = 0; l < sums.length; l++) {
+      for (int count : counts[world.placement().expertAt(rank, l)]) {
+        sums[l] += count;
+      }
+    }
+    return sums;
+  }
+
+  /**
+   * Slot (local expert * R * M + row) at the rank of {@code expert} that holds a token, -1 if it
+   * was not sent there.
+   */
+  public int slot(int rank, int token, int expert) {
+    for (int k = 0; k < world.topK(); k++) {
+      if (world.expert(rank, token, k) == expert) {
+        return slots[rank][token * world.topK() + k];
+      }
+    }
+    return -1;
+  }
+
+  /**
+   * Checks what {@code rank} received.
+   *
+   * @param x the BF16 rows that were dispatched, by (rank, token)
+   * @param options the format
+   */
+  public void checkDispatch(
+      int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
+    int local = world.placement().localExperts(rank);
+    long perExpert = (long) world.ranks() * maxTokens;
+    Check check = new Check("lowLatencyDispatch", rank);
+    Encoder encoder = new Encoder(options, hidden);
+    Tensor rows = check.tensor("x", actual.x(), encoder.dtype, local, perExpert, hidden);
+    Tensor scales = actual.scales();
+    if (encoder.scaleColumns == 0) {
+      check.absent("scales", scales);
+    } else {
+      check.tensor("scales", scales, encoder.scaleType, local, perExpert, encoder.scaleColumns);
+    }
+    check.ints("recvCount", actual.recvCount(), receiveCounts(rank), local);
+    checkRanges(check, rank, actual.handle().layoutRange());
+    Tensor srcInfo =
+        check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, local, perExpert);
+    for (int s = 0; s < world.ranks(); s++) {
+      for (int t = 0; t < world.tokens(s); t++) {
+        if (!world.goesTo(s, t, rank)) {
+          continue;
+        }
+        encoder.encode(x.row(s, t));
+        for (int k = 0; k < world.topK(); k++) {
+          int slot = slots[s][t * world.topK() + k];
+          if (slot < 0 || world.destination(s, t, k) != rank) {
+            continue;
+          }
+          int expert = world.expert(s, t, k);
+          check.value("srcInfo", new Check.Place(slot, s, t, expert), t, srcInfo.getInt(slot));
+          encoder.check(check, rows, scales, new Check.Place(slot, s, t, expert));
+        }
+      }
+    }
+  }
+
+  private void checkRanges(Check check, int rank, Tensor actual) {
+    int ranks = world.ranks();
+    int local = world.placement().localExperts(rank);
+    Tensor ranges = check.tensor("layoutRange", actual, DType.INT64, local, ranks);
+    for (int l = 0; l < local; l++) {
+      int expert = world.placement().expertAt(rank, l);
+      long first = 0;
+      for (int s = 0; s < ranks; s++) {
+        long range = ranges.getLong((long) l * ranks + s);
+        long count = counts[expert][s];
+        Check.Place place = new Check.Place(l, s, -1, expert);
+        check.value("layoutRange (count)", place, count, range & 0xFFFF_FFFFL);
+        // Without rows there is no first row.
+        if (count > 0) {
+          check.value("layoutRange (first row)", place, first, range >>> 32);
+        }
+        first += count;
+      }
+    }
+  }
+
+  /**
+   * Checks the sums of {@code rank}.
+   *
+   * @param actual BF16 [T, H]
+   * @param y BF16 rows of the experts by (rank, slot)
+   * @param combined ids and weights that were passed to combine, of all ranks
+   * @param options the arithmetic
+   */
+  public void checkCombine(
+      int rank, Tensor actual, Rows y, WorldRouting combined, LowLatencyCombineOptions options) {
+    Check check = new Check("lowLatencyCombine", rank);
+    int tokens = world.tokens(rank);
+    Tensor x = check.tensor("x", actual, DType.BF16, tokens, hidden);
+    float[] sum = new float[hidden];
+    float[] partial = new float[hidden];
+    MemorySegment expected = MemorySegment.ofArray(new short[hidden]);
+    for (int t = 0; t < tokens; t++) {
+      Arrays.fill(sum, 0);
+      if (options.partialRounding()) {
+        for (int d = 0; d < world.ranks(); d++) {
+          Arrays.fill(partial, 0);
+          addChoices(partial, rank, t, d, d, y, combined, options);
+          Floats.round(partial, DType.BF16);
+          Floats.add(sum, partial);
+        }
+      } else {
+        addChoices(sum, rank, t, 0, world.ranks() - 1, y, combined, options);
+      }
+      Floats.store(sum, expected, DType.BF16);
+      check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Place(t, rank, t, -1));
+    }
+  }
+
+  /** Adds the choices of a token that live on ranks {@code from} to {@code to}, in top-k order. */
+  private void addChoices(
+      float[] sum,
+      int rank,
+      int token,
+      int from,
+      int to,
+      Rows y,
+      WorldRouting combined,
+      LowLatencyCombineOptions options) {
+    for (int k = 0; k < world.topK(); k++) {
+      int holder = combined.destination(rank, token, k);
+      if (holder < from || holder > to) { // a masked choice is on no rank
+        continue;
+      }
+      int slot = slot(rank, token, combined.expert(rank, token, k));
+      if (slot >= 0) {
+        MemorySegment row = y.row(holder, slot);
+        if (options.logFmt()) {
+          LogFmtRow.send(row, received);
+          row = received;
+        }
+        Floats.addWeighted(sum, row, combined.weight(rank, token, k));
+      }
+    }
+  }
+
+  /** Turns BF16 rows into the format that arrives. */
+  private static final class Encoder {
+    final DType dtype;
+    final DType scaleType;
+    final int scaleColumns;
+    final MemorySegment scales;
+    MemorySegment values;
+    private final LowLatencyDispatchOptions options;
+
+    Encoder(LowLatencyDispatchOptions options, int hidden) {
+      this.options = options;
+      switch (options.format()) {
+        case BF16 -> {
+          dtype = DType.BF16;
+          scaleType = DType.FP32;
+          scaleColumns = 0;
+        }
+        case FP8 -> {
+          dtype = DType.FP8_E4M3;
+          scaleType = options.scaleKind() == ScaleKind.UE8M0 ? DType.UE8M0 : DType.FP32;
+          scaleColumns = hidden / BLOCK_OF_FP8;
+        }
+        case NVFP4 -> {
+          dtype = DType.NVFP4;
+          scaleType = DType.FP8_E4M3;
+          scaleColumns = hidden / BLOCK_OF_NVFP4;
+        }
+        default -> throw new IllegalArgumentException(String.valueOf(options.format()));
+      }
+      scales = MemorySegment.ofArray(new byte[(int) scaleType.bytes(scaleColumns)]);
+      values = MemorySegment.ofArray(new byte[(int) dtype.bytes(hidden)]);
+    }
+
+    void encode(MemorySegment row) {
+      if (options.format() == RowFormat.BF16) {
+        values = row;
+      } else if (options.format() == RowFormat.FP8) {
+        Quantisers.toFp8(row, options.scaleKind(), values, scales);
+      } else {
+        Quantisers.toNvFp4(row, options.globalScale(), values, scales);
+      }
+    }
+
+    /** Compares the encoded row with the one at {@code place}. */
+    void check(Check check, Tensor rows, @Nullable Tensor actualScales, Check.Place place) {
+      check.bytes("x", values, rows.segment(), place.row() * values.byteSize(), place);
+      if (actualScales != null) {
+        long at = place.row() * scales.byteSize();
+        check.bytes("scales", scales, actualScales.segment(), at, place);
+      }
+    }
+  }
+}

@@ -1,0 +1,115 @@
+package org.ep4j.verify;
+
+import java.util.Arrays;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+
+/**
+ * What a rank receives in a high-throughput dispatch: which token lies in which row, and the
+ * counts. Arrays are as long as the rows, -1 on padding.
+ */
+final class ReceivePlan {
+  private static final int NONE = -1;
+
+  final Layout layout;
+
+  /** Rows N, padding included. */
+  final int rows;
+
+  /** Rows with a token. */
+  final int received;
+
+  final int[] sourceRank;
+  final int[] sourceToken;
+
+  /** EXPERT_MAJOR: global expert of each row; FLAT: -1. */
+  final int[] expert;
+
+  /** EXPERT_MAJOR: the choice k of the token that the row stands for; FLAT: -1. */
+  final int[] choice;
+
+  final int[] receivedPerExpert;
+  final int[] tokensPerExpert;
+  final long[] expertOffsets;
+  final long[] rankOffsets;
+
+  private ReceivePlan(WorldRouting world, int rank, Layout layout, int alignment) {
+    ExpertPlacement placement = world.placement();
+    int local = placement.localExperts(rank);
+    this.layout = layout;
+    receivedPerExpert = new int[local];
+    tokensPerExpert = new int[local];
+    expertOffsets = new long[local + 1];
+    rankOffsets = new long[world.ranks() + 1];
+    int tokens = 0;
+    int pairs = 0;
+    for (int s = 0; s < world.ranks(); s++) {
+      for (int t = 0; t < world.tokens(s); t++) {
+        tokens += world.goesTo(s, t, rank) ? 1 : 0;
+        for (int k = 0; k < world.topK(); k++) {
+          if (world.destination(s, t, k) == rank) {
+            receivedPerExpert[placement.localOf(world.expert(s, t, k))]++;
+            pairs++;
+          }
+        }
+      }
+      rankOffsets[s + 1] = tokens;
+    }
+    for (int l = 0; l < local; l++) {
+      tokensPerExpert[l] = (receivedPerExpert[l] + alignment - 1) / alignment * alignment;
+      expertOffsets[l + 1] = expertOffsets[l] + tokensPerExpert[l];
+    }
+    received = layout == Layout.FLAT ? tokens : pairs;
+    rows = layout == Layout.FLAT ? tokens : Math.toIntExact(expertOffsets[local]);
+    sourceRank = filled(rows);
+    sourceToken = filled(rows);
+    expert = filled(rows);
+    choice = filled(rows);
+    if (layout == Layout.FLAT) {
+      placeTokens(world, rank);
+    } else {
+      placePairs(world, rank);
+    }
+  }
+
+  static ReceivePlan of(WorldRouting world, int rank, Layout layout, int alignment) {
+    return new ReceivePlan(world, rank, layout, alignment);
+  }
+
+  private static int[] filled(int length) {
+    int[] values = new int[length];
+    Arrays.fill(values, NONE);
+    return values;
+  }
+
+  private void placeTokens(WorldRouting world, int rank) {
+    int row = 0;
+    for (int s = 0; s < world.ranks(); s++) {
+      for (int t = 0; t < world.tokens(s); t++) {
+        if (world.goesTo(s, t, rank)) {
+          sourceRank[row] = s;
+          sourceToken[row] = t;
+          row++;
+        }
+      }
+    }
+  }
+
+  private void placePairs(WorldRouting world, int rank) {
+    long[] next = expertOffsets.clone();
+    for (int s = 0; s < world.ranks(); s++) {
+      for (int t = 0; t < world.tokens(s); t++) {
+        for (int k = 0; k < world.topK(); k++) {
+          if (world.destination(s, t, k) == rank) {
+            int e = world.expert(s, t, k);
+            int row = (int) next[world.placement().localOf(e)]++;
+            sourceRank[row] = s;
+            sourceToken[row] = t;
+            expert[row] = e;
+            choice[row] = k;
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,127 @@
+package org.ep4j.cases;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.ep4j.BufferConfig;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+import org.ep4j.Tensor;
+import org.ep4j.io.SafetensorsException;
+import org.ep4j.io.SafetensorsWriter;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class CaseDirectoryTest {
+  @TempDir Path folder;
+
+  private final Map<String, String> metadata = new HashMap<>(Map.of("kind", "ht", "experts", "8"));
+  private final Map<String, Tensor> tensors = new LinkedHashMap<>();
+
+  @BeforeEach
+  void threeTokens() {
+    tensors.put("x", Tensor.ofBf16(new short[3 * 128], 3, 128));
+    tensors.put("topk_idx", Tensor.of(new long[6], 3, 2));
+  }
+
+  private void write(int rank) {
+    SafetensorsWriter.write(folder.resolve("rank" + rank + ".safetensors"), metadata, tensors);
+  }
+
+  @Test
+  void whatTheMetadataLacksComesFromTheTensors() {
+    write(0);
+    write(1);
+    CaseDirectory directory = CaseDirectory.open(folder);
+    BufferConfig config = directory.config().build();
+    assertThat(directory.ranks()).isEqualTo(2);
+    assertThat(config.hidden()).isEqualTo(128);
+    assertThat(config.topK()).isEqualTo(2);
+    assertThat(config.experts()).isEqualTo(8);
+    assertThat(config.maxTokens()).isEqualTo(3);
+    try (CaseFile file = directory.read(1)) {
+      assertThat(file.tensor("x").shape()).containsExactly(3, 128);
+      assertThatThrownBy(() -> file.tensor("expert_out"))
+          .isInstanceOf(SafetensorsException.class)
+          .hasMessageContaining("rank1.safetensors: tensor 'expert_out': missing");
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "use_fp8, True, FP8, FLOAT32",
+    "use_fp8, 1, FP8, FLOAT32",
+    "fp8, true, FP8, FLOAT32",
+    "use_fp8, False, BF16, FLOAT32",
+    "round_scale, True, BF16, FLOAT32_POW2",
+    "use_ue8m0, yes, BF16, UE8M0",
+    "use_nvfp4, true, NVFP4, FLOAT32",
+  })
+  void flagsAreReadGenerously(String key, String value, RowFormat format, ScaleKind kind) {
+    metadata.put("kind", "ll");
+    metadata.put("max_tokens", "12");
+    metadata.put(key, value);
+    write(0);
+    CaseMetadata read = CaseDirectory.open(folder).metadata();
+    assertThat(read.lowLatency()).isTrue();
+    assertThat(read.maxTokens()).isEqualTo(12);
+    assertThat(read.format()).isEqualTo(format);
+    assertThat(read.scaleKind()).isEqualTo(kind);
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "experts, many, metadata experts is 'many'; it must be a natural number",
+    "experts, -1, metadata experts is '-1'; it must be a natural number",
+    "kind, training, metadata kind is 'training'; it must be 'ht' or 'll'",
+    "hidden, 256, 'tensor ''x'': has rows of 128, metadata hidden says 256'",
+    "topk, 3, 'tensor ''topk_idx'': has rows of 2, metadata topk says 3'",
+    "ranks, 4, 'metadata ranks is 4, but the directory has 1 files'",
+    "use_logfmt, maybe, metadata use_logfmt is 'maybe'; it must be true or false",
+  })
+  void badMetadataIsNamed(String key, String value, String problem) {
+    metadata.put(key, value);
+    write(0);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .isInstanceOf(SafetensorsException.class)
+        .hasMessageContaining("rank0.safetensors: ")
+        .hasMessageContaining(problem);
+  }
+
+  @Test
+  void filesThatContradictEachOtherAreRefused() {
+    write(0);
+    metadata.put("experts", "16");
+    write(1);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageContaining("rank1.safetensors: contradicts rank 0");
+  }
+
+  @Test
+  void missingRanksAndMissingTensorsAreNamed() throws IOException {
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageContaining("holds no rank0.safetensors");
+    write(0);
+    write(2);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageContaining("rank1.safetensors is missing; there are files of ranks [0, 2]");
+    Files.delete(folder.resolve("rank2.safetensors"));
+    tensors.remove("topk_idx");
+    write(0);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageContaining("rank0.safetensors: tensor 'topk_idx': missing");
+    tensors.put("topk_idx", Tensor.of(new long[4], 2, 2));
+    write(0);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageContaining("tensor 'topk_idx': has 2 rows, x has 3");
+  }
+}

@@ -1,0 +1,288 @@
+package org.ep4j.engine.host;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.HighThroughputTest.HIDDEN;
+import static org.ep4j.engine.host.HighThroughputTest.config;
+import static org.ep4j.engine.host.HighThroughputTest.constant;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.function.Consumer;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** What high-throughput operations refuse, and in which words. */
+class HighThroughputErrorsTest {
+  /** Runs on one rank; most checks need no peer. */
+  private static void alone(Consumer<ExpertBuffer> body) {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            body.accept(buffer);
+            // Nothing was sent: the buffer works.
+            assertThat(buffer.dispatch(constant(1, 1), ids(0, 1)).rows()).isEqualTo(1);
+          }
+        });
+  }
+
+  private static Routing ids(long... ids) {
+    return Routing.of(Tensor.of(ids, ids.length / 2, 2));
+  }
+
+  private static void refused(ThrowingCallable call, String argument, String... parts) {
+    assertThatThrownBy(call)
+        .isInstanceOfSatisfying(
+            InvalidArgumentException.class, e -> assertThat(e.argument()).isEqualTo(argument))
+        .hasMessageContainingAll(parts);
+  }
+
+  @Test
+  void idOutOfRangeIsNamedWithTokenAndChoice() {
+    alone(
+        b -> {
+          refused(
+              () -> b.dispatch(constant(1, 2), ids(0, 1, 2, 4)),
+              "topkIdx[1, 1]",
+              "topkIdx[1, 1] is 4; it must be -1..3",
+              "use -1 for no expert");
+          refused(
+              () -> b.dispatch(constant(1, 1), ids(-2, 1)), "topkIdx[0, 0]", "topkIdx[0, 0] is -2");
+          refused(() -> b.dispatchLayout(ids(0, 1L << 40)), "topkIdx[0, 1]", "1099511627776");
+        });
+  }
+
+  @Test
+  void expertChosenTwiceIsRefusedInEveryLayout() {
+    alone(
+        b -> {
+          for (Layout layout : Layout.values()) {
+            DispatchOptions options = DispatchOptions.builder().layout(layout).build();
+            refused(
+                () -> b.dispatch(Tokens.of(constant(1, 2)), ids(0, 1, 3, 3), options),
+                "topkIdx[1, 1]",
+                "topkIdx[1, 1] is 3; it must be different from the other choices of its token");
+          }
+          refused(() -> b.dispatchLayout(ids(2, 2)), "topkIdx[0, 1]", "is 2");
+        });
+  }
+
+  @Test
+  void tooManyTokensAreRefused() {
+    alone(
+        b ->
+            refused(
+                () -> b.dispatch(constant(1, 9), ids(new long[18])),
+                "x",
+                "x is 9 tokens; it must be at most 8 (BufferConfig.maxTokens)",
+                "split the batch"));
+  }
+
+  @Test
+  void shapesAndTypesOfThePayloadAreChecked() {
+    alone(
+        b -> {
+          Tensor narrow = Tensor.ofBf16(new short[8], 1, 8);
+          refused(() -> b.dispatch(narrow, ids(0, 1)), "x", "[tokens, 16] (BufferConfig.hidden)");
+          Tensor wide = Tensor.of(new float[HIDDEN], 1, HIDDEN);
+          refused(
+              () -> b.dispatch(wide, ids(0, 1)),
+              "x",
+              "FP32[1, 16]",
+              "no wider than BF16",
+              "rowDType");
+          Tensor integers = Tensor.of(new int[HIDDEN], 1, HIDDEN);
+          refused(() -> b.dispatch(integers, ids(0, 1)), "x", "INT32[1, 16]");
+          Tensor packed = Tensor.of(MemorySegment.ofArray(new byte[8]), DType.NVFP4, 1, HIDDEN);
+          refused(
+              () -> b.dispatch(packed, ids(0, 1)),
+              "x",
+              "rows of a multiple of 32 elements for NVFP4 (16-byte rows)",
+              "pad hidden to 32");
+          refused(
+              () -> b.dispatch(constant(1, 1), ids(0, 1, 2, 3)),
+              "topkIdx",
+              "of 1 tokens like x",
+              "-1 for rows that go nowhere");
+          Routing three = Routing.of(Tensor.of(new long[] {0, 1, 2}, 1, 3));
+          refused(
+              () -> b.dispatch(constant(1, 1), three), "topkIdx", "[tokens, 1..2]", "larger topK");
+          Tensor fp8 =
+              Tensor.of(MemorySegment.ofArray(new byte[HIDDEN]), DType.FP8_E4M3, 1, HIDDEN);
+          Tensor scales = Tensor.of(new float[5], 1, 5);
+          refused(
+              () -> b.dispatch(Tokens.of(fp8, scales), ids(0, 1)),
+              "scales",
+              "FP32[1, 5]",
+              "at most 16 bytes a row");
+        });
+  }
+
+  @Test
+  void deviceTensorsAreRefused() {
+    alone(
+        b -> {
+          Tensor device = Tensor.ofDevice(4096, 0, DType.BF16, 1, HIDDEN);
+          refused(() -> b.dispatch(device, ids(0, 1)), "x", "@device0", "in host memory");
+        });
+  }
+
+  @Test
+  void memoryThatHasBeenClosedIsRefused() {
+    alone(
+        b -> {
+          Tensor closed;
+          try (Arena arena = Arena.ofConfined()) {
+            closed = Tensor.of(arena.allocate(2 * HIDDEN), DType.BF16, 1, HIDDEN);
+          }
+          refused(() -> b.dispatch(closed, ids(0, 1)), "x", "its arena has been closed");
+        });
+  }
+
+  @Test
+  void optionsBeyondTheConfigurationAreRefused() {
+    alone(
+        b -> {
+          DispatchOptions aligned =
+              DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).expertAlignment(5).build();
+          refused(
+              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), aligned),
+              "expertAlignment",
+              "expertAlignment is 5; it must be at most 4 (BufferConfig.expertAlignment)");
+          DispatchOptions large = DispatchOptions.builder().sizing(Sizing.atMost(1000)).build();
+          refused(
+              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), large),
+              "maxRows",
+              "maxRows is 1000; it must be at most",
+              "larger maxReceiveRows");
+        });
+  }
+
+  @Test
+  void rowsToCombineAreChecked() {
+    alone(
+        b -> {
+          Dispatch d = b.dispatch(constant(1, 3), ids(0, 1, 2, 3, 0, 3));
+          DispatchHandle h = d.handle();
+          refused(
+              () -> b.combine(constant(1, 2), h),
+              "y",
+              "BF16[2, 16]",
+              "of at least 3 rows, as many as this rank received");
+          refused(() -> b.combine(Tensor.of(new int[48], 3, 16), h), "y", "BF16, FP16 or FP32");
+          refused(() -> b.combine(Tensor.ofBf16(new short[24], 3, 8), h), "y", "[rows, 16]");
+          refused(
+              () -> b.combine(d.x(), h, CombineOptions.builder().bias(constant(0, 2)).build()),
+              "bias0",
+              "BF16[3, 16]");
+          refused(
+              () ->
+                  b.combine(
+                      d.x(),
+                      h,
+                      CombineOptions.builder().bias(constant(0, 3), constant(0, 4)).build()),
+              "bias1",
+              "BF16[3, 16]");
+          refused(
+              () -> b.combine(d.x(), h, CombineOptions.builder().out(constant(0, 4)).build()),
+              "out",
+              "BF16[3, 16]");
+          Tensor flat = Tensor.of(new float[3], 3);
+          refused(
+              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(flat).build()),
+              "topkWeights",
+              "FP32[rows, 2]");
+          Tensor few = Tensor.of(new float[4], 2, 2);
+          refused(
+              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(few).build()),
+              "topkWeights",
+              "of at least 3 rows");
+        });
+  }
+
+  @Test
+  void resultsMustNotOverwriteTheirTerms() {
+    alone(
+        b -> {
+          Dispatch d = b.dispatch(constant(1, 2), ids(0, 1, 2, 3));
+          refused(
+              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(d.x()).build()),
+              "out",
+              "apart from y");
+          short[] values = new short[2 * HIDDEN];
+          Tensor readOnly =
+              Tensor.of(MemorySegment.ofArray(values).asReadOnly(), DType.BF16, 2, HIDDEN);
+          refused(
+              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(readOnly).build()),
+              "out",
+              "read-only");
+        });
+  }
+
+  @Test
+  void combineInputIsForTypesThatCanBeSummed() {
+    alone(
+        b -> {
+          Dispatch d = b.dispatch(constant(1, 1), ids(0, 1));
+          refused(() -> d.combineInput(DType.FP8_E4M3), "dtype", "BF16, FP16 or FP32");
+        });
+  }
+
+  @Test
+  void handlesKnowTheirBufferAndTheirEnd() {
+    alone(
+        b -> {
+          DispatchHandle handle = b.dispatch(constant(1, 2), ids(0, 1, 2, 3)).handle();
+          refused(
+              () -> b.dispatch(Tokens.of(constant(1, 3)), handle),
+              "x",
+              "of 2 tokens like the dispatch that made the handle");
+          handle.close();
+          handle.close();
+          assertThatThrownBy(() -> b.combine(constant(1, 2), handle))
+              .isInstanceOf(IllegalStateException.class)
+              .hasMessageContaining("the dispatch handle has been closed");
+          assertThatThrownBy(() -> b.dispatch(Tokens.of(constant(1, 2)), handle))
+              .isInstanceOf(IllegalStateException.class)
+              .hasMessageContaining("the dispatch handle has been closed");
+          ThreadRanks.run(
+              1,
+              group -> {
+                try (ExpertBuffer other = ExpertBuffer.open(group, config().build())) {
+                  DispatchHandle foreign = other.dispatch(constant(1, 1), ids(0, 1)).handle();
+                  assertThatThrownBy(() -> b.combine(constant(1, 1), foreign))
+                      .isInstanceOf(IllegalStateException.class)
+                      .hasMessageContaining("belongs to another buffer");
+                }
+              });
+        });
+  }
+
+  @Test
+  void closedHandleStaysClosedWhileItsPlaceIsReused() {
+    alone(
+        b -> {
+          DispatchHandle closed = b.dispatch(constant(1, 1), ids(0, 1)).handle();
+          closed.close();
+          for (int i = 0; i < 4; i++) {
+            b.dispatch(constant(1, 1), ids(0, 1)).handle().close();
+            assertThatThrownBy(() -> b.combine(constant(1, 1), closed))
+                .isInstanceOf(IllegalStateException.class);
+          }
+        });
+  }
+}

@@ -1,0 +1,205 @@
+package org.ep4j.engine.host;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.HighThroughputTest.HIDDEN;
+import static org.ep4j.engine.host.HighThroughputTest.config;
+import static org.ep4j.engine.host.HighThroughputTest.constant;
+import static org.ep4j.engine.host.Tensors.heads;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Event;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** Rules of use that concern a whole buffer: what breaks them is told which rule it is. */
+class HighThroughputRulesTest {
+  private static Routing ids(long... ids) {
+    return Routing.of(Tensor.of(ids, ids.length / 2, 2));
+  }
+
+  @Test
+  void bufferWithoutHighThroughputSaysSo() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          BufferConfig config =
+              BufferConfig.builder().hidden(128).topK(2).experts(4).lowLatencyMaxTokens(4).build();
+          try (ExpertBuffer b = ExpertBuffer.open(group, config)) {
+            Tensor x = Tensor.ofBf16(new short[128], 1, 128);
+            assertThatThrownBy(() -> b.dispatch(x, ids(0, 1)))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("opened without high-throughput operations")
+                .hasMessageContaining("BufferConfig.maxTokens");
+          }
+        });
+  }
+
+  @Test
+  void closedBufferSaysSoAndItsViewsAreRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          ExpertBuffer b = ExpertBuffer.open(group, config().build());
+          Tensor x = b.dispatch(constant(1, 1), ids(0, 1)).x();
+          b.close();
+          b.close();
+          assertThatThrownBy(() -> b.dispatch(constant(1, 1), ids(0, 1)))
+              .isInstanceOf(IllegalStateException.class)
+              .hasMessageContaining("the buffer has been closed");
+          assertThatThrownBy(() -> x.getBf16(0)).isInstanceOf(IllegalStateException.class);
+        });
+  }
+
+  @Test
+  void ranksThatCallDifferentThingsAreTold() {
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.barrier(),
+        "differs in the operation: ",
+        "barrier");
+    Tensor fp16 = Tensor.of(MemorySegment.ofArray(new short[HIDDEN]), DType.FP16, 1, HIDDEN);
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.dispatch(fp16, ids(0, 1)),
+        "differs in the dtype of the rows: ",
+        "FP16");
+    DispatchOptions grouped = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), grouped),
+        "differs in the layout: ",
+        "EXPERT_MAJOR");
+    Routing weighted = Routing.of(new long[] {0, 1}, new float[2], 2);
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.dispatch(constant(1, 1), weighted),
+        "differs in the presence of topkWeights: ",
+        "yes");
+  }
+
+  private static void different(
+      Consumer<ExpertBuffer> first, Consumer<ExpertBuffer> second, String... parts) {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            assertThatThrownBy(() -> (group.rank() == 0 ? first : second).accept(b))
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageContaining("rank " + (1 - group.rank()))
+                .hasMessageContainingAll(parts);
+            assertThatThrownBy(b::barrier)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("the buffer needs reset()");
+            b.reset();
+            assertThat(b.dispatch(constant(1, 1), ids(0, 1)).rows())
+                .isEqualTo(group.rank() == 0 ? 2 : 0);
+          }
+        });
+  }
+
+  @Test
+  void handlesOfDifferentDispatchesAreTold() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            DispatchHandle first = b.dispatch(constant(1, 1), ids(0, 2)).handle();
+            DispatchHandle second = b.dispatch(constant(1, 1), ids(0, 2)).handle();
+            DispatchHandle mine = group.rank() == 0 ? first : second;
+            assertThatThrownBy(() -> b.combine(constant(1, 2), mine))
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageContaining("differs in the handle (number of its dispatch)");
+            b.reset();
+            assertThatThrownBy(() -> b.combine(constant(1, 2), first))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("older than the last reset()");
+          }
+        });
+  }
+
+  @Test
+  void badCallOnOneRankLetsItTryAgain() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            if (group.rank() == 1) {
+              assertThatThrownBy(() -> b.dispatch(constant(1, 1), ids(0, 7)))
+                  .isInstanceOf(InvalidArgumentException.class);
+            }
+            Dispatch d = b.dispatch(constant(1 + group.rank(), 1), ids(0, 2));
+            assertThat(heads(d.x())).containsExactly(1, 2);
+          }
+        });
+  }
+
+  /** Keeps the operation that waits for it inside the buffer until it is let go. */
+  private static final class Obstacle implements Event {
+    private final CountDownLatch reached = new CountDownLatch(1);
+    private final CountDownLatch gone = new CountDownLatch(1);
+
+    @Override
+    public boolean isDone() {
+      return gone.getCount() == 0;
+    }
+
+    @Override
+    public void await() {
+      await(Duration.ofSeconds(20));
+    }
+
+    @Override
+    public boolean await(Duration timeout) {
+      reached.countDown();
+      try {
+        return gone.await(timeout.toMillis(), TimeUnit.MILLISECONDS);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return false;
+      }
+    }
+  }
+
+  @Test
+  void secondThreadInsideIsRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          Obstacle obstacle = new Obstacle();
+          DispatchOptions late = DispatchOptions.builder().previousEvent(obstacle).build();
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            Thread waiting =
+                Thread.ofPlatform()
+                    .name("waiting")
+                    .start(() -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), late));
+            assertThat(obstacle.reached.await(20, TimeUnit.SECONDS)).isTrue();
+            assertThatThrownBy(b::numSms)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("two threads in one buffer: waiting is inside");
+            assertThatThrownBy(b::close)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("close() while waiting is inside");
+            obstacle.gone.countDown();
+            waiting.join();
+            assertThat(b.numSms()).isPositive();
+          }
+        });
+  }
+}

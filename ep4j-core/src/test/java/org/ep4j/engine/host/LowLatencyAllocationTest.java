@@ -1,0 +1,94 @@
+package org.ep4j.engine.host;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.ep4j.engine.host.LowLatencyCase.config;
+import static org.ep4j.engine.host.LowLatencyCase.routing;
+import static org.ep4j.engine.host.LowLatencyCase.rows;
+
+import com.sun.management.ThreadMXBean;
+import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Routing;
+import org.ep4j.RowFormat;
+import org.ep4j.Tensor;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** Once warm, low latency allocates nothing. */
+class LowLatencyAllocationTest {
+  private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+  private static final int CALLS = 600;
+
+  /** Windows until one counts: compilation takes a while, and may come late on a busy machine. */
+  private static final int WINDOWS = 60;
+
+  @Test
+  void warmOperationsAllocateNothing() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            Loop loop = new Loop(buffer);
+            long least = Long.MAX_VALUE;
+            for (int window = 0; window < WINDOWS; window++) {
+              long before = THREADS.getCurrentThreadAllocatedBytes();
+              loop.run(CALLS);
+              least = Math.min(least, THREADS.getCurrentThreadAllocatedBytes() - before);
+            }
+            assertThat(least).as("bytes in %d calls", CALLS).isZero();
+          }
+        });
+  }
+
+  /** Dispatches and combines in all formats, with and without hooks. */
+  private static final class Loop {
+    private final ExpertBuffer buffer;
+    private final Tensor x;
+    private final Tensor y = LowLatencyCase.expertRows();
+    private final Routing routing;
+    private final List<LowLatencyDispatchOptions> dispatches = new ArrayList<>();
+    private final List<LowLatencyCombineOptions> combines = new ArrayList<>();
+
+    Loop(ExpertBuffer buffer) {
+      this.buffer = buffer;
+      x = rows(buffer.rank());
+      routing = routing(buffer.rank());
+      for (int i = 0; i < 6; i++) {
+        RowFormat format = RowFormat.values()[i % 3];
+        dispatches.add(
+            LowLatencyDispatchOptions.builder().format(format).returnHook(i >= 3).build());
+        combines.add(
+            LowLatencyCombineOptions.builder()
+                .logFmt(i % 3 == 0)
+                .zeroCopy(i % 3 == 1)
+                .partialRounding(i % 3 == 2)
+                .returnHook(i >= 3)
+                .build());
+      }
+    }
+
+    void run(int calls) {
+      for (int i = 0; i < calls; i++) {
+        LowLatencyDispatchOptions send = dispatches.get(i % dispatches.size());
+        LowLatencyDispatch d = buffer.lowLatencyDispatch(x, routing, send);
+        if (send.returnHook()) {
+          d.hook().receive();
+        }
+        LowLatencyCombineOptions bring = combines.get(i % combines.size());
+        Tensor rows = bring.zeroCopy() ? buffer.lowLatencyCombineBuffer(d.handle()) : y;
+        LowLatencyCombine c = buffer.lowLatencyCombine(rows, routing, d.handle(), bring);
+        if (bring.returnHook()) {
+          c.hook().receive();
+        }
+        d.x();
+        c.x();
+      }
+    }
+  }
+}

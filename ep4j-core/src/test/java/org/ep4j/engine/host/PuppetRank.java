@@ -1,0 +1,74 @@
+package org.ep4j.engine.host;
+
+import static java.util.Objects.requireNonNull;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * A rank that speaks the protocol word by word instead of through a buffer, so that a test can stop
+ * it between any two of them. It has no tokens.
+ */
+final class PuppetRank implements AutoCloseable {
+  private final RegionLayout layout;
+  private final HostMemory memory;
+  private final HostContext context;
+  private final Operation operation = new Operation();
+
+  /** Takes part in the opening of a buffer. */
+  PuppetRank(Group group, BufferConfig config) {
+    ConfigAgreement.require(group, config);
+    layout = new RegionLayout(config);
+    memory = HostMemory.allocate(group, layout, config.timeout());
+    context =
+        new HostContext(
+            group,
+            config,
+            memory.symmetric(),
+            layout.highThroughputOffset,
+            layout.lowLatencyOffset);
+  }
+
+  /** Enters a FLAT dispatch of BF16 rows without weights, and sends nothing. */
+  void enterDispatch() {
+    ExpertTable table = new ExpertTable(requireNonNull(context.config.placement()));
+    Routes nothing = new Routes(table, context.config.topK());
+    new Slots(context, layout.highThroughput, table)
+        .publish(nothing, layout.highThroughput.capacity);
+    operation
+        .begin(OperationLayout.DISPATCH)
+        .set(OperationLayout.EXPERT_ALIGNMENT, 1)
+        .set(OperationLayout.TOP_K, context.config.topK());
+    context.enter(operation, "dispatch");
+  }
+
+  /** Ends the dispatch; the number by which a combine names it. */
+  long finishDispatch() {
+    context.finish("dispatch", "rows");
+    return context.epoch;
+  }
+
+  /** Enters the combine of a dispatch, its rows being whatever lies in the combine region. */
+  void enterCombine(long dispatch) {
+    long part = context.highThroughput(context.rank);
+    NativeMemory.putLong(
+        part + layout.highThroughput.combineWords + CombineLayout.ROWS,
+        layout.highThroughputOffset + layout.highThroughput.combineRows);
+    operation
+        .begin(OperationLayout.COMBINE)
+        .set(OperationLayout.PARTIAL_ROUNDING, true)
+        .set(OperationLayout.HANDLE, dispatch);
+    context.enter(operation, "combine");
+  }
+
+  /** Enters a barrier. */
+  void enterBarrier() {
+    context.enter(operation.begin(OperationLayout.BARRIER), "barrier");
+  }
+
+  @Override
+  public void close() {
+    memory.close();
+  }
+}

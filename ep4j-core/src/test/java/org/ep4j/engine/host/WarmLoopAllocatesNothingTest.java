@@ -1,0 +1,136 @@
+package org.ep4j.engine.host;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.sun.management.ThreadMXBean;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.management.ManagementFactory;
+import org.ep4j.BufferConfig;
+import org.ep4j.Combine;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** Once warm, no operation allocates: measured by the JVM, not by reading the code. */
+class WarmLoopAllocatesNothingTest {
+  private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+  private static final int HIDDEN = 64;
+  private static final int TOKENS = 24;
+  private static final int WARM_UP = 1_500;
+  private static final int COUNTED = 50;
+
+  /**
+   * Attempts before a measurement counts: the JVM books what its own machinery (class loading, a
+   * late compilation) allocates on the thread that meets it.
+   */
+  private static final int ATTEMPTS = 8;
+
+  @Test
+  void dispatchCachedDispatchAndCombine() {
+    for (Layout layout : Layout.values()) {
+      for (boolean limited : new boolean[] {false, true}) {
+        ThreadRanks.run(2, group -> loop(group, layout, limited));
+      }
+    }
+  }
+
+  private static void loop(Group group, Layout layout, boolean limited) {
+    BufferConfig config =
+        BufferConfig.builder().hidden(HIDDEN).topK(3).experts(8).maxTokens(TOKENS).build();
+    DispatchOptions.Builder options =
+        DispatchOptions.builder().layout(layout).expertAlignment(4).zeroPadding(true);
+    if (limited) {
+      options.sizing(Sizing.atMost(300));
+    }
+    try (Arena arena = Arena.ofConfined();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+      Tokens x =
+          Tokens.of(
+              Tensor.of(arena.allocate(2L * TOKENS * HIDDEN, 64), DType.BF16, TOKENS, HIDDEN));
+      Iteration iteration = new Iteration(buffer, x, routing(arena, group.rank()), options.build());
+      for (int i = 0; i < WARM_UP; i++) {
+        iteration.run();
+      }
+      long least = Long.MAX_VALUE;
+      for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        // The same number of iterations on all ranks, whatever they measure.
+        long before = allocated();
+        for (int i = 0; i < COUNTED; i++) {
+          iteration.run();
+        }
+        least = Math.min(least, allocated() - before);
+      }
+      assertThat(least).as("bytes in %d iterations, %s", COUNTED, layout).isZero();
+    }
+  }
+
+  private static Routing routing(Arena arena, int rank) {
+    MemorySegment ids = arena.allocate(8L * TOKENS * 3, 64);
+    MemorySegment weights = arena.allocate(4L * TOKENS * 3, 64);
+    for (int t = 0; t < TOKENS; t++) {
+      for (int k = 0; k < 3; k++) {
+        ids.setAtIndex(ValueLayout.JAVA_LONG, 3L * t + k, (t * 5 + k * 2 + rank) % 8);
+        weights.setAtIndex(ValueLayout.JAVA_FLOAT, 3L * t + k, 0.5f);
+      }
+    }
+    return Routing.of(
+        Tensor.of(ids, DType.INT64, TOKENS, 3), Tensor.of(weights, DType.FP32, TOKENS, 3));
+  }
+
+  private static long allocated() {
+    return THREADS.getCurrentThreadAllocatedBytes();
+  }
+
+  /** A forward pass and a pass along its ways; looks at every result. */
+  private static final class Iteration {
+    private final ExpertBuffer buffer;
+    private final Tokens x;
+    private final Routing routing;
+    private final DispatchOptions options;
+
+    Iteration(ExpertBuffer buffer, Tokens x, Routing routing, DispatchOptions options) {
+      this.buffer = buffer;
+      this.x = x;
+      this.routing = routing;
+      this.options = options;
+    }
+
+    void run() {
+      Dispatch d = buffer.dispatch(x, routing, options);
+      DispatchHandle handle = d.handle();
+      look(d);
+      Combine c = buffer.combine(d.x(), handle);
+      c.x();
+      look(buffer.dispatch(x, handle));
+      buffer.combine(d.combineInput(DType.BF16), handle).x();
+      buffer.dispatchLayout(routing).tokensPerExpert();
+      buffer.barrier();
+      handle.close();
+    }
+
+    private static void look(Dispatch d) {
+      d.x();
+      d.topkIdx();
+      d.topkWeights();
+      d.tokensPerExpert();
+      d.receivedPerExpert();
+      d.expertOffsets();
+      d.rankOffsets();
+      d.sourceTokens();
+      d.sourceRanks();
+      d.overflow();
+    }
+  }
+}

@@ -1,0 +1,46 @@
+package org.ep4j.engine.host.kernel;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.File;
+import java.net.URI;
+import java.net.URL;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** Runs a class of the tests, and the kernels, in a JVM of its own: all on the class path. */
+public final class ForkedJvm {
+  private ForkedJvm() {}
+
+  /** The lines that {@code main} prints to either stream, once it has ended. */
+  public static List<String> run(Class<?> main, List<String> options, List<String> arguments)
+      throws Exception {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(options);
+    command.add("-cp");
+    command.add(location(RowKernels.class) + File.pathSeparator + location(main));
+    command.add(main.getName());
+    command.addAll(arguments);
+    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+    List<String> lines;
+    try (var reader = process.inputReader()) {
+      lines = reader.lines().toList();
+    }
+    assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
+    return lines;
+  }
+
+  /** The folder or jar a class comes from; tests are patched into the module they test. */
+  private static Path location(Class<?> type) throws Exception {
+    String name = type.getName().replace('.', '/') + ".class";
+    URL url = type.getResource("/" + name);
+    assertThat(url).as(name).isNotNull();
+    String path = url.toURI().toString();
+    return path.startsWith("jar:")
+        ? Path.of(URI.create(path.substring("jar:".length(), path.indexOf('!'))))
+        : Path.of(URI.create(path.substring(0, path.length() - name.length())));
+  }
+}

@@ -1,0 +1,294 @@
+package org.ep4j.group;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.group.TcpWorld.LONG;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import org.ep4j.group.JoinRefusedException.Reason;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Whoever does not belong is refused, told why, and disturbs nobody. */
+@Timeout(60)
+class JoinRefusalTest {
+  private static final Duration SHORT = Duration.ofMillis(300);
+
+  private static void assertRefused(GroupConfig config, Reason reason, String... parts) {
+    assertThatThrownBy(() -> Group.join(config))
+        .isInstanceOfSatisfying(
+            JoinRefusedException.class, e -> assertThat(e.reason()).isEqualTo(reason))
+        .hasMessageContainingAll(parts);
+  }
+
+  /** The world of two still works. */
+  private static void assertWorks(TcpWorld world, List<Group> groups) throws Exception {
+    assertThat(world.rank(0).build().size()).isEqualTo(2);
+    TcpWorld.inEach(groups, group -> group.barrier(LONG));
+  }
+
+  @Test
+  void aStrangerIsRefusedBeforeItLearnsTheWorldSize() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      GroupConfig stranger = world.rank(1).size(77_777).secret("guess").build();
+      assertRefused(
+          stranger, Reason.STRANGER, "rank 1 cannot join: refused by 127.0.0.1:", "EP4J_SECRET");
+      assertThatThrownBy(() -> Group.join(stranger)).message().doesNotContain("77777", " 2 ");
+      List<Group> groups = world.joinAll();
+      assertRefused(stranger, Reason.STRANGER, "your secret is not the secret of this job");
+      assertWorks(world, groups);
+    }
+  }
+
+  @Test
+  void anotherWorldSizeIsRefusedWithBothSizes() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      assertRefused(
+          world.rank(0).size(4).build(),
+          Reason.WRONG_WORLD_SIZE,
+          "rank 0 counts on a world of 4 ranks, this job has 2");
+      assertWorks(world, world.joinAll());
+    }
+  }
+
+  @Test
+  void aDuplicateRankIsRefusedWithTheHolderOfTheRank() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      try (Door door = door(world)) {
+        door.send(Frames.join(new Frames.Join(1, 2, 1, 4711, "")));
+        Frames.Frame pending = door.receive(Frames.MOST, Deadline.after(LONG));
+        assertThat(Frames.pending(pending.body())).containsExactly(0);
+        assertRefused(
+            world.rank(1).build(),
+            Reason.DUPLICATE_RANK,
+            "rank 1 is process 4711 at 127.0.0.1 already",
+            "or another job uses this port");
+      }
+      // A guest that goes away gives its seat back.
+      List<Group> groups = world.joinAll();
+      assertRefused(
+          world.rank(0).build(),
+          Reason.DUPLICATE_RANK,
+          "rank 0 is process " + ProcessHandle.current().pid());
+      assertWorks(world, groups);
+    }
+  }
+
+  private static Door door(TcpWorld world) throws IOException {
+    return Door.open(
+        world.rendezvous.address(),
+        TcpWorld.SECRET,
+        Frames.Purpose.RENDEZVOUS,
+        Deadline.after(LONG));
+  }
+
+  @Test
+  void aRankOutsideTheWorldIsRefused() throws Exception {
+    try (TcpWorld world = new TcpWorld(2);
+        Door door = door(world)) {
+      // A configuration refuses such a rank by itself, so only another program would send it.
+      door.send(Frames.join(new Frames.Join(2, 2, 1, 1, "")));
+      assertThatThrownBy(() -> door.receive(Frames.MOST, Deadline.after(LONG)))
+          .isInstanceOfSatisfying(
+              JoinRefusedException.class,
+              e -> assertThat(e.reason()).isEqualTo(Reason.RANK_OUT_OF_RANGE))
+          .hasMessageContaining("rank 2 is not in a world of 2 ranks: 0 to 1");
+      assertWorks(world, world.joinAll());
+    }
+  }
+
+  @Test
+  void aRankWithAnImpossiblePeerPortIsRefusedBeforeItHarmsTheOthers() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      for (int port : new int[] {-1, 0, 65_536}) {
+        try (Door door = door(world)) {
+          door.send(Frames.join(new Frames.Join(1, 2, port, 1, "")));
+          assertThatThrownBy(() -> door.receive(Frames.MOST, Deadline.after(LONG)))
+              .hasMessageContaining("your peer port is " + port + ", which is none");
+        }
+      }
+      assertWorks(world, world.joinAll());
+    }
+  }
+
+  @Test
+  void anotherJobOnThePortIsRefusedByName() throws Exception {
+    try (TcpWorld world = new TcpWorld(TcpWorld.config(2).toBuilder().job("training").build())) {
+      assertRefused(
+          world.rank(1).job("evaluation").build(),
+          Reason.ANOTHER_JOB,
+          "serves job 'training', you belong to job 'evaluation'",
+          "a port of its own");
+      assertWorks(world, world.joinAll());
+    }
+  }
+
+  @Test
+  void aSecondJobThatHostsAtTheSamePortIsRefused() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      GroupConfig host = world.rank(0).hostsRendezvous(true).joinTimeout(SHORT).build();
+      assertRefused(
+          host,
+          Reason.PORT_TAKEN,
+          "cannot host the rendezvous at 127.0.0.1:" + world.rendezvous.address().getPort(),
+          "another job or program has the port");
+      assertWorks(world, world.joinAll());
+    }
+  }
+
+  @Test
+  void aRankThatIsOutCannotComeBack() throws Exception {
+    try (TcpWorld world = new TcpWorld(3)) {
+      List<Group> groups = world.joinAll();
+      groups.get(2).fail("bad luck");
+      assertThatThrownBy(() -> groups.get(0).barrier(LONG)).isInstanceOf(PeerLostException.class);
+      assertRefused(
+          world.rank(2).build(),
+          Reason.DECLARED_DEAD,
+          "rank 2 is out of this group and cannot come back: gave up: bad luck");
+    }
+  }
+
+  @Test
+  void aRendezvousThatDoesNotKnowTheSecretIsNotTrusted() throws Exception {
+    try (ServerSocket fake = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+      Thread.startVirtualThread(() -> impersonate(fake));
+      assertRefused(
+          TcpWorld.rankOneAt(2, fake.getLocalPort()).build(),
+          Reason.STRANGER,
+          "what listens on 127.0.0.1:" + fake.getLocalPort() + " does not know the secret");
+    }
+  }
+
+  /** Sends the guest's own nonce and proof back to it. */
+  private static void impersonate(ServerSocket fake) {
+    try (Socket socket = fake.accept()) {
+      int hello = 5 + Frames.MAGIC.length + 2 + Challenge.NONCE_BYTES;
+      byte[] greeting = socket.getInputStream().readNBytes(hello);
+      byte[] nonce = new byte[Challenge.NONCE_BYTES];
+      System.arraycopy(greeting, hello - nonce.length, nonce, 0, nonce.length);
+      OutputStream out = socket.getOutputStream();
+      out.write(Frames.bytes(Frames.CHALLENGE, nonce).array());
+      byte[] proof = socket.getInputStream().readNBytes(5 + Challenge.PROOF_BYTES);
+      proof[4] = Frames.PROVEN;
+      out.write(proof);
+      socket.getInputStream().read();
+    } catch (IOException e) {
+      // The guest does not say goodbye to an impostor.
+    }
+  }
+
+  @Test
+  void anotherServerOnThePortIsToldApart() throws Exception {
+    try (ServerSocket http = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+      Thread.startVirtualThread(
+          () -> {
+            try (Socket socket = http.accept()) {
+              socket
+                  .getOutputStream()
+                  .write("HTTP/1.1 400 Bad Request\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+              socket.getInputStream().readAllBytes();
+            } catch (IOException e) {
+              // The guest does not say goodbye to such a server.
+            }
+          });
+      assertRefused(
+          TcpWorld.rankOneAt(2, http.getLocalPort()).build(),
+          Reason.WRONG_PROTOCOL,
+          "is no ep4j rendezvous: it answered with bytes 48 54 54 50",
+          "choose another port");
+    }
+  }
+
+  @Test
+  void nobodyAtThePortIsReportedAfterTheJoinTimeout() {
+    int port = TcpGroupTest.freePort();
+    assertThatThrownBy(() -> Group.join(TcpWorld.rankOneAt(2, port).joinTimeout(SHORT).build()))
+        .isInstanceOf(GroupTimeoutException.class)
+        .hasMessage(
+            "rank 1 could not join a world of 2 at 127.0.0.1:%d within 300 ms: nobody answers there"
+                    .formatted(port)
+                + " (Connection refused); was the rank or launcher that hosts it started?");
+  }
+
+  @Test
+  void aPortThatAcceptsAndNeverAnswersIsReportedAfterTheJoinTimeout() throws Exception {
+    try (ServerSocket mute = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+      GroupConfig config = TcpWorld.rankOneAt(2, mute.getLocalPort()).joinTimeout(SHORT).build();
+      assertThatThrownBy(() -> Group.join(config))
+          .isInstanceOf(GroupTimeoutException.class)
+          .hasMessageContaining("127.0.0.1:" + mute.getLocalPort() + " does not answer")
+          .hasMessageContaining("is it an ep4j rendezvous, and not stopped?");
+    }
+  }
+
+  @Test
+  void ranksThatDoNotComeAreNamedAfterTheJoinTimeout() throws Exception {
+    try (TcpWorld world = new TcpWorld(4)) {
+      Thread.startVirtualThread(
+          () ->
+              assertThatThrownBy(() -> Group.join(world.rank(2).build()))
+                  .isInstanceOfSatisfying(
+                      JoinRefusedException.class,
+                      e -> assertThat(e.reason()).isEqualTo(Reason.CLOSED)));
+      // Rank 2 first, then this one.
+      Thread.sleep(100);
+      assertThatThrownBy(() -> Group.join(world.rank(0).joinTimeout(Duration.ofSeconds(1)).build()))
+          .isInstanceOfSatisfying(
+              GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(1, 3))
+          .hasMessageEndingWith("the rendezvous answers, but ranks 1, 3 are missing");
+    }
+  }
+
+  @Test
+  void whenTheHostGivesUpTheOthersAreToldWhy() {
+    int port = TcpGroupTest.freePort();
+    GroupConfig host =
+        TcpWorld.config(3).toBuilder()
+            .rendezvous("127.0.0.1", port)
+            .joinTimeout(Duration.ofSeconds(1))
+            .build();
+    assertThat(host.hostsRendezvous()).isTrue();
+    Thread.startVirtualThread(
+        () -> assertThatThrownBy(() -> Group.join(host)).isInstanceOf(GroupTimeoutException.class));
+    assertRefused(
+        TcpWorld.rankOneAt(3, port).build(),
+        Reason.CLOSED,
+        "the rendezvous ended: rank 0 could not join",
+        "rank 2 is missing");
+  }
+
+  @Test
+  void aVersionOfTheProtocolThatIsNotOursIsRefused() throws Exception {
+    try (TcpWorld world = new TcpWorld(2);
+        Socket socket = new Socket()) {
+      socket.connect(world.rendezvous.address());
+      ByteBuffer hello = Frames.hello(Frames.Purpose.RENDEZVOUS, Challenge.nonce());
+      hello.put(5 + Frames.MAGIC.length, (byte) 9);
+      socket.getOutputStream().write(Frames.rest(hello));
+      assertThat(new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8))
+          .contains("you speak version 9 of the group protocol, this side speaks 1");
+    }
+  }
+
+  @Test
+  void aRankWithAnUnknownRendezvousIsToldTheName() {
+    assertThatThrownBy(
+            () ->
+                Group.join(
+                    TcpWorld.rankOneAt(2, 29_400)
+                        .rendezvous("no-such-host.invalid", 29_400)
+                        .joinTimeout(SHORT)
+                        .build()))
+        .isInstanceOf(GroupTimeoutException.class)
+        .hasMessageContaining("unknown host no-such-host.invalid");
+  }
+}

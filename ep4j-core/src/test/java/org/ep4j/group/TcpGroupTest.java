@@ -1,0 +1,390 @@
+package org.ep4j.group;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.group.TcpWorld.LONG;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.FutureTask;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+@Timeout(60)
+class TcpGroupTest {
+  private static final Duration SHORT = Duration.ofMillis(100);
+
+  @ParameterizedTest
+  @ValueSource(longs = {1, 2, 3, 4, 5, 6, 7, 8})
+  void ranksThatJoinInAnyOrderExchangeAnySizes(long seed) throws Exception {
+    System.out.println("seed " + seed);
+    Random random = new Random(seed);
+    int size = 1 + random.nextInt(9);
+    List<Integer> order = new ArrayList<>();
+    for (int rank = 0; rank < size; rank++) {
+      order.add(rank);
+    }
+    Collections.shuffle(order, random);
+    int[] delay = random.ints(size, 0, 40).toArray();
+    try (TcpWorld world = new TcpWorld(size)) {
+      List<Group> groups =
+          ThreadRanks.call(
+              size,
+              LONG,
+              me -> {
+                Thread.sleep(delay[me.rank()]);
+                return world.join(world.rank(order.get(me.rank())).build());
+              });
+      TcpWorld.inEach(
+          groups,
+          group -> {
+            assertThat(group.jobId()).isEqualTo(world.rendezvous.jobId());
+            assertThat(group.size()).isEqualTo(size);
+            for (int round = 0; round < 20; round++) {
+              byte[][] all = group.allGather(bytes(seed, group.rank(), round), LONG);
+              for (int rank = 0; rank < size; rank++) {
+                assertThat(all[rank]).isEqualTo(bytes(seed, rank, round));
+              }
+              group.barrier(LONG);
+            }
+          });
+    }
+  }
+
+  private static byte[] bytes(long seed, int rank, int round) {
+    Random random = new Random(seed * 1_000_003 + rank * 1009L + round);
+    byte[] bytes = new byte[round == 7 ? 300_000 : random.nextInt(2000)];
+    random.nextBytes(bytes);
+    return bytes;
+  }
+
+  @Test
+  void theLargestContributionsArrive() throws Exception {
+    try (TcpWorld world = new TcpWorld(3)) {
+      TcpWorld.inEach(
+          world.joinAll(),
+          group -> {
+            byte[] mine = new byte[Group.MAX_CONTRIBUTION];
+            new Random(group.rank()).nextBytes(mine);
+            byte[][] all = group.allGather(mine, LONG);
+            assertThat(all[group.rank()]).isEqualTo(mine);
+            assertThat(all[2]).hasSize(Group.MAX_CONTRIBUTION);
+          });
+    }
+  }
+
+  @Test
+  void rankZeroMayHostTheRendezvousAndThePortIsFreeForTheNextGroup() {
+    int port = freePort();
+    for (int round = 0; round < 3; round++) {
+      ThreadRanks.run(
+          3,
+          LONG,
+          me -> {
+            GroupConfig config =
+                TcpWorld.config(3).toBuilder()
+                    .rank(me.rank())
+                    .rendezvous("127.0.0.1", port)
+                    .hostsRendezvous(me.rank() == 0)
+                    .build();
+            try (Group group = Group.join(config)) {
+              assertThat(group.inProcess()).isFalse();
+              group.barrier(LONG);
+            }
+          });
+    }
+  }
+
+  static int freePort() {
+    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      return socket.getLocalPort();
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @Test
+  void aTimeoutNamesTheMissingRanksAndTheLateOnesStillCompleteTheCollective() throws Exception {
+    try (TcpWorld world = new TcpWorld(3)) {
+      List<Group> groups = world.joinAll();
+      assertThatThrownBy(() -> groups.get(1).barrier(SHORT))
+          .isInstanceOfSatisfying(
+              GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(0, 2))
+          .hasMessage("barrier (collective number 1): ranks 0, 2 are missing after 100 ms");
+      TcpWorld.inEach(group -> group.barrier(LONG), groups.get(0), groups.get(2));
+      TcpWorld.inEach(groups, group -> group.barrier(LONG));
+    }
+  }
+
+  @Test
+  void aRankThatGivesUpAgainAndAgainIsToldWhoStaysAway() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      List<Group> groups = world.joinAll();
+      for (int i = 0; i < Ledger.MOST_AHEAD; i++) {
+        assertThatThrownBy(() -> groups.get(0).barrier(Duration.ZERO))
+            .isInstanceOf(GroupTimeoutException.class);
+      }
+      assertThatThrownBy(() -> groups.get(0).barrier(LONG))
+          .isExactlyInstanceOf(GroupException.class)
+          .hasMessage("rank 0 is 256 collectives ahead of rank 1, which is missing since number 1");
+      for (int i = 0; i < Ledger.MOST_AHEAD; i++) {
+        groups.get(1).barrier(LONG);
+      }
+      TcpWorld.inEach(groups, group -> group.barrier(LONG));
+    }
+  }
+
+  @Test
+  void anInterruptEndsJoiningAndGathering() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      assertInterrupted(() -> Group.join(world.rank(1).build()));
+      List<Group> groups = world.joinAll();
+      assertInterrupted(() -> groups.get(1).survivors(LONG));
+      assertInterrupted(() -> groups.get(0).survivors(LONG));
+      assertThat(groups.get(1).isAlive(0)).isTrue();
+      TcpWorld.inEach(groups, group -> group.barrier(LONG));
+    }
+  }
+
+  private static void assertInterrupted(Runnable call) throws Exception {
+    FutureTask<Void> task =
+        new FutureTask<>(
+            () -> {
+              assertThatThrownBy(call::run)
+                  .isInstanceOf(GroupException.class)
+                  .hasMessageContaining("interrupted");
+              return null;
+            });
+    Thread thread = Thread.ofPlatform().start(task);
+    Thread.sleep(200);
+    thread.interrupt();
+    task.get();
+  }
+
+  @Test
+  void ranksOutOfStepAreToldSo() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      TcpWorld.inEach(
+          world.joinAll(),
+          group ->
+              assertThatThrownBy(
+                      () -> {
+                        if (group.rank() == 0) {
+                          group.barrier(LONG);
+                        } else {
+                          group.allGather(new byte[1], LONG);
+                        }
+                      })
+                  .isExactlyInstanceOf(GroupException.class)
+                  .hasMessageContaining("all ranks must call the same collectives"));
+    }
+  }
+
+  @Test
+  void aRankThatFailsInACollectiveIsNamedToTheOthersAtOnce() throws Exception {
+    try (TcpWorld world = new TcpWorld(3)) {
+      TcpWorld.inEach(
+          world.joinAll(),
+          group -> {
+            if (group.rank() == 1) {
+              group.fail("expert 17 exploded");
+              return;
+            }
+            assertThatThrownBy(() -> group.allGather(new byte[9], LONG))
+                .isInstanceOfSatisfying(
+                    PeerLostException.class, e -> assertThat(e.rank()).isEqualTo(1))
+                .hasMessageContaining(
+                    "allGather (collective number 1): rank 1 is gone: gave up: expert 17 exploded");
+            assertThat(group.isAlive(1)).isFalse();
+            assertThat(group.deathReport(1)).contains("expert 17 exploded");
+            assertThat(group.isAlive(0) && group.isAlive(2)).isTrue();
+          });
+    }
+  }
+
+  @Test
+  void aRankThatClosesHasLeft() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      List<Group> groups = world.joinAll();
+      TcpWorld.inEach(groups, group -> group.barrier(LONG));
+      groups.get(0).close();
+      groups.get(0).close();
+      assertThatThrownBy(() -> groups.get(1).barrier(LONG))
+          .isInstanceOf(PeerLostException.class)
+          .hasMessageContaining("rank 0 is gone: left the group in good order");
+      assertThat(groups.get(1).deathReport(0)).startsWith("left the group in good order");
+      assertThatThrownBy(() -> groups.get(0).barrier(LONG))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage("the group of rank 0 is closed");
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {11, 12, 13})
+  void allSurvivorsAgreeWhichCollectivesCameAbout(long seed) throws Exception {
+    System.out.println("seed " + seed);
+    Random random = new Random(seed);
+    int size = 5;
+    int victim = random.nextInt(size);
+    int rounds = 1 + random.nextInt(200);
+    try (TcpWorld world = new TcpWorld(size)) {
+      List<Group> groups = world.joinAll();
+      int[] completed = new int[size];
+      TcpWorld.inEach(
+          groups,
+          group -> {
+            if (group.rank() == victim) {
+              for (int i = 0; i < rounds; i++) {
+                group.barrier(LONG);
+              }
+              group.fail("seeded");
+              return;
+            }
+            assertThatThrownBy(
+                    () -> {
+                      while (true) {
+                        group.barrier(LONG);
+                        completed[group.rank()]++;
+                      }
+                    })
+                .isInstanceOf(PeerLostException.class);
+          });
+      for (int rank = 0; rank < size; rank++) {
+        assertThat(completed[rank]).isEqualTo(rank == victim ? 0 : rounds);
+      }
+    }
+  }
+
+  @Test
+  void membersNoticeAtOnceThatTheRendezvousWasClosed() throws Exception {
+    TcpWorld world = new TcpWorld(2);
+    List<Group> groups = world.joinAll();
+    Thread closer = Thread.startVirtualThread(world.rendezvous::close);
+    TcpWorld.inEach(
+        groups,
+        group ->
+            assertThatThrownBy(
+                    () -> {
+                      // The closing may come after any number of barriers.
+                      while (true) {
+                        group.barrier(LONG);
+                      }
+                    })
+                .isInstanceOfSatisfying(
+                    PeerLostException.class, e -> assertThat(e.rank()).isEqualTo(-1))
+                .hasMessageContaining("the rendezvous is lost: it was closed"));
+    closer.join();
+    assertThat(groups.get(0).isAlive(1)).isTrue();
+    world.close();
+  }
+
+  @Test
+  void survivorsFormAGroupWhetherTheRendezvousLivesOrNot() throws Exception {
+    for (boolean lives : new boolean[] {true, false}) {
+      try (TcpWorld world = new TcpWorld(4)) {
+        List<Group> groups = world.joinAll();
+        groups.get(2).fail("gone");
+        if (!lives) {
+          world.rendezvous.close();
+        }
+        TcpWorld.inEach(
+            group -> {
+              try (Group next = group.survivors(LONG)) {
+                assertThat(next.size()).isEqualTo(3);
+                assertThat(next.jobId()).startsWith(group.jobId() + "-");
+                byte[][] old = next.allGather(new byte[] {(byte) group.rank()}, LONG);
+                assertThat(new byte[] {old[0][0], old[1][0], old[2][0]}).containsExactly(0, 1, 3);
+                group.close();
+                next.barrier(LONG);
+              }
+            },
+            groups.get(0),
+            groups.get(1),
+            groups.get(3));
+      }
+    }
+  }
+
+  @Test
+  void survivorsMayLoseMoreRanksAndFormAgainUntilOneIsLeft() throws Exception {
+    try (TcpWorld world = new TcpWorld(4)) {
+      List<Group> groups = world.joinAll();
+      for (int left = 4; left > 1; left--) {
+        // The lowest goes each time: it hosts the group of the next round.
+        groups.getFirst().fail("round " + left);
+        List<Group> next = new ArrayList<>(Collections.nCopies(left - 1, groups.get(0)));
+        TcpWorld.inEach(
+            groups.subList(1, left),
+            group -> {
+              Group survivor = world.keep(group.survivors(LONG));
+              next.set(survivor.rank(), survivor);
+              survivor.barrier(LONG);
+            });
+        assertThat(next.getFirst().size()).isEqualTo(left - 1);
+        groups = next;
+      }
+      assertThat(groups.getFirst().inProcess()).isTrue();
+    }
+  }
+
+  @Test
+  void survivorsNameALivingRankThatDoesNotCome() throws Exception {
+    try (TcpWorld world = new TcpWorld(3)) {
+      List<Group> groups = world.joinAll();
+      Duration wait = Duration.ofMillis(700);
+      TcpWorld.inEach(
+          group ->
+              assertThatThrownBy(() -> group.survivors(wait))
+                  .isInstanceOf(GroupTimeoutException.class)
+                  .hasMessageStartingWith("survivors: ")
+                  .hasMessageContaining("rank 1 is missing"),
+          groups.get(0),
+          groups.get(2));
+      assertThatThrownBy(() -> groups.get(2).survivors(SHORT))
+          .isInstanceOfSatisfying(
+              GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(0))
+          .hasMessageContaining("rank 0, who is to host the new group, has not called survivors()");
+      // Giving up is no death: all may try again.
+      TcpWorld.inEach(
+          groups,
+          group -> {
+            try (Group next = group.survivors(LONG)) {
+              assertThat(next.size()).isEqualTo(3);
+            }
+          });
+    }
+  }
+
+  @Test
+  void nothingIsLeftAfterClosing() throws Exception {
+    try (TcpWorld world = new TcpWorld(3)) {
+      TcpWorld.inEach(
+          world.joinAll(),
+          group -> {
+            group.barrier(LONG);
+            try (Group next = group.survivors(LONG)) {
+              next.barrier(LONG);
+            }
+          });
+    }
+    Deadline deadline = Deadline.after(LONG);
+    while (ep4jThreads() > 0 && !deadline.expired()) {
+      Thread.sleep(10);
+    }
+    assertThat(ep4jThreads()).isZero();
+  }
+
+  private static long ep4jThreads() {
+    return Thread.getAllStackTraces().keySet().stream()
+        .filter(t -> t.getName().startsWith("ep4j-"))
+        .count();
+  }
+}

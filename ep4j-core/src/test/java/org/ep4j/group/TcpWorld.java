@@ -1,0 +1,115 @@
+package org.ep4j.group;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+
+/** Ranks that join over TCP, all in this JVM; the rendezvous is hosted as by a launcher. */
+final class TcpWorld implements AutoCloseable {
+  static final Duration LONG = Duration.ofSeconds(20);
+  static final String SECRET = "the secret of the tests";
+
+  /** A liveness timeout that a busy machine does not run into by accident. */
+  static final Duration LIVENESS = Duration.ofSeconds(3);
+
+  /** Code of a rank in a group that exists already. */
+  @FunctionalInterface
+  interface Body {
+    void run(Group group) throws Exception;
+  }
+
+  final Rendezvous rendezvous;
+  private final ConcurrentLinkedQueue<Group> groups = new ConcurrentLinkedQueue<>();
+
+  TcpWorld(int size) {
+    this(config(size));
+  }
+
+  TcpWorld(GroupConfig config) {
+    rendezvous = Rendezvous.open(config);
+  }
+
+  static GroupConfig config(int size) {
+    return GroupConfig.builder()
+        .size(size)
+        .rendezvous("127.0.0.1", 0)
+        .secret(SECRET)
+        .joinTimeout(LONG)
+        .livenessTimeout(LIVENESS)
+        .build();
+  }
+
+  /** The configuration of rank 1 of a world at some port, hosted by somebody else. */
+  static GroupConfig.Builder rankOneAt(int size, int port) {
+    return config(size).toBuilder().rank(1).rendezvous("127.0.0.1", port).hostsRendezvous(false);
+  }
+
+  /** The configuration of a rank that joins here. */
+  GroupConfig.Builder rank(int rank) {
+    return rendezvous.configOf(rank).toBuilder();
+  }
+
+  /** Joins as one rank; the group is closed with the world. */
+  Group join(GroupConfig config) {
+    return keep(Group.join(config));
+  }
+
+  /** Closes this group with the world. */
+  Group keep(Group group) {
+    groups.add(group);
+    return group;
+  }
+
+  /** Joins as every rank; the groups in rank order. */
+  List<Group> joinAll() {
+    int size = rank(0).build().size();
+    List<Group> joined = ThreadRanks.call(size, LONG, me -> join(rank(me.rank()).build()));
+    return new ArrayList<>(joined);
+  }
+
+  /** Runs the body for each of the groups, on threads of their own; throws what the first threw. */
+  static void inEach(List<Group> groups, Body body) throws Exception {
+    List<FutureTask<Void>> tasks = new ArrayList<>();
+    for (Group group : groups) {
+      FutureTask<Void> task =
+          new FutureTask<>(
+              () -> {
+                body.run(group);
+                return null;
+              });
+      tasks.add(task);
+      Thread.ofVirtual().start(task);
+    }
+    for (FutureTask<Void> task : tasks) {
+      try {
+        task.get();
+      } catch (ExecutionException e) {
+        throw new AssertionError("a rank failed: " + e.getCause(), e.getCause());
+      }
+    }
+  }
+
+  static void inEach(Body body, Group... groups) throws Exception {
+    inEach(Arrays.asList(groups), body);
+  }
+
+  @Override
+  public void close() {
+    List<Thread> closers = new ArrayList<>();
+    for (Group group : groups) {
+      closers.add(Thread.startVirtualThread(group::close));
+    }
+    for (Thread closer : closers) {
+      try {
+        closer.join();
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+    }
+    rendezvous.close();
+  }
+}

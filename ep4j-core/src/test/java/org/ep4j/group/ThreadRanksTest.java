@@ -1,0 +1,80 @@
+package org.ep4j.group;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
+import org.junit.jupiter.api.Test;
+
+class ThreadRanksTest {
+  @Test
+  void resultsComeInRankOrder() {
+    assertThat(ThreadRanks.call(4, group -> group.rank() * group.rank()))
+        .containsExactly(0, 1, 4, 9);
+  }
+
+  @Test
+  void theFirstFailureIsThrownAndTheOthersFollowIt() {
+    assertThatThrownBy(
+            () ->
+                ThreadRanks.run(
+                    3,
+                    group -> {
+                      if (group.rank() == 1) {
+                        throw new AssertionError("wrong bytes");
+                      }
+                      group.barrier(Duration.ofSeconds(20));
+                    }))
+        .isInstanceOfSatisfying(
+            RankFailedException.class,
+            e -> {
+              assertThat(e.rank()).isEqualTo(1);
+              assertThat(e.getSuppressed())
+                  .hasSize(2)
+                  .allSatisfy(s -> assertThat(s).hasRootCauseInstanceOf(PeerLostException.class));
+            })
+        .hasMessage("rank 1 failed: java.lang.AssertionError: wrong bytes");
+  }
+
+  @Test
+  void aRankThatDoesNotEndIsNamedShownAndInterrupted() throws Exception {
+    CountDownLatch interrupted = new CountDownLatch(1);
+    assertThatThrownBy(
+            () ->
+                ThreadRanks.run(
+                    2,
+                    Duration.ofMillis(100),
+                    group -> {
+                      if (group.rank() == 1) {
+                        sleepUntilInterrupted();
+                        interrupted.countDown();
+                      }
+                    }))
+        .isInstanceOfSatisfying(
+            GroupTimeoutException.class,
+            e -> {
+              assertThat(e.missing()).containsExactly(1);
+              assertThat(Arrays.toString(e.getSuppressed()[0].getStackTrace()))
+                  .contains("sleepUntilInterrupted");
+            })
+        .hasMessage("ranks [1] did not end within 100 ms");
+    interrupted.await();
+  }
+
+  private static void sleepUntilInterrupted() {
+    try {
+      Thread.sleep(60_000);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  @Test
+  void eachRankRunsOnAThreadOfItsOwnThatIsGoneAfterwards() {
+    var threads = ThreadRanks.call(3, group -> Thread.currentThread());
+    assertThat(threads).doesNotHaveDuplicates().allSatisfy(t -> assertThat(t.isAlive()).isFalse());
+    assertThat(threads.get(2).getName()).isEqualTo("ep4j-rank-2");
+  }
+}

@@ -1,0 +1,212 @@
+package org.ep4j.verify;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import org.ep4j.DType;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.ReceiveOverflowException;
+import org.ep4j.Routing;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.verify.HighThroughputOracle.Blocks;
+import org.ep4j.verify.HighThroughputOracle.Payload;
+import org.ep4j.verify.NaiveWorld.Delivered;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class HighThroughputOracleTest {
+  private static final int HIDDEN = 32;
+  private static final Payload PAYLOAD =
+      new Payload(
+          DType.FP8_E4M3,
+          HIDDEN,
+          new Inputs(3).rows(Inputs.Part.PAYLOAD, DType.FP8_E4M3, HIDDEN),
+          new Blocks(DType.FP32, 3, new Inputs(3).rows(Inputs.Part.SCALES, DType.FP32, 3)),
+          null);
+
+  /** Three ranks, uneven experts, tokens 5, 0 and 9, some entries masked. */
+  private static WorldRouting world(long seed) {
+    ExpertPlacement placement = ExpertPlacement.table(new int[] {2, 0, 0, 1, 2, 2, 0, 2}, 3);
+    RoutingGenerator generator = new RoutingGenerator(RoutingKind.UNIFORM, seed, 8, 3);
+    List<Routing> routings = new ArrayList<>();
+    try (Arena arena = Arena.ofConfined()) {
+      for (int tokens : new int[] {5, 0, 9}) {
+        routings.add(generator.routing(routings.size(), tokens, 60, arena));
+      }
+      return WorldRouting.of(placement, routings);
+    }
+  }
+
+  private static DispatchOptions options(Layout layout, int alignment, Sizing sizing) {
+    return DispatchOptions.builder()
+        .layout(layout)
+        .expertAlignment(alignment)
+        .sizing(sizing)
+        .zeroPadding(true)
+        .build();
+  }
+
+  private static List<DispatchOptions> allOptions() {
+    List<DispatchOptions> all = new ArrayList<>();
+    for (Layout layout : Layout.values()) {
+      for (int alignment : new int[] {1, 4}) {
+        all.add(options(layout, alignment, Sizing.EXACT));
+        all.add(options(layout, alignment, Sizing.atMost(64)));
+      }
+    }
+    return all;
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {1, 2, 3, 4, 5})
+  void aFaultlessDispatchPasses(long seed) {
+    WorldRouting world = world(seed);
+    HighThroughputOracle oracle = new HighThroughputOracle(world);
+    try (Arena arena = Arena.ofConfined()) {
+      for (DispatchOptions options : allOptions()) {
+        for (int rank = 0; rank < 3; rank++) {
+          Delivered delivered = new NaiveWorld(world).deliver(rank, PAYLOAD, options, arena);
+          oracle.checkDispatch(rank, delivered, PAYLOAD, options);
+          delivered.topkIdx = null;
+          delivered.topkWeights = null;
+          oracle.checkCached(rank, delivered, PAYLOAD, options);
+        }
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {1, 2, 3})
+  void everyFlippedBitThatMeansSomethingIsFoundWhereItIs(long seed) {
+    WorldRouting world = world(seed);
+    HighThroughputOracle oracle = new HighThroughputOracle(world);
+    SplittableRandom random = new SplittableRandom(seed);
+    try (Arena arena = Arena.ofConfined()) {
+      for (DispatchOptions options : allOptions()) {
+        Delivered delivered = new NaiveWorld(world).deliver(2, PAYLOAD, options, arena);
+        long used = delivered.rows - (options.sizing().isStatic() ? 40 : 0);
+        for (Map.Entry<String, Tensor> output : delivered.tensors().entrySet()) {
+          MemorySegment bytes = output.getValue().segment();
+          boolean perRow = output.getValue().size(0) == delivered.rows;
+          long rowBytes = bytes.byteSize() / output.getValue().size(0);
+          for (int n = 0; n < 20; n++) {
+            long at = random.nextLong(bytes.byteSize());
+            long row = at / rowBytes;
+            boolean padding = perRow && (row >= used || delivered.sourceRanks.getInt(row) < 0);
+            if (padding) {
+              continue;
+            }
+            byte old = bytes.get(ValueLayout.JAVA_BYTE, at);
+            bytes.set(ValueLayout.JAVA_BYTE, at, (byte) (old ^ 1 << random.nextInt(8)));
+            VerificationException e =
+                catchThrowableOfType(
+                    VerificationException.class,
+                    () -> oracle.checkDispatch(2, delivered, PAYLOAD, options));
+            assertThat(e).as("%s of %s", output.getKey(), options).isNotNull();
+            assertThat(e.blame().output()).isEqualTo(output.getKey());
+            assertThat(e.blame().rank()).isEqualTo(2);
+            assertThat(e.blame().row()).isEqualTo(row);
+            if (output.getKey().equals("x")) {
+              assertThat(e.blame().byteOffset()).isEqualTo(at % rowBytes);
+              assertThat(e.blame().sourceToken()).isEqualTo(delivered.sourceTokens.getInt(row));
+              assertThat(e.blame().sourceRank()).isEqualTo(delivered.sourceRanks.getInt(row));
+            }
+            bytes.set(ValueLayout.JAVA_BYTE, at, old);
+          }
+        }
+        oracle.checkDispatch(2, delivered, PAYLOAD, options);
+      }
+    }
+  }
+
+  @Test
+  void theBlameReadsAsASentence() {
+    WorldRouting world = world(1);
+    HighThroughputOracle oracle = new HighThroughputOracle(world);
+    DispatchOptions options = options(Layout.EXPERT_MAJOR, 1, Sizing.EXACT);
+    try (Arena arena = Arena.ofConfined()) {
+      Delivered delivered = new NaiveWorld(world).deliver(2, PAYLOAD, options, arena);
+      delivered.x.rows(3, 4).segment().set(ValueLayout.JAVA_BYTE, 30, (byte) 0);
+      String right =
+          "%02x %02x"
+              .formatted(
+                  PAYLOAD
+                      .x()
+                      .row(delivered.sourceRanks.getInt(3), delivered.sourceTokens.getInt(3))
+                      .get(ValueLayout.JAVA_BYTE, 30),
+                  delivered.x.rows(3, 4).segment().get(ValueLayout.JAVA_BYTE, 31));
+      assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, options))
+          .isInstanceOf(VerificationException.class)
+          .hasMessageMatching(
+              "dispatch: x of rank 2, row 3 \\(token \\d of rank \\d, expert \\d\\), byte 30: "
+                  + "expected "
+                  + right
+                  + ", found 00 "
+                  + right.substring(3));
+    }
+  }
+
+  @Test
+  void dirtyPaddingIsFoundWhereZerosWereAskedFor() {
+    WorldRouting world = world(2);
+    HighThroughputOracle oracle = new HighThroughputOracle(world);
+    DispatchOptions options = options(Layout.EXPERT_MAJOR, 4, Sizing.EXACT);
+    try (Arena arena = Arena.ofConfined()) {
+      Delivered delivered = new NaiveWorld(world).deliver(0, PAYLOAD, options, arena);
+      int row = 0;
+      while (delivered.sourceRanks.getInt(row) >= 0) {
+        row++;
+      }
+      delivered.x.segment().set(ValueLayout.JAVA_BYTE, row * (long) HIDDEN + 7, (byte) 1);
+      assertThatThrownBy(() -> oracle.checkDispatch(0, delivered, PAYLOAD, options))
+          .hasMessageStartingWith("dispatch: x (padding) of rank 0, row " + row + ", byte 7:");
+    }
+  }
+
+  @Test
+  void anOverflowMustBeReportedWithItsNumbers() {
+    WorldRouting world = world(3);
+    HighThroughputOracle oracle = new HighThroughputOracle(world);
+    int needed = oracle.rows(2, Layout.FLAT, 1);
+    DispatchOptions enough = options(Layout.FLAT, 1, Sizing.atMost(needed));
+    DispatchOptions tooFew = options(Layout.FLAT, 1, Sizing.atMost(needed - 1));
+    try (Arena arena = Arena.ofConfined()) {
+      Delivered delivered = new NaiveWorld(world).deliver(2, PAYLOAD, enough, arena);
+      oracle.checkDispatch(2, delivered, PAYLOAD, enough);
+      delivered.rows = needed - 1L;
+      assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, tooFew))
+          .hasMessageContaining("overflow of rank 2: expected " + needed + " rows needed")
+          .hasMessageEndingWith("found null");
+      delivered.overflow = new ReceiveOverflowException(2, needed, needed - 1);
+      oracle.checkDispatch(2, delivered, PAYLOAD, tooFew);
+      assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, enough))
+          .isInstanceOf(VerificationException.class);
+    }
+  }
+
+  @Test
+  void wrongShapesAndTypesAreNamed() {
+    WorldRouting world = world(4);
+    HighThroughputOracle oracle = new HighThroughputOracle(world);
+    DispatchOptions options = options(Layout.FLAT, 1, Sizing.EXACT);
+    try (Arena arena = Arena.ofConfined()) {
+      Delivered delivered = new NaiveWorld(world).deliver(0, PAYLOAD, options, arena);
+      delivered.scales = null;
+      assertThatThrownBy(() -> oracle.checkDispatch(0, delivered, PAYLOAD, options))
+          .hasMessageContaining("scales of rank 0: expected FP32[")
+          .hasMessageEndingWith("found null");
+    }
+  }
+}

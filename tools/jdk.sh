@@ -1,0 +1,59 @@
+# Sourced by the scripts of this repository: finds a JDK, and runs Maven on it.
+# shellcheck shell=bash
+
+readonly NEEDED_JDK=25
+
+fail() {
+  printf '%s: %s\n' "$(basename "$0")" "$1" >&2
+  (($# == 1)) || printf '%s\n' "${@:2}" >&2
+  exit 1
+}
+
+# Feature version of the JDK in directory $1, from its release file; 0 if there is none.
+feature_version() {
+  local line
+  if [[ -x $1/bin/java && -r $1/release ]]; then
+    while IFS= read -r line; do
+      if [[ $line =~ ^JAVA_VERSION=\"([0-9]+) ]]; then
+        echo "${BASH_REMATCH[1]}"
+        return
+      fi
+    done <"$1/release"
+  fi
+  echo 0
+}
+
+# Prints the directory of the first JDK that is new enough.
+find_jdk() {
+  local home java
+  if [[ -n ${EP4J_JAVA_HOME:-} ]]; then
+    (($(feature_version "$EP4J_JAVA_HOME") >= NEEDED_JDK)) ||
+      fail "EP4J_JAVA_HOME is $EP4J_JAVA_HOME, which holds no JDK $NEEDED_JDK or newer"
+    echo "$EP4J_JAVA_HOME"
+    return
+  fi
+  local candidates=()
+  [[ -n ${JAVA_HOME:-} ]] && candidates+=("$JAVA_HOME")
+  if java=$(command -v java); then
+    candidates+=("$(dirname "$(dirname "$(readlink -f "$java")")")")
+  fi
+  candidates+=(/usr/lib/jvm/* /usr/java/* /opt/*jdk* /opt/java/* "$HOME"/.sdkman/candidates/java/*
+    "$HOME"/.jdks/* /Library/Java/JavaVirtualMachines/*/Contents/Home)
+  for home in "${candidates[@]}"; do
+    if (($(feature_version "$home") >= NEEDED_JDK)); then
+      echo "$home"
+      return
+    fi
+  done
+  fail "no JDK $NEEDED_JDK or newer found in EP4J_JAVA_HOME, JAVA_HOME, PATH or the usual directories." \
+    "Install one (for example the package temurin-$NEEDED_JDK-jdk or openjdk-$NEEDED_JDK-jdk), or set" \
+    "EP4J_JAVA_HOME to its directory."
+}
+
+# Runs Maven on the JDK in directory $1. On JDK 24 and later Maven's own libraries call what these
+# options allow without a warning.
+maven_on() {
+  local options="--enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
+  JAVA_HOME=$1 MAVEN_OPTS="$options ${MAVEN_OPTS:-}" \
+    mvn --batch-mode -Dstyle.color=never "${@:2}"
+}
