@@ -1,0 +1,8 @@
+/** Test kits that every engine and every wire must pass. */
+module org.ep4j.conformance {
+  requires transitive org.ep4j;
+  requires transitive org.junit.jupiter.api;
+  requires static org.jspecify;
+
+  exports org.ep4j.conformance;
+}

@@ -1,0 +1,101 @@
+package org.ep4j.conformance;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import org.ep4j.DType;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.verify.RoutingGenerator;
+import org.ep4j.verify.RoutingKind;
+import org.ep4j.verify.WorldRouting;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The tokens of all ranks in one operation.
+ *
+ * @param seed of everything that the ranks derive from it
+ * @param routings one per rank
+ * @param world the same for the oracle
+ */
+record Batch(long seed, List<Routing> routings, WorldRouting world) {
+  private static final int[] MASKED_OF_256 = {0, 0, 0, 20, 128};
+
+  /** Draws the same batch on every rank. */
+  static Batch draw(
+      SplittableRandom shared, Shape shape, int maxTokens, boolean weighted, Arena arena) {
+    long seed = shared.nextLong();
+    int topK = shared.nextInt(4) == 0 ? shared.nextInt(1, shape.topK() + 1) : shape.topK();
+    boolean empty = shared.nextInt(16) == 0;
+    int manner = shared.nextInt(9);
+    int masked = manner == 8 ? 256 : MASKED_OF_256[shared.nextInt(MASKED_OF_256.length)];
+    int experts = shape.placement().experts();
+    int favourite = manner == 7 ? shared.nextInt(experts) : -1;
+    RoutingKind kind = RoutingKind.values()[manner % RoutingKind.values().length];
+    RoutingGenerator generator = new RoutingGenerator(kind, seed, experts, topK);
+    List<Routing> routings = new ArrayList<>();
+    for (int rank = 0; rank < shape.ranks(); rank++) {
+      int tokens = empty ? 0 : tokens(new SplittableRandom(seed + rank), maxTokens);
+      Routing routing = generator.routing(rank, tokens, masked, arena);
+      Tensor idx = favourite < 0 ? routing.topkIdx() : onlyExpert(favourite, tokens, topK);
+      routings.add(new Routing(idx, weighted ? routing.topkWeights() : null));
+    }
+    return new Batch(seed, routings, WorldRouting.of(shape.placement(), routings));
+  }
+
+  private static int tokens(SplittableRandom random, int most) {
+    return switch (random.nextInt(6)) {
+      case 0 -> 0;
+      case 1 -> most;
+      default -> random.nextInt(most + 1);
+    };
+  }
+
+  private static Tensor onlyExpert(int expert, int tokens, int topK) {
+    long[] idx = new long[tokens * topK];
+    for (int i = 0; i < idx.length; i++) {
+      idx[i] = i % topK == topK - 1 ? expert : -1;
+    }
+    return Tensor.of(idx, tokens, topK);
+  }
+
+  /** The routing of a rank as the caller might hold it: INT64 or INT32, on the heap or not. */
+  Routing routing(int rank, SplittableRandom own, Arena arena) {
+    Routing routing = routings.get(rank);
+    Tensor idx = routing.topkIdx();
+    if (own.nextBoolean()) {
+      int[] narrow = new int[(int) idx.elements()];
+      for (int i = 0; i < narrow.length; i++) {
+        narrow[i] = (int) idx.getLong(i);
+      }
+      idx = Tensor.of(narrow, idx.shape());
+    }
+    Tensor weights = routing.topkWeights();
+    return new Routing(
+        placed(idx, own, arena), weights == null ? null : placed(weights, own, arena));
+  }
+
+  private static Tensor placed(Tensor tensor, SplittableRandom own, Arena arena) {
+    Tensor copy = empty(tensor.dtype(), own, arena, tensor.shape());
+    tensor.copyTo(copy.segment());
+    return copy;
+  }
+
+  /** A tensor in native memory of any alignment, or on the heap. */
+  static Tensor empty(DType dtype, SplittableRandom own, Arena arena, long... shape) {
+    long elements = 1;
+    for (long extent : shape) {
+      elements *= extent;
+    }
+    long bytes = dtype.bytes(elements);
+    @Nullable MemorySegment memory =
+        switch (own.nextInt(4)) {
+          case 0 -> MemorySegment.ofArray(new byte[(int) bytes]);
+          case 1 -> arena.allocate(bytes + 16, 64).asSlice(8, bytes);
+          default -> arena.allocate(bytes + 1, 64);
+        };
+    return Tensor.of(memory, dtype, shape);
+  }
+}

@@ -1,0 +1,63 @@
+package org.ep4j.conformance;
+
+import java.util.List;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+
+/**
+ * What every engine must do, whatever the shape. Subclasses name the engine and the world.
+ *
+ * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.cases} is the number of random
+ * cases over all world sizes, {@code ep4j.ranks} leaves one world size only.
+ */
+public abstract class EngineKit {
+  private static final int MOST_RANKS = 8;
+
+  /** For subclasses. */
+  protected EngineKit() {}
+
+  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  protected abstract String engine();
+
+  /** How ranks run. */
+  protected abstract World world();
+
+  /** Sizes of worlds to try. */
+  protected IntStream worldSizes() {
+    return IntStream.rangeClosed(1, MOST_RANKS);
+  }
+
+  /** Random cases over all world sizes, unless a property says how many. */
+  protected int cases() {
+    return 120;
+  }
+
+  @TestFactory
+  final Stream<DynamicTest> randomCasesMatchTheOracle() {
+    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    Integer only = Integer.getInteger("ep4j.ranks");
+    int[] sizes = only == null ? worldSizes().toArray() : new int[] {only};
+    int cases = Math.ceilDiv(Integer.getInteger("ep4j.cases", cases()), sizes.length);
+    System.out.printf(
+        "%s, %s, %s: -Dep4j.seed=%d, %d cases of %s ranks%n",
+        getClass().getSimpleName(),
+        engine(),
+        world().name(),
+        seed,
+        cases,
+        IntStream.of(sizes).boxed().toList());
+    return IntStream.of(sizes)
+        .mapToObj(
+            ranks ->
+                DynamicTest.dynamicTest(
+                    ranks + " ranks, seed " + seed,
+                    () ->
+                        world()
+                            .run(
+                                ranks,
+                                PropertyJob.class,
+                                List.of(engine(), String.valueOf(seed), String.valueOf(cases)))));
+  }
+}

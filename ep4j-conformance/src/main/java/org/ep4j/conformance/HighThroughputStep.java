@@ -1,0 +1,277 @@
+package org.ep4j.conformance;
+
+import java.lang.foreign.Arena;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Event;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.verify.CombineOracle;
+import org.ep4j.verify.CombineOracle.Terms;
+import org.ep4j.verify.HighThroughputOracle;
+import org.ep4j.verify.HighThroughputOracle.Blocks;
+import org.ep4j.verify.HighThroughputOracle.Payload;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.Inputs.Part;
+import org.ep4j.verify.Poison;
+import org.ep4j.verify.Rows;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One dispatch and what follows from it: cached dispatches, combines, other dispatches in between.
+ * Every result is checked, then poisoned.
+ */
+final class HighThroughputStep {
+  private static final int DEEPEST = 1;
+  private static final DType[] PAYLOADS = {
+    DType.BF16, DType.BF16, DType.FP8_E4M3, DType.FP8_E4M3, DType.NVFP4, DType.FP16, DType.FP32
+  };
+  private static final DType[] SUMMABLE = {DType.BF16, DType.BF16, DType.FP16, DType.FP32};
+
+  private final RankContext in;
+  private final Arena arena;
+  private final Batch batch;
+  private final HighThroughputOracle oracle;
+  private final DispatchOptions options;
+  private final boolean overflows;
+
+  /** The last dispatch, while its rows are still there. */
+  private @Nullable Dispatch delivered;
+
+  private HighThroughputStep(RankContext in, Arena arena) {
+    this.in = in;
+    this.arena = arena;
+    boolean weighted = in.shared().nextInt(4) != 0;
+    batch = Batch.draw(in.shared(), in.shape(), in.shape().maxTokens(), weighted, arena);
+    oracle = new HighThroughputOracle(batch.world());
+    Layout layout = Layout.values()[in.shared().nextInt(2)];
+    int alignment =
+        in.shared().nextBoolean() ? 1 : in.shared().nextInt(1, in.shape().expertAlignment() + 1);
+    int worst = 0;
+    for (int r = 0; r < in.shape().ranks(); r++) {
+      worst = Math.max(worst, oracle.rows(r, layout, alignment));
+    }
+    Sizing sizing =
+        switch (in.shared().nextInt(6)) {
+          case 0 -> Sizing.atMost(Math.max(1, worst / 2)); // perhaps too few
+          case 1, 2 -> Sizing.atMost(Math.max(1, worst));
+          default -> Sizing.EXACT;
+        };
+    overflows = sizing.isStatic() && worst > sizing.maxRows();
+    DispatchOptions.Builder dispatching =
+        DispatchOptions.builder()
+            .layout(layout)
+            .sizing(sizing)
+            .expertAlignment(alignment)
+            .zeroPadding(in.shared().nextBoolean())
+            .async(in.own().nextInt(3) == 0);
+    if (in.own().nextInt(8) == 0) {
+      dispatching.previousEvent(Event.completed());
+    }
+    options = dispatching.build();
+  }
+
+  /** Draws and runs a step. */
+  static void run(RankContext in) {
+    run(in, 0);
+  }
+
+  private static void run(RankContext in, int depth) {
+    try (Arena arena = Arena.ofShared()) {
+      new HighThroughputStep(in, arena).run(depth);
+    }
+  }
+
+  private void run(int depth) {
+    Routing routing = batch.routing(in.rank(), in.own(), arena);
+    if (in.own().nextInt(3) == 0) {
+      oracle.checkLayout(in.rank(), in.buffer().dispatchLayout(routing));
+    }
+    Payload payload = payload();
+    in.next("dispatch " + payload.dtype() + ", " + options);
+    Dispatch dispatch = in.buffer().dispatch(tokens(payload), routing, options);
+    await(dispatch.event());
+    in.counts().dispatches++;
+    oracle.checkDispatch(in.rank(), dispatch, payload, options);
+    try (DispatchHandle handle = dispatch.handle()) {
+      delivered = dispatch;
+      if (!overflows) {
+        for (int more = in.shared().nextInt(4); more > 0; more--) {
+          follow(handle, depth);
+        }
+      }
+    }
+    if (in.own().nextBoolean()) {
+      Poison.fill(dispatch);
+    }
+  }
+
+  private void follow(DispatchHandle handle, int depth) {
+    switch (in.shared().nextInt(depth < DEEPEST ? 5 : 4)) {
+      case 0 -> dispatchAgain(handle);
+      case 4 -> {
+        run(in, depth + 1);
+        delivered = null;
+      }
+      default -> combine(handle);
+    }
+  }
+
+  private void await(Event event) {
+    if (in.own().nextBoolean()) {
+      event.await();
+    }
+  }
+
+  private Payload payload() {
+    DType dtype;
+    do {
+      dtype = PAYLOADS[in.shared().nextInt(PAYLOADS.length)];
+    } while (dtype.bits() > in.shape().rowDType().bits()
+        || in.shape().hidden() % (128 / dtype.bits()) != 0);
+    Inputs inputs = new Inputs(in.shared().nextLong());
+    int hidden = in.shape().hidden();
+    Blocks blocks = null;
+    boolean factors = false;
+    if (dtype == DType.FP8_E4M3) {
+      blocks =
+          switch (in.shared().nextInt(4)) {
+            case 0 -> null;
+            case 1 -> blocks(inputs, DType.INT32, Math.ceilDiv(hidden, 512));
+            case 2 -> blocks(inputs, DType.UE8M0, Math.ceilDiv(hidden, 128));
+            default -> blocks(inputs, DType.FP32, Math.ceilDiv(hidden, 128));
+          };
+    } else if (dtype == DType.NVFP4) {
+      blocks = blocks(inputs, DType.FP8_E4M3, hidden / 16);
+      factors = in.shared().nextBoolean();
+    }
+    return new Payload(
+        dtype,
+        hidden,
+        inputs.rows(Part.PAYLOAD, dtype, hidden),
+        blocks,
+        factors ? inputs.rows(Part.GLOBAL_SCALES, DType.FP32, 1) : null);
+  }
+
+  private static Blocks blocks(Inputs inputs, DType dtype, int columns) {
+    return new Blocks(dtype, columns, inputs.rows(Part.SCALES, dtype, columns));
+  }
+
+  private Tokens tokens(Payload payload) {
+    int tokens = batch.world().tokens(in.rank());
+    Tensor x = filled(payload.x(), payload.dtype(), tokens, payload.hidden());
+    Blocks blocks = payload.scales();
+    Tensor scales =
+        blocks == null ? null : filled(blocks.rows(), blocks.dtype(), tokens, blocks.columns());
+    Tensor factors =
+        payload.globalScales() == null ? null : filled(payload.globalScales(), DType.FP32, tokens);
+    return new Tokens(x, scales, factors);
+  }
+
+  /** A tensor somewhere with this rank's rows. */
+  private Tensor filled(Rows rows, DType dtype, long... shape) {
+    Tensor tensor = Batch.empty(dtype, in.own(), arena, shape);
+    fill(tensor, rows);
+    return tensor;
+  }
+
+  private void fill(Tensor tensor, Rows rows) {
+    for (long i = 0; i < tensor.size(0); i++) {
+      tensor.rows(i, i + 1).segment().copyFrom(rows.row(in.rank(), i));
+    }
+  }
+
+  private void dispatchAgain(DispatchHandle handle) {
+    Payload payload = payload();
+    boolean async = in.own().nextInt(3) == 0;
+    in.next("cached dispatch " + payload.dtype() + ", " + options);
+    Dispatch dispatch = in.buffer().dispatch(tokens(payload), handle, null, async);
+    await(dispatch.event());
+    in.counts().dispatches++;
+    oracle.checkCached(in.rank(), dispatch, payload, options);
+    delivered = dispatch;
+  }
+
+  private void combine(DispatchHandle handle) {
+    DType dtype;
+    do {
+      dtype = SUMMABLE[in.shared().nextInt(SUMMABLE.length)];
+    } while (in.shape().hidden() % (128 / dtype.bits()) != 0);
+    int hidden = in.shape().hidden();
+    int tokens = batch.world().tokens(in.rank());
+    boolean flat = options.layout() == Layout.FLAT;
+    Inputs inputs = new Inputs(in.shared().nextLong());
+    int biases = in.shared().nextInt(3);
+    boolean weighted = in.shared().nextBoolean();
+    int weightColumns = flat ? batch.world().topK() : 1;
+    Terms terms =
+        new Terms(
+            dtype,
+            hidden,
+            inputs.rows(Part.EXPERT_OUTPUT, dtype, hidden),
+            in.shared().nextBoolean(),
+            biases > 0 ? inputs.rows(Part.BIAS0, dtype, hidden) : null,
+            biases > 1 ? inputs.rows(Part.BIAS1, dtype, hidden) : null,
+            weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns) : null);
+    Tensor y = expertRows(handle, terms);
+    CombineOptions.Builder combining =
+        CombineOptions.builder()
+            .partialRounding(terms.partialRounding())
+            .async(in.own().nextInt(3) == 0);
+    if (terms.weights() != null) {
+      long[] shape = flat ? new long[] {handle.rows(), weightColumns} : new long[] {handle.rows()};
+      combining.topkWeights(filled(terms.weights(), DType.FP32, shape));
+    }
+    if (terms.bias0() != null) {
+      Tensor first = filled(terms.bias0(), dtype, tokens, hidden);
+      if (terms.bias1() == null) {
+        combining.bias(first);
+      } else {
+        combining.bias(first, filled(terms.bias1(), dtype, tokens, hidden));
+      }
+    }
+    Tensor out = null;
+    if (in.own().nextBoolean()) {
+      out = Batch.empty(dtype, in.own(), arena, tokens, hidden);
+      Poison.fill(out);
+      combining.out(out);
+    }
+    in.next("combine " + y + ", " + combining.build() + " after " + options);
+    Combine combine = in.buffer().combine(y, handle, combining.build());
+    await(combine.event());
+    in.counts().combines++;
+    new CombineOracle(batch.world(), options.layout(), options.expertAlignment())
+        .checkCombine(in.rank(), combine, terms);
+    if (out != null && out.segment().mismatch(combine.x().segment()) >= 0) {
+      throw new AssertionError("the sums of a combine with 'out' are not in it");
+    }
+    Poison.fill(combine);
+  }
+
+  /** Rows of the experts: in the region that peers read, in the received rows, or elsewhere. */
+  private Tensor expertRows(DispatchHandle handle, Terms terms) {
+    long rows = handle.rows();
+    Dispatch here = delivered;
+    Tensor y = null;
+    if (here != null) {
+      if (in.own().nextInt(3) == 0) {
+        y = here.combineInput(terms.dtype()).rows(0, rows);
+      } else if (here.x().dtype() == terms.dtype() && in.own().nextBoolean()) {
+        y = here.x();
+      }
+    }
+    if (y == null) {
+      long extra = in.own().nextInt(3);
+      y = Batch.empty(terms.dtype(), in.own(), arena, rows + extra, terms.hidden());
+    }
+    fill(y, terms.y());
+    return y;
+  }
+}

@@ -1,0 +1,102 @@
+package org.ep4j.conformance;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+
+/**
+ * A rank is killed (signal 9) at any moment: the others must name it, go on without it, and leave
+ * nothing behind. Subclasses name the engine.
+ *
+ * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.kills} is the number of kills.
+ */
+public abstract class KillKit {
+  private static final int RANKS = 3;
+
+  /** Far below the operations' own timeout of two minutes: death is noticed, not waited for. */
+  private static final Duration LIMIT = Duration.ofSeconds(60);
+
+  /** For subclasses. */
+  protected KillKit() {}
+
+  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  protected abstract String engine();
+
+  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final int kills = Integer.getInteger("ep4j.kills", 2);
+
+  @Test
+  final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
+    SplittableRandom random = start("in operations");
+    for (int i = 0; i < kills; i++) {
+      try (RankProcesses ranks =
+          new ProcessWorld().start(RANKS, KillJob.class, List.of(engine()))) {
+        int victim = random.nextInt(RANKS);
+        for (int rank = 0; rank < RANKS; rank++) {
+          ranks.awaitOutput(rank, KillJob.RUNNING, LIMIT);
+        }
+        Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
+        ranks.kill(victim);
+        for (int rank = 0; rank < RANKS; rank++) {
+          if (rank != victim) {
+            int exit = ranks.awaitExit(rank, LIMIT);
+            String output = ranks.output(rank);
+            assertEquals(0, exit, output);
+            assertTrue(output.contains(KillJob.LOST + victim), output);
+            assertTrue(output.contains(KillJob.SURVIVED), output);
+          }
+        }
+        assertNothingIsLeft(ranks.jobId());
+      }
+    }
+  }
+
+  @Test
+  final void aRankKilledWhileTheBufferOpensLeavesNothingBehind() throws Exception {
+    SplittableRandom random = start("in open");
+    for (int i = 0; i < kills; i++) {
+      try (RankProcesses ranks =
+          new ProcessWorld().start(RANKS, KillJob.class, List.of(engine()))) {
+        int victim = random.nextInt(RANKS);
+        ranks.awaitOutput(victim, KillJob.JOINED, LIMIT);
+        Thread.sleep(random.nextInt(20), random.nextInt(1_000_000));
+        ranks.kill(victim);
+        for (int rank = 0; rank < RANKS; rank++) {
+          if (rank != victim) {
+            int exit = ranks.awaitExit(rank, LIMIT);
+            String output = ranks.output(rank);
+            assertEquals(0, exit, output);
+            assertTrue(
+                output.contains(KillJob.SURVIVED) || output.contains(KillJob.GAVE_UP), output);
+          }
+        }
+        assertNothingIsLeft(ranks.jobId());
+      }
+    }
+  }
+
+  private SplittableRandom start(String where) {
+    System.out.printf(
+        "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d %s%n",
+        getClass().getSimpleName(), engine(), seed, kills, where);
+    return new SplittableRandom(seed);
+  }
+
+  private static void assertNothingIsLeft(String jobId) throws IOException {
+    Path shared = Path.of("/dev/shm");
+    if (Files.isDirectory(shared)) {
+      try (Stream<Path> files = Files.list(shared)) {
+        List<Path> left = files.filter(file -> file.toString().contains(jobId)).toList();
+        assertEquals(List.of(), left);
+      }
+    }
+  }
+}

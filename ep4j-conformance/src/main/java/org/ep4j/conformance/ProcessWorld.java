@@ -1,0 +1,93 @@
+package org.ep4j.conformance;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import org.ep4j.group.GroupConfig;
+import org.ep4j.group.Rendezvous;
+
+/**
+ * A rank per process: JVMs like this one, with its class path and its {@code ep4j.*} properties.
+ *
+ * @param limit how long all ranks together may take
+ * @param livenessTimeout after how much silence a rank counts as dead
+ */
+public record ProcessWorld(Duration limit, Duration livenessTimeout) implements World {
+  /** Processes with two minutes, and with time to live through pauses of a loaded machine. */
+  public ProcessWorld() {
+    this(Duration.ofMinutes(2), Duration.ofSeconds(10));
+  }
+
+  @Override
+  public String name() {
+    return "processes";
+  }
+
+  @Override
+  public boolean costly() {
+    return true;
+  }
+
+  @Override
+  public void run(int ranks, Class<? extends RankJob> job, List<String> arguments) {
+    try (RankProcesses processes = start(ranks, job, arguments)) {
+      processes.awaitSuccess(limit);
+    }
+  }
+
+  /** Starts a job; the caller waits for its ranks, or kills some. */
+  public RankProcesses start(int ranks, Class<? extends RankJob> job, List<String> arguments) {
+    GroupConfig config =
+        GroupConfig.builder()
+            .size(ranks)
+            .rendezvous("127.0.0.1", 0)
+            .secret(UUID.randomUUID().toString())
+            .livenessTimeout(livenessTimeout)
+            .build();
+    RankProcesses processes = new RankProcesses(Rendezvous.open(config));
+    boolean started = false;
+    try {
+      for (int rank = 0; rank < ranks; rank++) {
+        processes.add(command(job, arguments), variables(config, processes.port(), rank));
+      }
+      started = true;
+      return processes;
+    } finally {
+      if (!started) {
+        processes.close();
+      }
+    }
+  }
+
+  private static List<String> command(Class<? extends RankJob> job, List<String> arguments) {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(List.of("-XX:+UseSerialGC", "-Xmx256m", "-Xss512k"));
+    command.addAll(List.of("--add-modules", "jdk.incubator.vector"));
+    command.add("--enable-native-access=ALL-UNNAMED");
+    System.getProperties()
+        .forEach(
+            (name, value) -> {
+              if (name.toString().startsWith("ep4j.")) {
+                command.add("-D" + name + "=" + value);
+              }
+            });
+    command.addAll(List.of("-cp", System.getProperty("java.class.path")));
+    command.addAll(List.of(RankMain.class.getName(), job.getName()));
+    command.addAll(arguments);
+    return command;
+  }
+
+  private static Map<String, String> variables(GroupConfig config, int port, int rank) {
+    return Map.of(
+        "EP4J_RANK", String.valueOf(rank),
+        "EP4J_WORLD_SIZE", String.valueOf(config.size()),
+        "EP4J_RENDEZVOUS", config.host() + ":" + port,
+        "EP4J_RENDEZVOUS_EXTERNAL", "true",
+        "EP4J_SECRET", config.secret(),
+        "EP4J_LIVENESS_MS", String.valueOf(config.livenessTimeout().toMillis()));
+  }
+}

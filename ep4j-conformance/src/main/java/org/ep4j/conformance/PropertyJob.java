@@ -1,0 +1,175 @@
+package org.ep4j.conformance;
+
+import java.lang.foreign.Arena;
+import java.util.Arrays;
+import java.util.List;
+import java.util.SplittableRandom;
+import org.ep4j.BufferStatistics;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Tensor;
+import org.ep4j.group.Group;
+
+/**
+ * Random cases against the oracle. Arguments: engine, seed, number of cases; case i has seed + i.
+ * Every case is a buffer of a random shape and a random sequence of operations on it.
+ */
+final class PropertyJob implements RankJob {
+  private static final int MOST_STEPS = 8;
+
+  @Override
+  public void run(Group group, List<String> arguments) {
+    String engine = arguments.get(0);
+    long seed = Long.parseLong(arguments.get(1));
+    int cases = Integer.parseInt(arguments.get(2));
+    for (int i = 0; i < cases; i++) {
+      runCase(group, engine, seed + i);
+    }
+  }
+
+  private static void runCase(Group group, String engine, long seed) {
+    SplittableRandom shared = new SplittableRandom(seed);
+    Shape shape = Shape.draw(group.size(), shared);
+    SplittableRandom own = new SplittableRandom(~seed * (group.rank() + 1));
+    RankContext.Counts counts = new RankContext.Counts();
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine))) {
+      RankContext in = new RankContext(buffer, shape, shared, own, counts);
+      for (int steps = shared.nextInt(1, MOST_STEPS + 1); steps > 0; steps--) {
+        runStep(in);
+      }
+      in.next("statistics");
+      checkStatistics(in);
+    } catch (RuntimeException | AssertionError e) {
+      throw new AssertionError(
+          "rank "
+              + group.rank()
+              + " of "
+              + group.size()
+              + ", in '"
+              + counts.last
+              + "' of "
+              + shape
+              + ": "
+              + e.getMessage()
+              + "; repeat with -Dep4j.seed="
+              + seed
+              + " -Dep4j.cases=1 -Dep4j.ranks="
+              + group.size(),
+          e);
+    }
+  }
+
+  private static void runStep(RankContext in) {
+    int kind = in.shared().nextInt(20);
+    boolean highThroughput = in.shape().maxTokens() > 0;
+    boolean lowLatency = in.shape().lowLatencyMaxTokens() > 0;
+    if (in.own().nextInt(10) == 0) {
+      in.buffer().setNumSms(in.own().nextInt(4));
+    }
+    if (kind == 0) {
+      in.next("barrier");
+      in.buffer().barrier();
+      return;
+    }
+    if (kind == 1) {
+      in.next("reset");
+      in.buffer().reset();
+      return;
+    }
+    if (kind == 2 && lowLatency && in.shape().ranks() > 1) {
+      runMasked(in);
+      return;
+    }
+    if (highThroughput && (!lowLatency || kind % 2 == 0)) {
+      HighThroughputStep.run(in);
+      return;
+    }
+    runLowLatency(in);
+  }
+
+  private static void runLowLatency(RankContext in) {
+    boolean[] nobody = new boolean[in.shape().ranks()];
+    boolean two = in.shared().nextInt(3) == 0;
+    boolean hooked = in.shared().nextBoolean();
+    try (Arena arena = Arena.ofShared()) {
+      LowLatencyFlight first = new LowLatencyFlight(in, arena, hooked, nobody);
+      if (!two) {
+        fly(first);
+        return;
+      }
+      LowLatencyFlight second = new LowLatencyFlight(in, arena, hooked, nobody);
+      first.sendDispatch();
+      second.sendDispatch();
+      if (hooked && in.own().nextBoolean()) {
+        second.tryThird();
+      }
+      first.receiveDispatch();
+      second.receiveDispatch();
+      first.sendCombine();
+      second.sendCombine();
+      first.receiveCombine();
+      second.receiveCombine();
+    }
+  }
+
+  private static void fly(LowLatencyFlight flight) {
+    flight.sendDispatch();
+    flight.receiveDispatch();
+    flight.sendCombine();
+    flight.receiveCombine();
+  }
+
+  /** One rank stands aside, masked by the others; then all are admitted again. */
+  private static void runMasked(RankContext in) {
+    int ranks = in.shape().ranks();
+    int aside = in.shared().nextInt(ranks);
+    boolean[] masked = new boolean[ranks];
+    masked[aside] = true;
+    try (Arena arena = Arena.ofShared()) {
+      LowLatencyFlight flight =
+          new LowLatencyFlight(in.branch(), arena, in.shared().nextBoolean(), masked);
+      // A rank that is masked may still be reading what the others sent it before.
+      in.buffer().barrier();
+      if (in.rank() != aside) {
+        in.buffer().updateMask(aside, true);
+        checkMask(in, masked);
+        fly(flight);
+      }
+      in.buffer().barrier();
+      in.buffer().cleanMask();
+      checkMask(in, new boolean[ranks]);
+      in.buffer().barrier();
+    }
+  }
+
+  private static void checkMask(RankContext in, boolean[] masked) {
+    int ranks = masked.length;
+    Tensor mask = Tensor.of(new int[ranks], ranks);
+    in.buffer().queryMask(mask);
+    for (int r = 0; r < ranks; r++) {
+      if (in.buffer().isMasked(r) != masked[r] || (mask.getInt(r) == 1) != masked[r]) {
+        throw new AssertionError("the mask is not " + Arrays.toString(masked));
+      }
+    }
+  }
+
+  private static void checkStatistics(RankContext in) {
+    BufferStatistics statistics = in.buffer().statistics();
+    RankContext.Counts counts = in.counts();
+    if (statistics.dispatches() != counts.dispatches
+        || statistics.combines() != counts.combines
+        || statistics.lowLatencyDispatches() != counts.lowLatencyDispatches
+        || statistics.lowLatencyCombines() != counts.lowLatencyCombines) {
+      throw new AssertionError(
+          statistics
+              + " does not count "
+              + counts.dispatches
+              + " dispatches, "
+              + counts.combines
+              + " combines, "
+              + counts.lowLatencyDispatches
+              + " and "
+              + counts.lowLatencyCombines
+              + " of low latency");
+    }
+  }
+}

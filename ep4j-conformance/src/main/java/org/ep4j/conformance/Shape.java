@@ -1,0 +1,85 @@
+package org.ep4j.conformance;
+
+import java.time.Duration;
+import java.util.SplittableRandom;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
+
+/**
+ * The shape of a random buffer: mostly small, sometimes odd.
+ *
+ * @param ranks number of ranks
+ * @param hidden elements of a row
+ * @param topK most choices a token
+ * @param placement experts and their ranks
+ * @param maxTokens most tokens a rank, high throughput; 0 = not used
+ * @param lowLatencyMaxTokens the same for low latency
+ * @param expertAlignment largest alignment
+ * @param rowDType widest row
+ */
+record Shape(
+    int ranks,
+    int hidden,
+    int topK,
+    ExpertPlacement placement,
+    int maxTokens,
+    int lowLatencyMaxTokens,
+    int expertAlignment,
+    DType rowDType) {
+  private static final int[] ALIGNMENTS = {1, 2, 3, 8, 16, 64};
+  private static final int[] LOW_LATENCY_BLOCKS = {1, 2, 3, 4, 8, 12};
+  private static final DType[] ROWS = {DType.BF16, DType.BF16, DType.FP32, DType.FP16};
+
+  static Shape draw(int ranks, SplittableRandom random) {
+    int kind = random.nextInt(4); // 0: high throughput, 1: low latency, else both
+    boolean lowLatency = kind != 0;
+    int hidden =
+        lowLatency
+            ? 128 * LOW_LATENCY_BLOCKS[random.nextInt(LOW_LATENCY_BLOCKS.length)]
+            : random.nextBoolean() ? 8 * random.nextInt(1, 40) : 32 * random.nextInt(1, 12);
+    int experts =
+        switch (random.nextInt(8)) {
+          case 0 -> random.nextInt(1, ranks + 2); // ranks without experts
+          case 1 -> random.nextInt(64, 200);
+          default -> random.nextInt(2, 33);
+        };
+    int most = Math.min(experts, BufferConfig.MAX_TOP_K);
+    int topK = random.nextInt(8) == 0 ? most : random.nextInt(1, Math.min(8, most) + 1);
+    return new Shape(
+        ranks,
+        hidden,
+        topK,
+        placement(experts, ranks, random),
+        kind == 1 ? 0 : random.nextInt(10) == 0 ? random.nextInt(1, 160) : random.nextInt(1, 40),
+        lowLatency ? random.nextInt(1, 24) : 0,
+        ALIGNMENTS[random.nextInt(ALIGNMENTS.length)],
+        ROWS[random.nextInt(ROWS.length)]);
+  }
+
+  private static ExpertPlacement placement(int experts, int ranks, SplittableRandom random) {
+    if (random.nextInt(3) != 0) {
+      return ExpertPlacement.blocks(experts, ranks);
+    }
+    int[] rankOf = new int[experts];
+    int favourite = random.nextInt(ranks);
+    for (int e = 0; e < experts; e++) {
+      rankOf[e] = random.nextInt(3) == 0 ? favourite : random.nextInt(ranks);
+    }
+    return ExpertPlacement.table(rankOf, ranks);
+  }
+
+  BufferConfig config(String engine) {
+    return BufferConfig.builder()
+        .hidden(hidden)
+        .topK(topK)
+        .placement(placement)
+        .maxTokens(maxTokens)
+        .lowLatencyMaxTokens(lowLatencyMaxTokens)
+        .expertAlignment(expertAlignment)
+        .rowDType(rowDType)
+        .timeout(Duration.ofSeconds(60))
+        .engine(engine)
+        .build();
+  }
+}

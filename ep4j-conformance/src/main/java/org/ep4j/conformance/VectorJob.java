@@ -1,0 +1,42 @@
+package org.ep4j.conformance;
+
+import java.lang.foreign.Arena;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Tensor;
+import org.ep4j.cases.CaseComparison;
+import org.ep4j.cases.CaseDirectory;
+import org.ep4j.cases.CaseFile;
+import org.ep4j.cases.CaseRunner;
+import org.ep4j.group.Group;
+
+/**
+ * Runs cases on one engine and compares. Arguments: engine, directory of a case, and so on; several
+ * cases must have as many ranks as the group.
+ */
+final class VectorJob implements RankJob {
+  /** Every case runs this often on the same buffer: later epochs must give the same. */
+  private static final int ROUNDS = 3;
+
+  @Override
+  public void run(Group group, List<String> arguments) {
+    for (String path : arguments.subList(1, arguments.size())) {
+      CaseDirectory directory = CaseDirectory.open(Path.of(path));
+      try (CaseFile file = directory.read(group.rank());
+          ExpertBuffer buffer =
+              ExpertBuffer.open(group, directory.config().engine(arguments.getFirst()).build())) {
+        for (int round = 0; round < ROUNDS; round++) {
+          try (Arena arena = Arena.ofShared()) {
+            Map<String, Tensor> outputs = CaseRunner.run(buffer, file, arena);
+            CaseComparison comparison = CaseComparison.of(group.rank(), file, outputs);
+            if (!comparison.passed()) {
+              throw new AssertionError(path + ", round " + round + ": " + comparison);
+            }
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,46 @@
+package org.ep4j.conformance;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.ep4j.cases.CaseDirectory;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+
+/** Recorded vectors must come out bit for bit. Subclasses name the engine and the world. */
+public abstract class VectorKit {
+  /** For subclasses. */
+  protected VectorKit() {}
+
+  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  protected abstract String engine();
+
+  /** How ranks run. */
+  protected abstract World world();
+
+  @TestFactory
+  final Stream<DynamicTest> everyRecordedCaseComesOutBitForBit() {
+    if (!world().costly()) {
+      return Vectors.tests(one -> run(List.of(one)));
+    }
+    Map<Integer, List<CaseDirectory>> bySize = new TreeMap<>();
+    for (CaseDirectory one : Vectors.cases()) {
+      bySize.computeIfAbsent(one.ranks(), ranks -> new ArrayList<>()).add(one);
+    }
+    return bySize.isEmpty()
+        ? Vectors.tests(one -> {})
+        : bySize.entrySet().stream()
+            .map(
+                group ->
+                    DynamicTest.dynamicTest(
+                        "all cases of " + group.getKey() + " ranks", () -> run(group.getValue())));
+  }
+
+  private void run(List<CaseDirectory> cases) {
+    List<String> arguments = new ArrayList<>(List.of(engine()));
+    cases.forEach(one -> arguments.add(one.path().toString()));
+    world().run(cases.getFirst().ranks(), VectorJob.class, arguments);
+  }
+}

@@ -1,0 +1,26 @@
+package org.ep4j.conformance;
+
+import java.util.stream.IntStream;
+
+class HostEngineOnProcessesTest extends EngineKit {
+  @Override
+  protected String engine() {
+    return "host";
+  }
+
+  /** Starting JVMs is slow; threads try every size. */
+  @Override
+  protected IntStream worldSizes() {
+    return IntStream.of(2, 3);
+  }
+
+  @Override
+  protected int cases() {
+    return 16;
+  }
+
+  @Override
+  protected World world() {
+    return new ProcessWorld();
+  }
+}

@@ -1,0 +1,150 @@
+package org.ep4j.conformance;
+
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.Combine;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.Event;
+import org.ep4j.ReceiveOverflowException;
+import org.ep4j.Tensor;
+import org.ep4j.cases.CaseFile;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What another implementation delivered, as if this library had. Outputs that the recording lacks
+ * are made from its {@code is_token_in_rank} tables.
+ */
+record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements Dispatch {
+  @Override
+  public long rows() {
+    return x().size(0);
+  }
+
+  @Override
+  public long receivedRows() {
+    return rows();
+  }
+
+  @Override
+  public Tensor x() {
+    return file.tensor("recv_x");
+  }
+
+  @Override
+  public @Nullable Tensor scales() {
+    return file.find("recv_x_scales");
+  }
+
+  @Override
+  public @Nullable Tensor globalScales() {
+    return null;
+  }
+
+  @Override
+  public @Nullable Tensor topkIdx() {
+    return file.find("recv_topk_idx");
+  }
+
+  @Override
+  public @Nullable Tensor topkWeights() {
+    return file.find("recv_topk_weights");
+  }
+
+  @Override
+  public Tensor tokensPerExpert() {
+    return file.tensor("num_recv_tokens_per_expert");
+  }
+
+  @Override
+  public Tensor receivedPerExpert() {
+    Tensor idx = Objects.requireNonNull(topkIdx());
+    int[] counts = new int[(int) tokensPerExpert().size(0)];
+    for (long i = 0; i < idx.elements(); i++) {
+      if (idx.getLong(i) >= 0) {
+        counts[(int) idx.getLong(i)]++;
+      }
+    }
+    return Tensor.of(counts, counts.length);
+  }
+
+  @Override
+  public @Nullable Tensor expertOffsets() {
+    return null;
+  }
+
+  @Override
+  public Tensor rankOffsets() {
+    long[] offsets = new long[all.size() + 1];
+    for (int[] source : sources()) {
+      for (int r = source[0]; r < all.size(); r++) {
+        offsets[r + 1]++;
+      }
+    }
+    return Tensor.of(offsets, offsets.length);
+  }
+
+  @Override
+  public Tensor sourceTokens() {
+    return Tensor.of(sources().stream().mapToInt(source -> source[1]).toArray(), rows());
+  }
+
+  @Override
+  public Tensor sourceRanks() {
+    return Tensor.of(sources().stream().mapToInt(source -> source[0]).toArray(), rows());
+  }
+
+  private List<int[]> sources() {
+    List<int[]> sources = new ArrayList<>();
+    for (int s = 0; s < all.size(); s++) {
+      Tensor table = all.get(s).tensor("is_token_in_rank");
+      for (int t = 0; t < table.size(0); t++) {
+        if (table.segment().get(ValueLayout.JAVA_BYTE, t * table.size(1) + rank) != 0) {
+          sources.add(new int[] {s, t});
+        }
+      }
+    }
+    return sources;
+  }
+
+  @Override
+  public Tensor combineInput(DType dtype) {
+    throw new UnsupportedOperationException("recorded");
+  }
+
+  @Override
+  public @Nullable ReceiveOverflowException overflow() {
+    return null;
+  }
+
+  @Override
+  public DispatchHandle handle() {
+    throw new UnsupportedOperationException("recorded");
+  }
+
+  @Override
+  public Event event() {
+    return Event.completed();
+  }
+
+  /** The recorded sums. */
+  record RecordedCombine(CaseFile file) implements Combine {
+    @Override
+    public Tensor x() {
+      return file.tensor("combined_x");
+    }
+
+    @Override
+    public @Nullable Tensor topkWeights() {
+      return file.find("combined_topk_weights");
+    }
+
+    @Override
+    public Event event() {
+      return Event.completed();
+    }
+  }
+}
