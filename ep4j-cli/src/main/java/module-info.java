@@ -1,0 +1,21 @@
+/** The ep4j command line. */
+module org.ep4j.cli {
+  requires com.fasterxml.jackson.core;
+  requires info.picocli;
+  requires static jdk.incubator.vector;
+  requires org.ep4j;
+  requires static org.jspecify;
+
+  opens org.ep4j.cli to
+      info.picocli;
+  opens org.ep4j.cli.bench to
+      info.picocli;
+  opens org.ep4j.cli.doctor to
+      info.picocli;
+  opens org.ep4j.cli.launch to
+      info.picocli;
+  opens org.ep4j.cli.vectors to
+      info.picocli;
+
+  uses org.ep4j.engine.EngineProvider;
+}

@@ -1,0 +1,49 @@
+package org.ep4j.cli;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.group.GroupException;
+
+/** What the command line tells its caller when it ends. {@code launch} passes on its command's. */
+public final class ExitCodes {
+  /** All went well. */
+  public static final int OK = 0;
+
+  /** A result is wrong, an input file is bad, or the work failed. */
+  public static final int FAILED = 1;
+
+  /** The arguments make no sense. */
+  public static final int USAGE = 2;
+
+  /** The wanted engine or device cannot be used here. */
+  public static final int UNAVAILABLE = 3;
+
+  /** A rank could not be started, did not join, fell silent or died. */
+  public static final int PEER = 4;
+
+  private ExitCodes() {}
+
+  /** Each code with its meaning, for the help texts. */
+  static Map<String, String> meanings() {
+    Map<String, String> meanings = new LinkedHashMap<>();
+    meanings.put(" 0", "success");
+    meanings.put(" 1", "a result is wrong, an input file is bad, or the work failed");
+    meanings.put(" 2", "wrong usage: the message names the argument");
+    meanings.put(" 3", "the wanted engine or device cannot be used here; see: ep4j doctor");
+    meanings.put(" 4", "a rank could not be started, did not join, fell silent or died");
+    return meanings;
+  }
+
+  /** The code for a failure that nobody handled. */
+  public static int of(Throwable failure) {
+    return switch (failure) {
+      case CommandFailure known -> known.exitCode();
+      case EngineUnavailableException _ -> UNAVAILABLE;
+      case PeerTimeoutException _, GroupException _ -> PEER;
+      case IllegalArgumentException _ -> USAGE;
+      default -> FAILED;
+    };
+  }
+}

@@ -1,0 +1,97 @@
+package org.ep4j.cli;
+
+import java.io.PrintWriter;
+import org.ep4j.cli.bench.BenchCommand;
+import org.ep4j.cli.doctor.DoctorCommand;
+import org.ep4j.cli.launch.LaunchCommand;
+import org.ep4j.cli.text.Style;
+import org.ep4j.cli.vectors.RunCommand;
+import org.ep4j.cli.vectors.VerifyCommand;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Help.Ansi;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ScopeType;
+import picocli.CommandLine.Spec;
+
+/** The {@code ep4j} command. */
+@Command(
+    name = "ep4j",
+    description = "Expert parallelism for the JVM: measure it, check it, run it.",
+    subcommands = {
+      BenchCommand.class,
+      RunCommand.class,
+      VerifyCommand.class,
+      LaunchCommand.class,
+      DoctorCommand.class,
+      VersionCommand.class
+    },
+    mixinStandardHelpOptions = true,
+    versionProvider = VersionCommand.Provider.class,
+    scope = ScopeType.INHERIT,
+    usageHelpAutoWidth = true,
+    exitCodeListHeading = "%nExit codes:%n",
+    commandListHeading = "%nCommands:%n",
+    optionListHeading = "%nOptions:%n",
+    synopsisSubcommandLabel = "COMMAND")
+public final class Main implements Runnable {
+  @Option(
+      names = "--verbose",
+      scope = ScopeType.INHERIT,
+      description = "Show the stack trace of an error.")
+  private boolean verbose;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** Used by picocli. */
+  public Main() {}
+
+  /** Runs the command line and ends the JVM with its exit code. */
+  public static void main(String... arguments) {
+    int code = run(arguments);
+    System.out.flush();
+    System.err.flush();
+    // Not a mere return: a thread-rank that hangs must not keep a failed command alive.
+    System.exit(code);
+  }
+
+  /** Runs the command line; returns its exit code. */
+  @SuppressWarnings("DefaultCharset") // a writer on a PrintStream takes over its charset
+  public static int run(String... arguments) {
+    return commandLine(new PrintWriter(System.out, true), new PrintWriter(System.err, true))
+        .execute(arguments);
+  }
+
+  /** The command line with its output going elsewhere. */
+  static CommandLine commandLine(PrintWriter out, PrintWriter err) {
+    Main main = new Main();
+    CommandLine line = new CommandLine(main);
+    configure(line);
+    line.setOut(out)
+        .setErr(err)
+        .setColorScheme(
+            CommandLine.Help.defaultColorScheme(
+                Style.detect() == Style.COLOURED ? Ansi.ON : Ansi.OFF))
+        .setCaseInsensitiveEnumValuesAllowed(true)
+        .setExecutionExceptionHandler(
+            (failure, command, parsed) -> Failures.report(failure, command.getErr(), main.verbose))
+        .setParameterExceptionHandler(Failures::reportUsage);
+    return line;
+  }
+
+  private static void configure(CommandLine line) {
+    line.getCommandSpec().usageMessage().exitCodeList(ExitCodes.meanings());
+    // The first word after launch that is no option begins the command, whose options are its own.
+    line.setStopAtPositional(line.getCommandName().equals("launch"));
+    line.getSubcommands().values().forEach(Main::configure);
+  }
+
+  @Override
+  public void run() {
+    throw new CommandLine.ParameterException(
+        CommandSpecs.require(spec).commandLine(),
+        "say what to do: bench, run, verify, launch, doctor or version");
+  }
+}

@@ -1,0 +1,307 @@
+package org.ep4j.cli.bench;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.doctor.Machine;
+import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.cli.text.Units;
+import org.ep4j.verify.RoutingKind;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** Measures dispatch and combine on this machine. */
+@Command(
+    name = "bench",
+    sortOptions = false,
+    description = {
+      "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
+      "",
+      "Before anything is timed, the oracle computes what every output must be and compares every"
+          + " byte on every rank. A time is that of the slowest rank after a common start. GB/s count"
+          + " the rows a rank receives (logical) or receives from other ranks (remote). The ceiling"
+          + " is what this machine's memory allows, measured in the same run with all ranks at once:"
+          + " copying a dispatch's bytes, reading a combine's.",
+      ""
+    })
+public final class BenchCommand implements Callable<Integer> {
+  private static final int MOST_RANKS = 1024;
+  private static final int MOST_ITERATIONS = 100_000;
+  private static final int LOW_LATENCY_TOKENS = 128;
+  private static final int HIGH_THROUGHPUT_TOKENS = 4096;
+
+  @Parameters(
+      index = "0",
+      arity = "0..1",
+      defaultValue = "all",
+      paramLabel = "ht|ll|all",
+      description = "What to measure; default ${DEFAULT-VALUE}.")
+  private BenchSettings.Kind kind = BenchSettings.Kind.ALL;
+
+  @Option(
+      names = {"--ranks", "--num-processes"},
+      defaultValue = "4",
+      paramLabel = "N",
+      description = "Number of ranks; default ${DEFAULT-VALUE}.")
+  private int ranks;
+
+  @Mixin private WorldOptions world = new WorldOptions();
+
+  @Option(
+      names = "--device",
+      defaultValue = "auto",
+      paramLabel = "auto|host|cuda",
+      description = "The engine; default ${DEFAULT-VALUE}: the best that can run here.")
+  private String device = "auto";
+
+  @Option(
+      names = {"--tokens", "--num-tokens"},
+      paramLabel = "N",
+      description =
+          "Tokens of each rank; default 4096 (ht), 128 (ll; also the most that all uses there).")
+  private @Nullable Integer tokens;
+
+  @Option(
+      names = "--hidden",
+      defaultValue = "7168",
+      paramLabel = "N",
+      description = "Elements of a row; default ${DEFAULT-VALUE}.")
+  private int hidden;
+
+  @Option(
+      names = {"--topk", "--num-topk"},
+      defaultValue = "8",
+      paramLabel = "N",
+      description = "Experts of each token; default ${DEFAULT-VALUE}.")
+  private int topk;
+
+  @Option(
+      names = {"--experts", "--num-experts"},
+      defaultValue = "256",
+      paramLabel = "N",
+      description = "Experts of all ranks; default ${DEFAULT-VALUE}.")
+  private int experts;
+
+  @Option(
+      names = "--dtype",
+      split = ",",
+      paramLabel = "bf16|fp8|nvfp4",
+      description =
+          "What rows travel as; default bf16 (ht), bf16 and fp8 (ll). ht also takes fp16 and fp32.")
+  private @Nullable List<Payload> payloads;
+
+  @Option(
+      names = "--layout",
+      defaultValue = "flat",
+      paramLabel = "flat|expert-major",
+      description = "Row order at the receiver (ht); default ${DEFAULT-VALUE}.")
+  private String layout = "flat";
+
+  @Option(
+      names = "--mode",
+      defaultValue = "exact",
+      paramLabel = "exact|static",
+      description =
+          "Whether the receiver learns the row count or fixes it (ht); default"
+              + " ${DEFAULT-VALUE}.")
+  private String mode = "exact";
+
+  @Option(
+      names = "--routing",
+      defaultValue = "uniform",
+      paramLabel = "uniform|zipf|hot",
+      description = "How tokens choose experts; default ${DEFAULT-VALUE}.")
+  private RoutingKind routing = RoutingKind.UNIFORM;
+
+  @Option(
+      names = "--iterations",
+      paramLabel = "N",
+      description =
+          "Timed iterations; default: what some seconds allow, 5 to 300 (ht) or 20 to 1000 (ll).")
+  private @Nullable Integer iterations;
+
+  @Option(
+      names = "--warmup",
+      paramLabel = "N",
+      description = "Untimed iterations before; default: what a part of a second allows.")
+  private @Nullable Integer warmup;
+
+  @Option(
+      names = "--buffers",
+      defaultValue = "4",
+      paramLabel = "N",
+      description = "Input sets in rotation; default ${DEFAULT-VALUE}.")
+  private int buffers;
+
+  @Option(
+      names = "--seed",
+      defaultValue = "1",
+      paramLabel = "N",
+      description = "Seed of inputs and routing; default ${DEFAULT-VALUE}.")
+  private long seed;
+
+  @Option(
+      names = "--max-tokens",
+      paramLabel = "N",
+      description = "Fixed maximum of tokens a rank (ll); default: the number of tokens.")
+  private @Nullable Integer maxTokens;
+
+  @Option(names = "--logfmt", description = "Combine in LogFMT-10 (ll).")
+  private boolean logFmt;
+
+  @Option(names = "--hook", description = "Split operations into sending and receiving (ll).")
+  private boolean hook;
+
+  @Option(names = "--zero-copy", description = "Combine from the buffer's own region (ll).")
+  private boolean zeroCopy;
+
+  @Option(
+      names = "--sms",
+      defaultValue = "0",
+      paramLabel = "N",
+      description = "Threads (host) or SMs (cuda) of a rank; default 0: the engine's choice.")
+  private int sms;
+
+  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
+  private @Nullable Path json;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** Used by picocli. */
+  public BenchCommand() {}
+
+  @Override
+  public Integer call() throws Exception {
+    BenchSettings settings = settings();
+    if (!world.join()) {
+      checkShape(settings, ranks);
+    }
+    Path artifact = json;
+    return world.run(
+        CommandSpecs.require(spec),
+        ranks,
+        (group, progress) ->
+            new BenchSession(
+                    new RankContext(group, new Agreement(group), settings, progress), artifact)
+                .run(world.threads()));
+  }
+
+  /** What the options ask for. */
+  BenchSettings settings() {
+    range("--ranks", ranks, 1, MOST_RANKS);
+    range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
+    range("--iterations", iterations == null ? 1 : iterations, 1, MOST_ITERATIONS);
+    range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
+    range("--buffers", buffers, 1, 64);
+    Path artifact = json;
+    if (artifact != null && !Files.isDirectory(artifact.toAbsolutePath().resolveSibling("."))) {
+      throw usage("--json " + artifact + ": its directory does not exist: make it first");
+    }
+    int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;
+    boolean only = kind == BenchSettings.Kind.LL;
+    int lowLatency =
+        tokens == null ? LOW_LATENCY_TOKENS : only ? tokens : Math.min(tokens, LOW_LATENCY_TOKENS);
+    int most = maxTokens == null ? Math.max(1, lowLatency) : maxTokens;
+    range(
+        "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
+    List<Payload> wanted = payloads;
+    return new BenchSettings(
+        kind,
+        word("--device", device, "auto", "host", "cuda"),
+        highThroughput,
+        lowLatency,
+        most,
+        hidden,
+        topk,
+        experts,
+        wanted == null ? List.of(Payload.BF16, Payload.FP8) : wanted,
+        word("--layout", layout, "flat", "expert-major").equals("flat")
+            ? Layout.FLAT
+            : Layout.EXPERT_MAJOR,
+        word("--mode", mode, "exact", "static").equals("static"),
+        routing,
+        new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, buffers),
+        seed,
+        new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy),
+        sms);
+  }
+
+  /** Refuses here, once, what every rank would refuse. */
+  private void checkShape(BenchSettings settings, int worldSize) {
+    for (Payload payload : settings.payloads()) {
+      if (hidden < 1 || hidden % payload.block() != 0) {
+        throw usage(
+            "--hidden is %d; it must be a multiple of %d for %s rows"
+                .formatted(hidden, payload.block(), BenchSettings.word(payload)));
+      }
+      if (settings.lowLatency() && payload.lowLatency() == null) {
+        throw usage(
+            "--dtype %s is for ht only; ll takes bf16, fp8 or nvfp4"
+                .formatted(BenchSettings.word(payload)));
+      }
+    }
+    if (logFmt && zeroCopy) {
+      throw usage(
+          "--logfmt and --zero-copy exclude each other: encoded rows cannot be sent in place");
+    }
+    if (settings.highThroughput()) {
+      ExpertBuffer.sizes(settings.highThroughputConfig(worldSize), worldSize);
+      checkMemory(settings, worldSize);
+    }
+    if (settings.lowLatency()) {
+      ExpertBuffer.sizes(settings.lowLatencyConfig(worldSize), worldSize);
+    }
+  }
+
+  /** Refuses what this machine would end by killing a rank. */
+  private void checkMemory(BenchSettings settings, int worldSize) {
+    long rowBytes =
+        settings.payload().dispatchBytes(hidden) + settings.payload().combineBytes(hidden);
+    long inputs = (long) buffers * settings.tokens() * rowBytes;
+    // Rows received and to be combined, and as much again for the ceilings.
+    int copies = Math.min(topk, settings.layout() == Layout.FLAT ? worldSize : topk);
+    long regions = 2L * copies * settings.tokens() * rowBytes;
+    long needed = worldSize * (inputs + regions);
+    long available = Machine.availableMemory();
+    if (available > 0 && needed > available) {
+      throw new CommandFailure(
+          ExitCodes.FAILED,
+          "%d ranks of %d tokens need about %s of memory, %s are available: fewer --ranks, --tokens"
+                  .formatted(
+                      worldSize, settings.tokens(), Units.bytes(needed), Units.bytes(available))
+              + " or --buffers, or a smaller --hidden");
+    }
+  }
+
+  private void range(String option, int value, int least, int most) {
+    if (value < least || value > most) {
+      throw usage("%s is %d; it must be %d..%d".formatted(option, value, least, most));
+    }
+  }
+
+  private String word(String option, String value, String... allowed) {
+    String lower = value.toLowerCase(Locale.ROOT);
+    if (!List.of(allowed).contains(lower)) {
+      throw usage("%s is %s; it must be %s".formatted(option, value, String.join(", ", allowed)));
+    }
+    return lower;
+  }
+
+  private ParameterException usage(String message) {
+    return new ParameterException(CommandSpecs.require(spec).commandLine(), message);
+  }
+}

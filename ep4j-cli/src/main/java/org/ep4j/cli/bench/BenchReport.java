@@ -1,0 +1,132 @@
+package org.ep4j.cli.bench;
+
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.Layout;
+import org.ep4j.cli.Build;
+import org.ep4j.cli.doctor.Machine;
+import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Table;
+import org.ep4j.cli.text.Units;
+
+/**
+ * How a bench is told to people and to programs.
+ *
+ * @param settings what was done
+ * @param ranks on how many ranks
+ * @param threads whether they are threads of one JVM
+ */
+record BenchReport(BenchSettings settings, int ranks, boolean threads) {
+  /** What the high-throughput part does. */
+  String highThroughputHead(Style style, String engine, int threadsOfRank) {
+    String grouped = settings.layout() == Layout.FLAT ? "flat" : "expert-major";
+    return style.bold("High throughput")
+        + "  "
+        + where(engine, threadsOfRank)
+        + "\n          %d tokens a rank, hidden %d, top-%d of %d experts, %s, %s, %s\n"
+            .formatted(
+                settings.tokens(),
+                settings.hidden(),
+                settings.topk(),
+                settings.experts(),
+                BenchSettings.word(settings.payload()),
+                grouped,
+                settings.staticSizes() ? "static" : "exact")
+        + common();
+  }
+
+  /** What the low-latency part does. */
+  String lowLatencyHead(Style style, String engine, int threadsOfRank) {
+    StringBuilder ways = new StringBuilder();
+    ways.append(settings.options().hook() ? ", hook" : "");
+    ways.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
+    ways.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
+    return style.bold("Low latency")
+        + "  "
+        + where(engine, threadsOfRank)
+        + "\n          %d tokens a rank (at most %d), hidden %d, top-%d of %d experts%s\n"
+            .formatted(
+                settings.lowLatencyTokens(),
+                settings.maxTokens(),
+                settings.hidden(),
+                settings.topk(),
+                settings.experts(),
+                ways)
+        + common();
+  }
+
+  private String where(String engine, int threadsOfRank) {
+    return "%s engine, %d rank%s (%s), %d thread%s a rank, %d cores"
+        .formatted(
+            engine,
+            ranks,
+            ranks == 1 ? "" : "s",
+            threads ? "threads" : "processes",
+            threadsOfRank,
+            threadsOfRank == 1 ? "" : "s",
+            Runtime.getRuntime().availableProcessors());
+  }
+
+  private String common() {
+    return "          %s routing, seed %d, %d input sets in rotation\n"
+        .formatted(
+            BenchSettings.word(settings.routing()), settings.seed(), settings.effort().buffers());
+  }
+
+  /** The results and what the columns mean. */
+  String table(Style style, List<Result> results) {
+    Table table =
+        new Table(
+            "operation",
+            "median",
+            "p99",
+            "min",
+            "max",
+            "logical GB/s",
+            "remote GB/s",
+            "ceiling GB/s",
+            "% of it");
+    for (Result result : results) {
+      Timings timings = result.timings();
+      boolean ceiling = !Double.isNaN(result.ceilingMicros());
+      table.row(
+          result.operation() + " " + result.payload(),
+          Units.micros(timings.median()),
+          Units.micros(timings.p99()),
+          Units.micros(timings.min()),
+          Units.micros(timings.max()),
+          Units.significant(result.logicalGbps()),
+          Units.significant(result.remoteGbps()),
+          ceiling ? Units.significant(result.bytes() / result.ceilingMicros() / 1e3) : "",
+          ceiling ? Units.fixed(result.ceilingPercent(), 0) : "");
+    }
+    String note =
+        "%d iterations, the slowest rank of each; GB/s a rank; ceiling: copying (dispatch) or reading"
+                .formatted(iterations(results))
+            + " (combine) the same bytes on all ranks at once, in this run";
+    return table.render(style) + style.faint(note) + "\n";
+  }
+
+  private static int iterations(List<Result> results) {
+    return results.stream().mapToInt(r -> r.timings().micros().length).min().orElse(0);
+  }
+
+  /** The artifact. */
+  Map<String, Object> tree(List<Result> results) {
+    Map<String, Object> configuration = settings.tree();
+    configuration.put("ranks", ranks);
+    configuration.put("ranks_are", threads ? "threads" : "processes");
+    Map<String, Object> tree = new LinkedHashMap<>();
+    tree.put("ep4j", Build.version());
+    tree.put("git", Build.revision());
+    tree.put("time", Instant.now().truncatedTo(ChronoUnit.SECONDS).toString());
+    tree.put("environment", Machine.tree());
+    tree.put("configuration", configuration);
+    tree.put("verified", true);
+    tree.put("results", results.stream().map(Result::tree).toList());
+    return tree;
+  }
+}

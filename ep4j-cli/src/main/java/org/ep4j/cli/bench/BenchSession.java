@@ -1,0 +1,82 @@
+package org.ep4j.cli.bench;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.Json;
+import org.jspecify.annotations.Nullable;
+
+/** One rank's way through a bench. Rank 0 prints. */
+final class BenchSession {
+  private final RankContext context;
+  private final @Nullable Path artifact;
+
+  BenchSession(RankContext context, @Nullable Path artifact) {
+    this.context = context;
+    this.artifact = artifact;
+  }
+
+  /**
+   * Runs all parts.
+   *
+   * @param threads whether the ranks are threads of this JVM
+   * @return the exit code, the same on all ranks
+   */
+  int run(boolean threads) {
+    BenchReport report = new BenchReport(context.settings(), context.group().size(), threads);
+    List<Result> results = new ArrayList<>();
+    try {
+      if (context.settings().highThroughput()) {
+        results.addAll(highThroughput(report));
+      }
+      if (context.settings().lowLatency()) {
+        results.addAll(lowLatency(report));
+      }
+    } catch (VerificationFailure e) {
+      context.print(
+          context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nNothing more was timed.\n");
+      return ExitCodes.FAILED;
+    }
+    if (context.printing() && artifact != null) {
+      write(artifact, Json.text(report.tree(results)));
+    }
+    return ExitCodes.OK;
+  }
+
+  private List<Result> highThroughput(BenchReport report) {
+    try (HighThroughputBench bench = new HighThroughputBench(context)) {
+      context.print(report.highThroughputHead(context.style(), bench.engine(), bench.threads()));
+      context.print("verified  " + context.style().good(bench.verify()) + "\n");
+      List<Result> results = bench.measure();
+      context.print("\n" + report.table(context.style(), results));
+      return results;
+    }
+  }
+
+  private List<Result> lowLatency(BenchReport report) {
+    try (LowLatencyBench bench = new LowLatencyBench(context)) {
+      context.print(
+          (context.settings().highThroughput() ? "\n" : "")
+              + report.lowLatencyHead(context.style(), bench.engine(), bench.threads()));
+      context.print("verified  " + context.style().good(bench.verify()) + "\n");
+      List<Result> results = bench.measure();
+      context.print("\n" + report.table(context.style(), results));
+      return results;
+    }
+  }
+
+  private static void write(Path file, String text) {
+    Path unfinished = file.resolveSibling(file.getFileName() + ".unfinished");
+    try {
+      Files.writeString(unfinished, text);
+      Files.move(unfinished, file, StandardCopyOption.REPLACE_EXISTING);
+    } catch (IOException e) {
+      throw new UncheckedIOException(file + ": cannot be written: " + e, e);
+    }
+  }
+}

@@ -1,0 +1,139 @@
+package org.ep4j.cli.bench;
+
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.verify.RoutingKind;
+
+/**
+ * What a bench does; the same on every rank.
+ *
+ * @param kind which operations
+ * @param device engine: {@code auto}, {@code host} or {@code cuda}
+ * @param tokens a rank, high throughput
+ * @param lowLatencyTokens a rank, low latency
+ * @param maxTokens fixed maximum of low latency
+ * @param hidden elements of a row
+ * @param topk choices a token
+ * @param experts number of experts
+ * @param payloads what rows travel as: the first for high throughput, all for low latency
+ * @param layout row order at the receiver
+ * @param staticSizes whether the caller fixes the number of rows
+ * @param routing how tokens choose
+ * @param effort how often
+ * @param seed of inputs and routing
+ * @param options of low latency
+ * @param sms threads of a rank, 0 = the engine's choice
+ */
+record BenchSettings(
+    Kind kind,
+    String device,
+    int tokens,
+    int lowLatencyTokens,
+    int maxTokens,
+    int hidden,
+    int topk,
+    int experts,
+    List<Payload> payloads,
+    Layout layout,
+    boolean staticSizes,
+    RoutingKind routing,
+    Effort effort,
+    long seed,
+    LowLatencyWays options,
+    int sms) {
+  /** Which operations are measured. */
+  enum Kind {
+    /** High throughput. */
+    HT,
+    /** Low latency. */
+    LL,
+    /** Both. */
+    ALL
+  }
+
+  /**
+   * Ways of low latency.
+   *
+   * @param logFmt combine in LogFMT-10
+   * @param hook split into sending and receiving
+   * @param zeroCopy combine from the buffer's own region
+   */
+  record LowLatencyWays(boolean logFmt, boolean hook, boolean zeroCopy) {}
+
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
+
+  boolean highThroughput() {
+    return kind != Kind.LL;
+  }
+
+  boolean lowLatency() {
+    return kind != Kind.HT;
+  }
+
+  /** Rows of high throughput. */
+  Payload payload() {
+    return payloads.getFirst();
+  }
+
+  /** The buffer for high throughput on so many ranks. */
+  BufferConfig highThroughputConfig(int ranks) {
+    return config(ranks)
+        .maxTokens(Math.max(1, tokens))
+        .rowDType(
+            payload().rows().bits() > payload().sums().bits() ? payload().rows() : payload().sums())
+        .build();
+  }
+
+  /** The buffer for low latency on so many ranks. */
+  BufferConfig lowLatencyConfig(int ranks) {
+    return config(ranks).lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
+  }
+
+  private BufferConfig.Builder config(int ranks) {
+    return BufferConfig.builder()
+        .hidden(hidden)
+        .topK(topk)
+        .placement(ExpertPlacement.blocks(experts, ranks))
+        .timeout(TIMEOUT)
+        .numSms(sms)
+        .engine(device);
+  }
+
+  /** For the artifact. */
+  Map<String, Object> tree() {
+    Map<String, Object> tree = new LinkedHashMap<>();
+    tree.put("kind", word(kind));
+    tree.put("device", device);
+    tree.put("tokens", tokens);
+    tree.put("ll_tokens", lowLatencyTokens);
+    tree.put("max_tokens", maxTokens);
+    tree.put("hidden", hidden);
+    tree.put("topk", topk);
+    tree.put("experts", experts);
+    tree.put("dtypes", payloads.stream().map(BenchSettings::word).toList());
+    tree.put("layout", word(layout).replace('_', '-'));
+    tree.put("mode", staticSizes ? "static" : "exact");
+    tree.put("routing", word(routing));
+    tree.put("iterations", effort.iterations());
+    tree.put("warmup", effort.warmup());
+    tree.put("buffers", effort.buffers());
+    tree.put("seed", seed);
+    tree.put("logfmt", options.logFmt);
+    tree.put("hook", options.hook);
+    tree.put("zero_copy", options.zeroCopy);
+    tree.put("sms", sms);
+    return tree;
+  }
+
+  /** The name of a choice as it is written on the command line. */
+  static String word(Enum<?> choice) {
+    return choice.name().toLowerCase(Locale.ROOT);
+  }
+}

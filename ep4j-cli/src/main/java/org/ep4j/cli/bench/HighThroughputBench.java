@@ -1,0 +1,197 @@
+package org.ep4j.cli.bench;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.cli.text.Units;
+import org.ep4j.memory.PageArena;
+import org.ep4j.verify.CombineOracle;
+import org.ep4j.verify.HighThroughputOracle;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.WorldRouting;
+
+/**
+ * Dispatch and combine of high throughput on one rank: checked by the oracle, timed, and checked
+ * again. What a timed operation contains is said in {@code benchmarks/ROUTING.md}.
+ */
+final class HighThroughputBench implements AutoCloseable {
+  private static final int GROUP_ALIGNMENT = 128;
+  private static final Effort.Budget BUDGET =
+      new Effort.Budget(10, 300, 300_000_000L, 1_500_000_000L);
+
+  private final RankContext context;
+  private final BenchSettings settings;
+  private final Payload payload;
+  private final int rank;
+  private final Arena arena = new PageArena();
+  private final List<InputSet> sets = new ArrayList<>();
+  private final List<CombineOptions> combineOptions = new ArrayList<>();
+  private final Traffic traffic;
+  private final DispatchOptions options;
+  private final ExpertBuffer buffer;
+  private long[] dispatchNanos = {};
+  private long[] combineNanos = {};
+
+  HighThroughputBench(RankContext context) {
+    this.context = context;
+    this.settings = context.settings();
+    this.payload = settings.payload();
+    this.rank = context.group().rank();
+    int ranks = context.group().size();
+    ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
+    context.at("drawing inputs");
+    for (int b = 0; b < settings.effort().buffers(); b++) {
+      sets.add(InputSet.make(settings, payload, settings.tokens(), b, rank, placement, arena));
+      long bytes = payload.combineBytes(settings.hidden()) * settings.tokens();
+      MemorySegment out = arena.allocate(Math.max(1, bytes), 64);
+      Tensor sums = Tensor.of(out, payload.sums(), settings.tokens(), settings.hidden());
+      combineOptions.add(CombineOptions.builder().out(sums).build());
+    }
+    List<WorldRouting> worlds = sets.stream().map(InputSet::world).toList();
+    boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;
+    int alignment = grouped ? GROUP_ALIGNMENT : 1;
+    traffic = Traffic.of(worlds, settings.layout(), alignment);
+    options =
+        DispatchOptions.builder()
+            .layout(settings.layout())
+            .expertAlignment(alignment)
+            .sizing(settings.staticSizes() ? Sizing.atMost(mostRows(grouped, ranks)) : Sizing.EXACT)
+            .build();
+    context.at("opening the buffer");
+    buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
+  }
+
+  /** The limit of a caller that fixes the number of rows: what can arrive at all, or what will. */
+  private long mostRows(boolean grouped, int ranks) {
+    return Math.max(1, grouped ? traffic.most() : (long) ranks * settings.tokens());
+  }
+
+  /** Name of the engine that does the work. */
+  String engine() {
+    return buffer.engine();
+  }
+
+  /** Threads of a rank. */
+  int threads() {
+    return buffer.numSms();
+  }
+
+  /** Checks the first input set; says what was checked. */
+  String verify() {
+    long start = System.nanoTime();
+    context.at("verifying");
+    verifySet(0);
+    return "dispatch and combine equal the oracle's bits on all %d ranks (%s)"
+        .formatted(context.group().size(), Units.micros((System.nanoTime() - start) / 1e3));
+  }
+
+  private void verifySet(int set) {
+    InputSet input = sets.get(set);
+    Dispatch dispatch = buffer.dispatch(input.tokens(), input.routing(), options);
+    context.verify(() -> checkDispatch(input, dispatch));
+    Tensor rows = fillExpertRows(input, dispatch);
+    Combine combine = buffer.combine(rows, dispatch.handle(), combineOptions.get(set));
+    context.verify(() -> checkCombine(input, combine));
+    dispatch.handle().close();
+  }
+
+  private void checkDispatch(InputSet input, Dispatch dispatch) {
+    new HighThroughputOracle(input.world())
+        .checkDispatch(rank, dispatch, input.expected(payload, settings.hidden()), options);
+  }
+
+  private void checkCombine(InputSet input, Combine combine) {
+    DType dtype = payload.sums();
+    CombineOracle.Terms terms =
+        CombineOracle.Terms.of(
+            dtype,
+            settings.hidden(),
+            input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, dtype, settings.hidden()));
+    new CombineOracle(input.world(), options.layout(), options.expertAlignment())
+        .checkCombine(rank, combine, terms);
+  }
+
+  /** Writes what the experts return to where combine reads it without a copy. */
+  private Tensor fillExpertRows(InputSet input, Dispatch dispatch) {
+    Tensor rows = dispatch.combineInput(payload.sums());
+    Tensor used = rows.rows(0, Math.min(rows.size(0), dispatch.handle().rows()));
+    input.inputs().fill(used, Inputs.Part.EXPERT_OUTPUT, rank);
+    return rows;
+  }
+
+  /** Times the operations, measures the ceilings, and checks once more. */
+  List<Result> measure() {
+    context.at("timing dispatch and combine");
+    settings.effort().spend(BUDGET, context.agreement(), this::run);
+    context.at("verifying again");
+    verifySet(sets.size() - 1);
+    context.at("measuring the ceilings");
+    Ceilings ceilings = new Ceilings(buffer, context.agreement());
+    return List.of(dispatchResult(ceilings), combineResult(ceilings));
+  }
+
+  private void run(int first, int count) {
+    dispatchNanos = new long[count];
+    combineNanos = new long[count];
+    for (int i = 0; i < count; i++) {
+      int set = (first + i) % sets.size();
+      InputSet input = sets.get(set);
+      buffer.barrier();
+      long start = System.nanoTime();
+      Dispatch dispatch = buffer.dispatch(input.tokens(), input.routing(), options);
+      dispatchNanos[i] = System.nanoTime() - start;
+      Tensor rows = dispatch.combineInput(payload.sums());
+      buffer.barrier();
+      start = System.nanoTime();
+      buffer.combine(rows, dispatch.handle(), combineOptions.get(set));
+      combineNanos[i] = System.nanoTime() - start;
+      dispatch.handle().close();
+    }
+  }
+
+  private Result dispatchResult(Ceilings ceilings) {
+    InputSet first = sets.getFirst();
+    long rowBytes = payload.rows().bytes(settings.hidden());
+    RowCopies copies = RowCopies.of(first.world(), rank, settings.layout());
+    MemorySegment x = first.tokens().x().segment();
+    double bytes = traffic.mean() * payload.dispatchBytes(settings.hidden());
+    double ceiling = ceilings.copyMicros(x, rowBytes, copies, (long) bytes);
+    return result("dispatch", BenchSettings.word(payload), dispatchNanos, bytes, ceiling);
+  }
+
+  private Result combineResult(Ceilings ceilings) {
+    double bytes = traffic.mean() * payload.combineBytes(settings.hidden());
+    String dtype = BenchSettings.word(payload.sums());
+    return result("combine", dtype, combineNanos, bytes, ceilings.readMicros((long) bytes));
+  }
+
+  private Result result(
+      String operation, String dtype, long[] nanos, double bytes, double ceilingMicros) {
+    double share = traffic.mean() == 0 ? 0 : traffic.meanRemote() / traffic.mean();
+    return new Result(
+        operation,
+        dtype,
+        Timings.longestOf(context.agreement().numbers(nanos)),
+        traffic.mean(),
+        bytes,
+        bytes * share,
+        ceilingMicros);
+  }
+
+  @Override
+  public void close() {
+    buffer.close();
+    arena.close();
+  }
+}

@@ -1,0 +1,89 @@
+package org.ep4j.cli.bench;
+
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.verify.HighThroughputOracle;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.RoutingGenerator;
+import org.ep4j.verify.WorldRouting;
+
+/**
+ * One of the input sets in rotation, as {@code benchmarks/ROUTING.md} describes them: what this
+ * rank sends, and enough to tell what every rank holds.
+ *
+ * @param inputs makes any row of any rank again
+ * @param tokens this rank's rows and scales
+ * @param routing this rank's routing
+ * @param world everybody's routing
+ */
+record InputSet(Inputs inputs, Tokens tokens, Routing routing, WorldRouting world) {
+  /** Where the streams of payloads lie apart from those of the routing with the same seed. */
+  private static final long PAYLOAD_SEED = 0x5DEECE66DL;
+
+  /**
+   * Set number {@code set} as rank {@code rank} sees it.
+   *
+   * @param count tokens of every rank
+   */
+  static InputSet make(
+      BenchSettings settings,
+      Payload payload,
+      int count,
+      int set,
+      int rank,
+      ExpertPlacement placement,
+      Arena arena) {
+    Inputs inputs = new Inputs((settings.seed() + set) ^ PAYLOAD_SEED);
+    RoutingGenerator generator =
+        new RoutingGenerator(
+            settings.routing(), settings.seed() + set, settings.experts(), settings.topk());
+    Routing routing = generator.routing(rank, count, arena);
+    List<Routing> all = new ArrayList<>();
+    try (Arena others = Arena.ofConfined()) {
+      for (int r = 0; r < placement.ranks(); r++) {
+        all.add(r == rank ? routing : generator.routing(r, count, others));
+      }
+      WorldRouting world = WorldRouting.of(placement, all);
+      return new InputSet(
+          inputs, tokens(settings, payload, count, rank, inputs, arena), routing, world);
+    }
+  }
+
+  private static Tokens tokens(
+      BenchSettings settings, Payload payload, int count, int rank, Inputs inputs, Arena arena) {
+    int hidden = settings.hidden();
+    Tensor x = inputs.tensor(Inputs.Part.PAYLOAD, payload.rows(), rank, count, hidden, arena);
+    DType scaleType = payload.scales();
+    if (scaleType == null) {
+      return Tokens.of(x);
+    }
+    int columns = payload.scalesOf(hidden);
+    Tensor scales = inputs.tensor(Inputs.Part.SCALES, scaleType, rank, count, columns, arena);
+    if (payload != Payload.NVFP4) {
+      return Tokens.of(x, scales);
+    }
+    Tensor factors = inputs.tensor(Inputs.Part.GLOBAL_SCALES, DType.FP32, rank, count, 1, arena);
+    return Tokens.of(x, scales, Tensor.of(factors.segment(), DType.FP32, count));
+  }
+
+  /** What the oracle needs to know of everybody's rows. */
+  HighThroughputOracle.Payload expected(Payload payload, int hidden) {
+    DType scaleType = payload.scales();
+    int columns = payload.scalesOf(hidden);
+    return new HighThroughputOracle.Payload(
+        payload.rows(),
+        hidden,
+        inputs.rows(Inputs.Part.PAYLOAD, payload.rows(), hidden),
+        scaleType == null
+            ? null
+            : new HighThroughputOracle.Blocks(
+                scaleType, columns, inputs.rows(Inputs.Part.SCALES, scaleType, columns)),
+        payload == Payload.NVFP4 ? inputs.rows(Inputs.Part.GLOBAL_SCALES, DType.FP32, 1) : null);
+  }
+}

@@ -1,0 +1,274 @@
+package org.ep4j.cli.bench;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.DType;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.Tensor;
+import org.ep4j.cli.text.Units;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.PrivateMemory;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.LowLatencyOracle;
+import org.ep4j.verify.Rows;
+
+/**
+ * Dispatch, combine and the pair of low latency on one rank, in each format: checked by the oracle,
+ * timed, and checked again.
+ */
+final class LowLatencyBench implements AutoCloseable {
+  private static final Effort.Budget BUDGET =
+      new Effort.Budget(20, 1000, 600_000_000L, 500_000_000L);
+  private static final int BF16_BYTES = 2;
+  private static final int LOGFMT_BITS = 10;
+  private static final int LOGFMT_BLOCK = 128;
+
+  /** One operation, run and timed again and again. */
+  @FunctionalInterface
+  private interface Timed {
+    /** Nanoseconds of the operation with an input set. */
+    long run(InputSet set);
+  }
+
+  private final RankContext context;
+  private final BenchSettings settings;
+  private final int rank;
+  private final Arena arena = Arena.ofShared();
+  private final List<InputSet> sets = new ArrayList<>();
+  private final Traffic traffic;
+  private final ExpertBuffer buffer;
+  private final PrivateMemory expertMemory;
+  private final Tensor expertRows;
+  private final Tensor out;
+  private final LowLatencyCombineOptions combineOptions;
+  private long[] nanos = {};
+
+  LowLatencyBench(RankContext context) {
+    this.context = context;
+    this.settings = context.settings();
+    this.rank = context.group().rank();
+    int ranks = context.group().size();
+    int tokens = settings.lowLatencyTokens();
+    int hidden = settings.hidden();
+    ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
+    for (int b = 0; b < settings.effort().buffers(); b++) {
+      sets.add(InputSet.make(settings, Payload.BF16, tokens, b, rank, placement, arena));
+    }
+    traffic = Traffic.of(sets.stream().map(InputSet::world).toList(), Layout.EXPERT_MAJOR, 1);
+    context.at("opening the low-latency buffer");
+    buffer = ExpertBuffer.open(context.group(), settings.lowLatencyConfig(ranks));
+    int local = placement.localExperts(rank);
+    long perExpert = (long) ranks * settings.maxTokens();
+    long bytes = Math.max(1, local * perExpert * hidden * BF16_BYTES);
+    // Only the pages that rows touch take memory: most of the worst case stays empty.
+    expertMemory = PrivateMemory.reserve(bytes);
+    expertRows =
+        Tensor.of(
+            NativeMemory.view(expertMemory.address(), bytes), DType.BF16, local, perExpert, hidden);
+    out =
+        Tensor.of(
+            arena.allocate(Math.max(1, (long) tokens * hidden * BF16_BYTES), 64),
+            DType.BF16,
+            tokens,
+            hidden);
+    combineOptions =
+        LowLatencyCombineOptions.builder()
+            .logFmt(settings.options().logFmt())
+            .zeroCopy(settings.options().zeroCopy())
+            .returnHook(settings.options().hook())
+            .out(out)
+            .build();
+  }
+
+  String engine() {
+    return buffer.engine();
+  }
+
+  int threads() {
+    return buffer.numSms();
+  }
+
+  /** Checks every format; says what was checked. */
+  String verify() {
+    long start = System.nanoTime();
+    context.at("verifying low latency");
+    for (Payload payload : settings.payloads()) {
+      verifySet(sets.getFirst(), payload);
+    }
+    return "dispatch and combine equal the oracle's bits on all %d ranks (%s)"
+        .formatted(context.group().size(), Units.micros((System.nanoTime() - start) / 1e3));
+  }
+
+  private void verifySet(InputSet set, Payload payload) {
+    LowLatencyOracle oracle =
+        new LowLatencyOracle(set.world(), settings.maxTokens(), settings.hidden());
+    LowLatencyDispatchOptions options = dispatchOptions(payload);
+    LowLatencyDispatch dispatch = dispatch(set, options);
+    Rows sent = set.inputs().rows(Inputs.Part.PAYLOAD, DType.BF16, settings.hidden());
+    context.verify(() -> oracle.checkDispatch(rank, dispatch, sent, options));
+    fillExpertRows(set, dispatch.handle(), oracle.receiveCounts(rank));
+    combine(set, dispatch.handle());
+    if (payload != settings.payload()) {
+      return; // combine is the same whatever was dispatched
+    }
+    Rows returned = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
+    context.verify(() -> oracle.checkCombine(rank, out, returned, set.world(), combineOptions));
+  }
+
+  /** Writes the experts' rows, to the buffer's own region too where combine sends from there. */
+  private void fillExpertRows(InputSet set, LowLatencyHandle handle, int[] counts) {
+    Rows rows = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
+    Tensor target =
+        settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
+    long rowBytes = (long) settings.hidden() * BF16_BYTES;
+    long perExpert = target.size(1);
+    for (int expert = 0; expert < counts.length; expert++) {
+      for (int i = 0; i < counts[expert]; i++) {
+        long slot = expert * perExpert + i;
+        MemorySegment.copy(rows.row(rank, slot), 0, target.segment(), slot * rowBytes, rowBytes);
+      }
+    }
+  }
+
+  private LowLatencyDispatchOptions dispatchOptions(Payload payload) {
+    return LowLatencyDispatchOptions.builder()
+        .format(Objects.requireNonNull(payload.lowLatency(), "checked before"))
+        .returnHook(settings.options().hook())
+        .build();
+  }
+
+  private LowLatencyDispatch dispatch(InputSet set, LowLatencyDispatchOptions options) {
+    LowLatencyDispatch dispatch =
+        buffer.lowLatencyDispatch(set.tokens().x(), set.routing(), options);
+    if (options.returnHook()) {
+      dispatch.hook().receive();
+    }
+    return dispatch;
+  }
+
+  private void combine(InputSet set, LowLatencyHandle handle) {
+    Tensor rows = combineOptions.zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
+    LowLatencyCombine combine =
+        buffer.lowLatencyCombine(rows, set.routing(), handle, combineOptions);
+    if (combineOptions.returnHook()) {
+      combine.hook().receive();
+    }
+  }
+
+  /** Times the operations in each format. */
+  List<Result> measure() {
+    Ceilings ceilings = new Ceilings(buffer, context.agreement());
+    List<Result> results = new ArrayList<>();
+    double combineBytes = traffic.mean() * combineRowBytes();
+    double readMicros = ceilings.readMicros((long) combineBytes);
+    for (Payload payload : settings.payloads()) {
+      String name = BenchSettings.word(payload);
+      context.at("timing low latency, " + name);
+      LowLatencyDispatchOptions options = dispatchOptions(payload);
+      double dispatchBytes = traffic.mean() * payload.dispatchBytes(settings.hidden());
+      double copyMicros = copyMicros(ceilings, payload, (long) dispatchBytes);
+      results.add(
+          result(
+              "ll_dispatch",
+              name,
+              time(set -> timeDispatch(set, options)),
+              dispatchBytes,
+              copyMicros));
+      if (payload == settings.payload()) {
+        results.add(
+            result(
+                "ll_combine",
+                settings.options().logFmt() ? "logfmt10" : "bf16",
+                time(set -> timeCombine(set, options)),
+                combineBytes,
+                readMicros));
+      }
+      results.add(
+          result(
+              "ll_pair",
+              name,
+              time(set -> timePair(set, options)),
+              dispatchBytes + combineBytes,
+              Double.NaN));
+      context.at("verifying low latency again");
+      verifySet(sets.getLast(), payload);
+    }
+    return results;
+  }
+
+  private double combineRowBytes() {
+    int hidden = settings.hidden();
+    return settings.options().logFmt()
+        ? hidden * LOGFMT_BITS / 8.0 + (double) hidden / LOGFMT_BLOCK * Float.BYTES
+        : hidden * (double) BF16_BYTES;
+  }
+
+  private double copyMicros(Ceilings ceilings, Payload payload, long bytes) {
+    InputSet first = sets.getFirst();
+    RowCopies copies = RowCopies.of(first.world(), rank, Layout.EXPERT_MAJOR);
+    long rowBytes = payload.rows().bytes(settings.hidden());
+    return ceilings.copyMicros(first.tokens().x().segment(), rowBytes, copies, bytes);
+  }
+
+  private long timeDispatch(InputSet set, LowLatencyDispatchOptions options) {
+    long start = System.nanoTime();
+    LowLatencyDispatch dispatch = dispatch(set, options);
+    long nanos = System.nanoTime() - start;
+    combine(set, dispatch.handle());
+    return nanos;
+  }
+
+  private long timeCombine(InputSet set, LowLatencyDispatchOptions options) {
+    LowLatencyDispatch dispatch = dispatch(set, options);
+    buffer.barrier();
+    long start = System.nanoTime();
+    combine(set, dispatch.handle());
+    return System.nanoTime() - start;
+  }
+
+  private long timePair(InputSet set, LowLatencyDispatchOptions options) {
+    long start = System.nanoTime();
+    combine(set, dispatch(set, options).handle());
+    return System.nanoTime() - start;
+  }
+
+  private Timings time(Timed timed) {
+    settings
+        .effort()
+        .spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
+    return Timings.longestOf(context.agreement().numbers(nanos));
+  }
+
+  private void run(Timed timed, int first, int count) {
+    nanos = new long[count];
+    for (int i = 0; i < count; i++) {
+      InputSet set = sets.get((first + i) % sets.size());
+      buffer.barrier();
+      nanos[i] = timed.run(set);
+    }
+  }
+
+  private Result result(
+      String operation, String dtype, Timings timings, double bytes, double ceilingMicros) {
+    double share = traffic.mean() == 0 ? 0 : traffic.meanRemote() / traffic.mean();
+    return new Result(
+        operation, dtype, timings, traffic.mean(), bytes, bytes * share, ceilingMicros);
+  }
+
+  @Override
+  public void close() {
+    buffer.close();
+    expertMemory.close();
+    arena.close();
+  }
+}

@@ -1,0 +1,70 @@
+package org.ep4j.cli.bench;
+
+import java.io.PrintStream;
+import java.util.List;
+import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.text.Progress;
+import org.ep4j.cli.text.Style;
+import org.ep4j.group.Group;
+import org.ep4j.verify.VerificationException;
+
+/**
+ * What the parts of a bench share on one rank.
+ *
+ * @param group who is there
+ * @param agreement what they tell each other
+ * @param settings what is done
+ * @param progress what rank 0 is at
+ */
+record RankContext(Group group, Agreement agreement, BenchSettings settings, Progress progress) {
+  /** A check by the oracle. */
+  @FunctionalInterface
+  interface Check {
+    /** Throws at the first difference. */
+    void run();
+  }
+
+  boolean printing() {
+    return group.rank() == 0;
+  }
+
+  /** Says on rank 0 what begins now. */
+  void at(String text) {
+    progress.at(text);
+  }
+
+  /** Prints on rank 0. */
+  void print(String text) {
+    if (printing()) {
+      PrintStream out = System.out;
+      progress.above(
+          () -> {
+            out.print(text);
+            out.flush();
+          });
+    }
+  }
+
+  /**
+   * Runs a check on every rank and lets all know.
+   *
+   * @throws VerificationFailure on every rank if it failed on any
+   */
+  void verify(Check check) {
+    String blame = "";
+    try {
+      check.run();
+    } catch (VerificationException e) {
+      blame = String.valueOf(e.getMessage());
+    }
+    List<String> blames = agreement.texts(blame);
+    if (!blames.isEmpty()) {
+      throw new VerificationFailure(blames.getFirst());
+    }
+  }
+
+  /** Style of what is printed. */
+  Style style() {
+    return Style.detect();
+  }
+}

@@ -1,0 +1,55 @@
+package org.ep4j.cli.bench;
+
+import java.util.Arrays;
+
+/**
+ * Durations of the iterations of an operation in microseconds, each the longest of the ranks.
+ *
+ * @param micros in the order of the iterations
+ */
+record Timings(double[] micros) {
+  /** Checks that there is one. */
+  Timings {
+    if (micros.length == 0) {
+      throw new IllegalArgumentException("timings of no iteration");
+    }
+  }
+
+  /** The longest rank of each iteration. */
+  static Timings longestOf(long[][] nanosOfRanks) {
+    double[] longest = new double[nanosOfRanks[0].length];
+    for (long[] nanos : nanosOfRanks) {
+      for (int i = 0; i < longest.length; i++) {
+        longest[i] = Math.max(longest[i], nanos[i] / 1e3);
+      }
+    }
+    return new Timings(longest);
+  }
+
+  /** Half are shorter; the mean of the middle two where there are two. */
+  double median() {
+    double[] sorted = sorted();
+    int half = sorted.length / 2;
+    return sorted.length % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+
+  /** The shortest duration that at least 99 of 100 do not exceed. */
+  double p99() {
+    double[] sorted = sorted();
+    return sorted[(int) Math.ceil(0.99 * sorted.length) - 1];
+  }
+
+  double min() {
+    return sorted()[0];
+  }
+
+  double max() {
+    return sorted()[micros.length - 1];
+  }
+
+  private double[] sorted() {
+    double[] sorted = micros.clone();
+    Arrays.sort(sorted);
+    return sorted;
+  }
+}

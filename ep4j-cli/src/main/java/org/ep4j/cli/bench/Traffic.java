@@ -1,0 +1,63 @@
+package org.ep4j.cli.bench;
+
+import java.util.List;
+import org.ep4j.Layout;
+import org.ep4j.verify.WorldRouting;
+
+/**
+ * Rows that ranks receive.
+ *
+ * @param mean of ranks and input sets
+ * @param meanRemote the part of them that other ranks sent
+ * @param most of any rank and input set, group padding included
+ */
+record Traffic(double mean, double meanRemote, long most) {
+  /** Rows of high throughput: one for each rank (FLAT) or expert (EXPERT_MAJOR) of a token. */
+  static Traffic of(List<WorldRouting> sets, Layout layout, int alignment) {
+    long rows = 0;
+    long remote = 0;
+    long most = 0;
+    int ranks = sets.getFirst().ranks();
+    for (WorldRouting world : sets) {
+      for (int receiver = 0; receiver < ranks; receiver++) {
+        long[] perExpert = new long[world.placement().localExperts(receiver)];
+        long received = 0;
+        for (int source = 0; source < ranks; source++) {
+          long before = received;
+          for (int token = 0; token < world.tokens(source); token++) {
+            if (layout == Layout.FLAT) {
+              received += world.goesTo(source, token, receiver) ? 1 : 0;
+            } else {
+              received += countExperts(world, source, token, receiver, perExpert);
+            }
+          }
+          remote += source == receiver ? 0 : received - before;
+        }
+        rows += received;
+        most = Math.max(most, layout == Layout.FLAT ? received : padded(perExpert, alignment));
+      }
+    }
+    double ways = (double) ranks * sets.size();
+    return new Traffic(rows / ways, remote / ways, most);
+  }
+
+  private static int countExperts(
+      WorldRouting world, int source, int token, int receiver, long[] perExpert) {
+    int count = 0;
+    for (int k = 0; k < world.topK(); k++) {
+      if (world.destination(source, token, k) == receiver) {
+        perExpert[world.placement().localOf(world.expert(source, token, k))]++;
+        count++;
+      }
+    }
+    return count;
+  }
+
+  private static long padded(long[] perExpert, int alignment) {
+    long rows = 0;
+    for (long count : perExpert) {
+      rows += (count + alignment - 1) / alignment * alignment;
+    }
+    return rows;
+  }
+}

@@ -1,0 +1,5 @@
+/** Measures the operations. */
+@NullMarked
+package org.ep4j.cli.bench;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,101 @@
+package org.ep4j.cli.doctor;
+
+import java.io.PrintWriter;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import org.ep4j.cli.Build;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.Json;
+import org.ep4j.cli.text.Style;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** Tells what this machine offers and what that means. */
+@Command(
+    name = "doctor",
+    description =
+        "Tell what this machine offers, what is missing, what that means, and each setting.")
+public final class DoctorCommand implements Callable<Integer> {
+  private static final int NAME_WIDTH = 24;
+
+  @Option(names = "--json", description = "Print JSON instead of text.")
+  private boolean json;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** Used by picocli. */
+  public DoctorCommand() {}
+
+  @Override
+  public Integer call() {
+    List<Finding> findings = look(System.getenv());
+    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+    out.print(json ? Json.text(tree(findings)) : text(findings, Style.detect()));
+    out.flush();
+    return ExitCodes.OK;
+  }
+
+  static List<Finding> look(Map<String, String> environment) {
+    Libraries libraries = new Libraries(environment);
+    List<Finding> findings = new ArrayList<>();
+    findings.addAll(JdkFacts.look());
+    findings.addAll(CpuFacts.look());
+    findings.addAll(MemoryFacts.look(environment));
+    findings.addAll(EngineFacts.look());
+    findings.addAll(GpuFacts.look(libraries));
+    findings.addAll(NetworkFacts.look(libraries));
+    findings.addAll(SettingFacts.look(environment));
+    return findings;
+  }
+
+  private static Map<String, Object> tree(List<Finding> findings) {
+    List<Map<String, Object>> items = new ArrayList<>();
+    for (Finding finding : findings) {
+      Map<String, Object> item = new LinkedHashMap<>();
+      item.put("topic", finding.topic());
+      item.put("name", finding.name());
+      item.put("state", finding.state().name().toLowerCase(Locale.ROOT));
+      item.put("value", finding.value());
+      item.put("meaning", finding.meaning());
+      items.add(item);
+    }
+    Map<String, Object> tree = new LinkedHashMap<>();
+    tree.put("ep4j", Build.version());
+    tree.put("findings", items);
+    return tree;
+  }
+
+  static String text(List<Finding> findings, Style style) {
+    StringBuilder text = new StringBuilder();
+    String topic = "";
+    for (Finding finding : findings) {
+      if (!finding.topic().equals(topic)) {
+        topic = finding.topic();
+        text.append(text.isEmpty() ? "" : "\n").append(style.bold(topic)).append('\n');
+      }
+      String mark =
+          switch (finding.state()) {
+            case FOUND -> style.good("ok");
+            case MISSING -> style.faint("--");
+            case WARNING -> style.warning("!!");
+          };
+      String name = finding.name();
+      text.append("  ").append(mark).append("  ").append(name);
+      text.append(" ".repeat(Math.max(1, NAME_WIDTH - name.length())));
+      text.append(finding.value()).append('\n');
+      if (!finding.meaning().isEmpty()) {
+        text.append(" ".repeat(NAME_WIDTH + 6));
+        text.append(style.faint(finding.meaning())).append('\n');
+      }
+    }
+    return text.toString();
+  }
+}

@@ -1,0 +1,33 @@
+package org.ep4j.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.ServiceLoader;
+import org.ep4j.engine.EngineProvider;
+
+/** The engines on the module path, and whether they can run here. */
+final class EngineFacts {
+  private static final String TOPIC = "Engines";
+
+  private EngineFacts() {}
+
+  static List<Finding> look() {
+    List<Finding> findings = new ArrayList<>();
+    for (EngineProvider provider : ServiceLoader.load(EngineProvider.class)) {
+      String problem = provider.unavailableBecause();
+      findings.add(
+          problem.isEmpty()
+              ? Finding.found(TOPIC, provider.name(), "available", "--device " + provider.name())
+              : Finding.missing(TOPIC, provider.name(), "cannot run here", problem));
+    }
+    if (findings.stream().noneMatch(finding -> finding.name().equals("cuda"))) {
+      findings.add(
+          Finding.missing(
+              TOPIC,
+              "cuda",
+              "not on the module path",
+              "the module ep4j-cuda is not installed; --device auto takes the host engine"));
+    }
+    return findings;
+  }
+}

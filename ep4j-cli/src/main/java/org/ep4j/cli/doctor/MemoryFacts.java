@@ -1,0 +1,105 @@
+package org.ep4j.cli.doctor;
+
+import java.io.IOException;
+import java.nio.file.FileStore;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.cli.text.Units;
+
+/** Memory, and the file system that processes share it through. */
+final class MemoryFacts {
+  private static final String TOPIC = "Memory";
+  private static final Path MEMINFO = Path.of("/proc/meminfo");
+  private static final Path HUGE = Path.of("/sys/kernel/mm/transparent_hugepage");
+
+  // The regions of `./ep4j bench` with its defaults: below this, fewer tokens fit.
+  private static final long COMFORTABLE = 4L << 30;
+
+  private MemoryFacts() {}
+
+  static List<Finding> look(Map<String, String> environment) {
+    List<Finding> findings = new ArrayList<>();
+    long total = SystemFiles.kilobytes(MEMINFO, "MemTotal").orElse(0L);
+    long free = SystemFiles.kilobytes(MEMINFO, "MemAvailable").orElse(0L);
+    findings.add(
+        Finding.found(
+            TOPIC, "main memory", Units.bytes(total) + ", available " + Units.bytes(free), ""));
+    Cgroup.line("memory.max")
+        .filter(limit -> !limit.equals("max"))
+        .ifPresent(
+            limit ->
+                findings.add(
+                    Finding.warning(
+                        TOPIC,
+                        "cgroup limit",
+                        Units.bytes(Long.parseLong(limit)),
+                        "regions of all ranks count against it; above it the kernel kills a rank")));
+    findings.add(shared(environment));
+    findings.add(hugePages());
+    return findings;
+  }
+
+  private static Finding shared(Map<String, String> environment) {
+    String configured = environment.getOrDefault("EP4J_SHM_DIR", "");
+    Path directory = Path.of(configured.isBlank() ? "/dev/shm" : configured);
+    if (!Files.isDirectory(directory)) {
+      return Finding.missing(
+          TOPIC,
+          directory.toString(),
+          "not a directory",
+          "ranks in processes of their own need it: mount a tmpfs there, or name another directory"
+              + " in EP4J_SHM_DIR; thread-ranks work without");
+    }
+    try {
+      FileStore store = Files.getFileStore(directory);
+      String value =
+          "%s, %s in all, %s free, mode %s"
+              .formatted(
+                  store.type(),
+                  Units.bytes(store.getTotalSpace()),
+                  Units.bytes(store.getUsableSpace()),
+                  PosixFilePermissions.toString(Files.getPosixFilePermissions(directory)));
+      if (!Files.isWritable(directory)) {
+        return Finding.warning(
+            TOPIC, directory.toString(), value, "not writable: ranks in processes cannot share");
+      }
+      if (store.getUsableSpace() < COMFORTABLE) {
+        return Finding.warning(
+            TOPIC,
+            directory.toString(),
+            value,
+            "small for large batches; in a container raise --shm-size, elsewhere remount with size=");
+      }
+      boolean tmpfs = store.type().equals("tmpfs");
+      return tmpfs
+          ? Finding.found(TOPIC, directory.toString(), value, "shared regions of processes")
+          : Finding.warning(
+              TOPIC, directory.toString(), value, "not a tmpfs: rows would be written to a disk");
+    } catch (IOException | UnsupportedOperationException e) {
+      return Finding.warning(TOPIC, directory.toString(), e.toString(), "cannot be examined");
+    }
+  }
+
+  private static Finding hugePages() {
+    String anonymous = chosen(HUGE.resolve("enabled"));
+    String shared = chosen(HUGE.resolve("shmem_enabled"));
+    return Finding.found(
+        TOPIC,
+        "transparent huge pages",
+        "threads " + anonymous + ", processes (shmem) " + shared,
+        shared.equals("never") || shared.equals("deny")
+            ? "first touch of shared regions takes longer than it could: advise is better"
+            : "");
+  }
+
+  private static String chosen(Path file) {
+    String line = SystemFiles.line(file).orElse("[unknown]");
+    int start = line.indexOf('[');
+    int end = line.indexOf(']');
+    return start < 0 || end < start ? line : line.substring(start + 1, end);
+  }
+}

@@ -1,0 +1,5 @@
+/** Looks at the machine. */
+@NullMarked
+package org.ep4j.cli.doctor;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,71 @@
+package org.ep4j.cli.launch;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** The command that starts this program again, on the same JVM with the same options. */
+public final class JavaCommand {
+  private static final String CORE = "org.ep4j";
+  private static final String VECTOR = "jdk.incubator.vector";
+  private static final String MODULE = "org.ep4j.cli";
+  private static final String MAIN = MODULE + ".Main";
+
+  private JavaCommand() {}
+
+  /**
+   * The command for a child with these arguments.
+   *
+   * @param jvmOptions options that go before those of this JVM, which win
+   */
+  public static List<String> again(List<String> jvmOptions, List<String> arguments) {
+    String[] own = ProcessHandle.current().info().arguments().orElse(new String[0]);
+    String modulePath = System.getProperty("jdk.module.path");
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(jvmOptions);
+    if (ModuleLayer.boot().findModule(VECTOR).isPresent()) {
+      command.addAll(List.of("--add-modules", VECTOR));
+    }
+    if (modulePath != null && JavaCommand.class.getModule().isNamed()) {
+      command.add("--enable-native-access=" + CORE);
+      command.addAll(inherited(own));
+      command.addAll(List.of("--module-path", modulePath, "--module", MODULE + "/" + MAIN));
+    } else {
+      command.add("--enable-native-access=ALL-UNNAMED");
+      command.addAll(inherited(own));
+      command.addAll(List.of("--class-path", System.getProperty("java.class.path"), MAIN));
+    }
+    command.addAll(arguments);
+    return command;
+  }
+
+  /**
+   * Options of this JVM that a child shares: sizes, tuning and system properties. Where this
+   * program was not started by its module or class name (in a test), only system properties are
+   * known.
+   */
+  static List<String> inherited(String[] own) {
+    List<String> options = new ArrayList<>();
+    for (String argument : own) {
+      if (argument.equals("-m")
+          || argument.startsWith("--module=")
+          || argument.equals("--module")
+          || argument.equals(MAIN)) {
+        return options;
+      }
+      if (argument.startsWith("-X") || argument.startsWith("-D") || argument.equals("-ea")) {
+        options.add(argument);
+      }
+    }
+    options.clear();
+    System.getProperties()
+        .forEach(
+            (name, value) -> {
+              if (name.toString().startsWith("ep4j.")) {
+                options.add("-D" + name + "=" + value);
+              }
+            });
+    return options;
+  }
+}

@@ -1,0 +1,121 @@
+package org.ep4j.cli.launch;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.Style;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** Runs a command once per rank on this host. */
+@Command(
+    name = "launch",
+    description = {
+      "Run a command once per rank on this host.",
+      "",
+      "The launcher hosts the rendezvous and makes a fresh secret; Group.fromEnvironment() finds both."
+          + " RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set for other programs."
+          + " Every line of output is prefixed by its rank. When a rank fails, the others are asked"
+          + " to end (SIGTERM), then killed.",
+      "",
+      "Exit code: 0 if all ranks ended with 0, otherwise that of the first rank that failed (128 + n"
+          + " after signal n).",
+      ""
+    })
+public final class LaunchCommand implements Callable<Integer> {
+  private static final int MOST_RANKS = 1024;
+
+  @Option(
+      names = {"-n", "--ranks"},
+      required = true,
+      paramLabel = "N",
+      description = "Number of ranks.")
+  private int ranks;
+
+  @Option(
+      names = "--env",
+      paramLabel = "K=V",
+      description = "Set a variable for all ranks; may be given several times.")
+  private Map<String, String> environment = new LinkedHashMap<>();
+
+  @Option(
+      names = "--grace",
+      paramLabel = "SECONDS",
+      defaultValue = "5",
+      description = "How long a rank may take to end when asked to; default ${DEFAULT-VALUE}.")
+  private int graceSeconds;
+
+  @Option(
+      names = "--timeout",
+      paramLabel = "SECONDS",
+      defaultValue = "0",
+      description = "End all ranks after this time; default 0: never.")
+  private int timeoutSeconds;
+
+  @Option(names = "--no-prefix", description = "Pass lines on as they are.")
+  private boolean noPrefix;
+
+  @Parameters(
+      arity = "1..*",
+      paramLabel = "COMMAND",
+      description = "The command and its arguments, behind -- if it has options of its own.")
+  private List<String> command = new ArrayList<>();
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** Used by picocli. */
+  public LaunchCommand() {}
+
+  @Override
+  public Integer call() throws InterruptedException {
+    check(ranks >= 1 && ranks <= MOST_RANKS, "-n is " + ranks + "; it must be 1.." + MOST_RANKS);
+    check(graceSeconds >= 0, "--grace is " + graceSeconds + "; it must be >= 0");
+    check(timeoutSeconds >= 0, "--timeout is " + timeoutSeconds + "; it must be >= 0");
+    Duration limit = timeoutSeconds == 0 ? Launcher.NO_LIMIT : Duration.ofSeconds(timeoutSeconds);
+    try (LocalJob job = LocalJob.open(ranks);
+        Launcher launcher = new Launcher(Duration.ofSeconds(graceSeconds))) {
+      Outcome outcome = launcher.run(processes(job), limit);
+      if (outcome.exitCode() != 0) {
+        throw new CommandFailure(outcome.exitCode(), outcome.report());
+      }
+      return ExitCodes.OK;
+    }
+  }
+
+  private List<RankProcess> processes(LocalJob job) {
+    Style style = Style.detect();
+    List<RankProcess> processes = new ArrayList<>();
+    for (int rank = 0; rank < ranks; rank++) {
+      Map<String, String> variables = job.environment(rank);
+      if (style == Style.COLOURED) {
+        variables.put(Style.FORCE, "1");
+      }
+      variables.putAll(environment);
+      String prefix = noPrefix ? "" : style.ofRank(rank, "[" + rank + "]") + " ";
+      processes.add(
+          new RankProcess(
+              command,
+              variables,
+              LineSink.printing(System.out, prefix),
+              LineSink.printing(System.err, prefix)));
+    }
+    return processes;
+  }
+
+  private void check(boolean ok, String message) {
+    if (!ok) {
+      throw new ParameterException(CommandSpecs.require(spec).commandLine(), message);
+    }
+  }
+}

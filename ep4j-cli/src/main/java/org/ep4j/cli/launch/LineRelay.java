@@ -1,0 +1,60 @@
+package org.ep4j.cli.launch;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.Arrays;
+
+/**
+ * Cuts the output of a process into lines and passes them on; bytes stay what they are. Runs on a
+ * thread of its own until the stream ends.
+ */
+final class LineRelay implements Runnable {
+  /** A line longer than this is passed on in parts. */
+  static final int LONGEST = 1 << 16;
+
+  private static final byte LINE_FEED = '\n';
+
+  private final InputStream in;
+  private final LineSink sink;
+  private byte[] line = new byte[256];
+  private int length;
+
+  LineRelay(InputStream in, LineSink sink) {
+    this.in = in;
+    this.sink = sink;
+  }
+
+  @Override
+  public void run() {
+    byte[] chunk = new byte[8192];
+    try (in) {
+      for (int count = in.read(chunk); count >= 0; count = in.read(chunk)) {
+        for (int i = 0; i < count; i++) {
+          add(chunk[i]);
+        }
+      }
+    } catch (IOException e) {
+      // The process was ended while we read: what came before has been passed on.
+    }
+    if (length > 0) {
+      emit();
+    }
+  }
+
+  private void add(byte next) {
+    if (next == LINE_FEED || length == LONGEST) {
+      emit();
+    }
+    if (next != LINE_FEED) {
+      if (length == line.length) {
+        line = Arrays.copyOf(line, 2 * length);
+      }
+      line[length++] = next;
+    }
+  }
+
+  private void emit() {
+    sink.line(line, length);
+    length = 0;
+  }
+}

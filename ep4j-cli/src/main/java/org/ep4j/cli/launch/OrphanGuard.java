@@ -1,0 +1,34 @@
+package org.ep4j.cli.launch;
+
+import java.util.Map;
+import java.util.Optional;
+import org.ep4j.cli.ExitCodes;
+
+/**
+ * Ends a rank when the process that started it is gone: nobody else would, after a {@code kill -9}
+ * of the launcher.
+ */
+final class OrphanGuard {
+  private static final String VARIABLE = "EP4J_PARENT_PID";
+
+  private OrphanGuard() {}
+
+  /** Tells a child who its parent is. */
+  static void arm(Map<String, String> environment) {
+    environment.put(VARIABLE, String.valueOf(ProcessHandle.current().pid()));
+  }
+
+  /** Watches the parent, if it wants to be watched. */
+  static void start() {
+    String parent = System.getenv(VARIABLE);
+    if (parent == null || !parent.chars().allMatch(Character::isDigit)) {
+      return;
+    }
+    Optional<ProcessHandle> handle = ProcessHandle.of(Long.parseLong(parent));
+    if (handle.isEmpty()) {
+      Runtime.getRuntime().halt(ExitCodes.PEER);
+    } else {
+      var _ = handle.get().onExit().thenRun(() -> Runtime.getRuntime().halt(ExitCodes.PEER));
+    }
+  }
+}

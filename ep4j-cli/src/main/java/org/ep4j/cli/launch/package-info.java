@@ -1,0 +1,5 @@
+/** Processes of a local launch: start, relay their output, end them. */
+@NullMarked
+package org.ep4j.cli.launch;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,113 @@
+package org.ep4j.cli.text;
+
+import java.io.PrintStream;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * One line on standard error that says what a long piece of work is at. It appears after a second,
+ * so short work shows nothing, and only on a terminal. A process whose output is relayed by a
+ * parent with a terminal sends the text as marked lines instead. May be used by many threads.
+ */
+public final class Progress implements AutoCloseable {
+  private static final long FIRST_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long EVERY_MILLIS = 200;
+
+  /** Variable by which a parent asks for marked lines. */
+  public static final String RELAY = "EP4J_RELAY_PROGRESS";
+
+  /** What a marked line begins with. */
+  public static final String MARK = "\u0001progress ";
+
+  private static final String ERASE = "\r\u001b[2K";
+
+  private final PrintStream stream;
+  private final boolean visible;
+  private final boolean relayed;
+  private final long start = System.nanoTime();
+  private String now = "";
+  private boolean drawn;
+  private boolean closed;
+
+  private Progress(PrintStream stream, boolean visible, boolean relayed) {
+    this.stream = stream;
+    this.visible = visible;
+    this.relayed = relayed;
+    if (visible) {
+      Thread.ofPlatform().daemon().name("progress").start(this::drawRepeatedly);
+    }
+  }
+
+  /** A line on standard error, if somebody sees it there. */
+  public static Progress start() {
+    boolean relayed = System.getenv(RELAY) != null;
+    return new Progress(System.err, !relayed && Terminal.standardError(), relayed);
+  }
+
+  /** No line at all. */
+  public static Progress silent() {
+    return new Progress(System.err, false, false);
+  }
+
+  /** Says what begins now. */
+  public synchronized void at(String text) {
+    now = text;
+    if (relayed) {
+      stream.println(MARK + text);
+    } else if (drawn) {
+      draw();
+    }
+  }
+
+  /** Makes room for output, which the caller writes in {@code writing}; the line comes back. */
+  public synchronized void above(Runnable writing) {
+    erase();
+    writing.run();
+  }
+
+  /** Whether the line would be seen. */
+  public boolean visible() {
+    return visible;
+  }
+
+  private void drawRepeatedly() {
+    while (true) {
+      try {
+        Thread.sleep(EVERY_MILLIS);
+      } catch (InterruptedException e) {
+        return;
+      }
+      synchronized (this) {
+        if (closed) {
+          return;
+        }
+        if (System.nanoTime() - start > FIRST_NANOS) {
+          draw();
+        }
+      }
+    }
+  }
+
+  private void draw() {
+    if (visible && !closed && !now.isEmpty()) {
+      long seconds = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - start);
+      stream.print(ERASE + now + " (" + seconds + " s)");
+      stream.flush();
+      drawn = true;
+    }
+  }
+
+  private void erase() {
+    if (drawn) {
+      stream.print(ERASE);
+      stream.flush();
+      drawn = false;
+    }
+  }
+
+  /** Removes the line. */
+  @Override
+  public synchronized void close() {
+    erase();
+    closed = true;
+  }
+}

@@ -1,0 +1,5 @@
+/** Text for people and programs: tables, units, colours, progress, JSON. */
+@NullMarked
+package org.ep4j.cli.text;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,106 @@
+package org.ep4j.cli.vectors;
+
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.cases.CaseComparison;
+import org.ep4j.cases.CaseDirectory;
+import org.ep4j.cases.CaseFile;
+import org.ep4j.cases.CaseRunner;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.World;
+import org.ep4j.cli.text.Progress;
+import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Units;
+import org.ep4j.group.Group;
+import org.ep4j.verify.Blame;
+
+/**
+ * Runs cases on the ranks of a world and compares. Every rank compares its own outputs; rank 0
+ * reports.
+ *
+ * @param cases all for as many ranks as the world has, or some for others, which are left out
+ * @param problems directories that cannot be cases, and why
+ * @param device the engine
+ * @param way how the ranks were made, for the report
+ */
+record CaseVerifier(List<CaseDirectory> cases, List<String> problems, String device, String way)
+    implements World.RankBody {
+  @Override
+  public int run(Group group, Progress progress) {
+    Style style = Style.detect();
+    int equal = 0;
+    int all = problems.size();
+    for (String problem : problems) {
+      print(group, progress, "%s  %s\n".formatted(style.bad("BAD  "), problem));
+    }
+    for (CaseDirectory one : cases) {
+      if (one.ranks() == group.size()) {
+        all++;
+        equal += verify(one, group, progress, style) ? 1 : 0;
+      }
+    }
+    if (all == 0) {
+      throw new CommandFailure(
+          ExitCodes.USAGE,
+          "no case is for %d ranks; there are cases for %s"
+              .formatted(
+                  group.size(), cases.stream().map(CaseDirectory::ranks).distinct().toList()));
+    }
+    String summary =
+        "%d of %d cases equal what was recorded, bit for bit (%d %s)\n"
+            .formatted(equal, all, group.size(), way);
+    print(group, progress, equal == all ? style.good(summary) : style.bad(summary));
+    return equal == all ? ExitCodes.OK : ExitCodes.FAILED;
+  }
+
+  private boolean verify(CaseDirectory one, Group group, Progress progress, Style style) {
+    long start = System.nanoTime();
+    String name = String.valueOf(one.path().getFileName());
+    progress.at("verifying " + name);
+    List<String> compared = new ArrayList<>();
+    String blame = compare(one, group, compared);
+    List<String> blames = new Agreement(group).texts(blame);
+    String time = Units.micros((System.nanoTime() - start) / 1e3);
+    String head =
+        blames.isEmpty()
+            ? "%s  %-16s %s: %s\n"
+                .formatted(style.good("ok   "), name, time, String.join(", ", compared))
+            : "%s  %-16s\n".formatted(style.bad("WRONG"), name);
+    StringBuilder text = new StringBuilder(head);
+    blames.stream()
+        .flatMap(String::lines)
+        .forEach(l -> text.append("       ").append(l).append('\n'));
+    print(group, progress, text.toString());
+    return blames.isEmpty();
+  }
+
+  /** What is wrong on this rank, a line each; empty if nothing. */
+  private String compare(CaseDirectory one, Group group, List<String> compared) {
+    try (Arena arena = Arena.ofShared();
+        CaseFile file = one.read(group.rank());
+        ExpertBuffer buffer = ExpertBuffer.open(group, one.config().engine(device).build())) {
+      CaseComparison comparison =
+          CaseComparison.of(group.rank(), file, CaseRunner.run(buffer, file, arena));
+      compared.addAll(comparison.compared());
+      if (comparison.compared().isEmpty()) {
+        return file.name() + ": holds no recorded output to compare with";
+      }
+      return comparison.wrong().stream().map(Blame::toString).collect(Collectors.joining("\n"));
+    }
+  }
+
+  private static void print(Group group, Progress progress, String text) {
+    if (group.rank() == 0) {
+      progress.above(
+          () -> {
+            System.out.print(text);
+            System.out.flush();
+          });
+    }
+  }
+}

@@ -1,0 +1,162 @@
+package org.ep4j.cli.vectors;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Tensor;
+import org.ep4j.cases.CaseDirectory;
+import org.ep4j.cases.CaseFile;
+import org.ep4j.cases.CaseRunner;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.cli.text.Progress;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** Dispatches and combines what files hold. */
+@Command(
+    name = "run",
+    sortOptions = false,
+    description = {
+      "Dispatch and combine real routing: safetensors in, safetensors out.",
+      "",
+      "The input directory holds rank0.safetensors, rank1.safetensors and so on, a rank each, with x"
+          + " (and x_scales), topk_idx, topk_weights. Where expert_out is present it is combined;"
+          + " low-latency rows of it are placed through the file's own layout_range and src_info."
+          + " The output directory gets the results under the same file names, in ep4j's row order."
+          + " All files appear, or none.",
+      "",
+      "Metadata strings say what the case is: kind (ht or ll), experts, expert_alignment, max_tokens,"
+          + " use_fp8, ...; the options below fill in what files leave open.",
+      ""
+    })
+public final class RunCommand implements Callable<Integer> {
+  @Option(names = "--input", required = true, paramLabel = "DIR", description = "Where inputs are.")
+  private Path input = Path.of("");
+
+  @Option(
+      names = "--output",
+      required = true,
+      paramLabel = "DIR",
+      description = "Where results go; made if it is not there.")
+  private Path output = Path.of("");
+
+  @Mixin private WorldOptions world = new WorldOptions();
+
+  @Mixin private DeviceOption device = new DeviceOption();
+
+  @Option(names = "--kind", paramLabel = "ht|ll", description = "High throughput or low latency.")
+  private @Nullable String kind;
+
+  @Option(
+      names = {"--experts", "--num-experts"},
+      paramLabel = "N",
+      description = "Experts of all ranks.")
+  private @Nullable Integer experts;
+
+  @Option(
+      names = "--expert-alignment",
+      paramLabel = "N",
+      description = "Multiple that counts per expert are rounded up to.")
+  private @Nullable Integer expertAlignment;
+
+  @Option(
+      names = "--max-tokens",
+      paramLabel = "N",
+      description = "Fixed maximum of tokens a rank (ll).")
+  private @Nullable Integer maxTokens;
+
+  @Option(
+      names = "--metadata",
+      paramLabel = "K=V",
+      description = "Any other metadata string, for example use_fp8=true; several times.")
+  private Map<String, String> metadata = new LinkedHashMap<>();
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** Used by picocli. */
+  public RunCommand() {}
+
+  @Override
+  public Integer call() throws Exception {
+    CommandSpec command = CommandSpecs.require(spec);
+    if (sameDirectory()) {
+      throw new ParameterException(
+          command.commandLine(), "--output is --input: results would replace the inputs");
+    }
+    CaseDirectory directory = CaseDirectory.open(input, defaults());
+    int ranks = directory.ranks();
+    if (world.join()) {
+      return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
+    }
+    // Refuses here, once, what every rank would refuse.
+    ExpertBuffer.sizes(directory.config().engine(device.device()).build(), ranks);
+    try {
+      return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
+    } finally {
+      OutputFiles.sweep(output);
+    }
+  }
+
+  private int runRank(CaseDirectory directory, Group group, Progress progress) {
+    if (group.size() != directory.ranks()) {
+      throw new CommandFailure(
+          ExitCodes.USAGE,
+          "%s holds the files of %d ranks, but the world has %d: start as many ranks as files"
+              .formatted(directory.path(), directory.ranks(), group.size()));
+    }
+    Agreement agreement = new Agreement(group);
+    progress.at("reading " + directory.path());
+    try (Arena arena = Arena.ofShared();
+        CaseFile file = directory.read(group.rank());
+        ExpertBuffer buffer =
+            ExpertBuffer.open(group, directory.config().engine(device.device()).build());
+        OutputFiles files = new OutputFiles(output, group.rank())) {
+      progress.at("running " + directory.path());
+      Map<String, Tensor> outputs = CaseRunner.run(buffer, file, arena);
+      progress.at("writing " + output);
+      files.write(file.strings(), outputs, agreement);
+      if (group.rank() == 0) {
+        progress.above(
+            () ->
+                System.out.printf(
+                    "%s: %d files, %s engine: %s%n",
+                    output, group.size(), buffer.engine(), String.join(", ", outputs.keySet())));
+      }
+    }
+    return ExitCodes.OK;
+  }
+
+  private Map<String, String> defaults() {
+    Map<String, String> defaults = new LinkedHashMap<>(metadata);
+    put(defaults, "kind", kind);
+    put(defaults, "experts", experts);
+    put(defaults, "expert_alignment", expertAlignment);
+    put(defaults, "max_tokens", maxTokens);
+    return defaults;
+  }
+
+  private static void put(Map<String, String> defaults, String key, @Nullable Object value) {
+    if (value != null) {
+      defaults.put(key, value.toString());
+    }
+  }
+
+  private boolean sameDirectory() throws IOException {
+    return Files.isDirectory(input) && Files.isDirectory(output) && Files.isSameFile(input, output);
+  }
+}

@@ -1,0 +1,101 @@
+package org.ep4j.cli.vectors;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.stream.Stream;
+import org.ep4j.Ep4jException;
+import org.ep4j.cases.CaseDirectory;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.launch.World;
+import org.ep4j.cli.launch.WorldOptions;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** Compares recorded vectors with what ep4j computes. */
+@Command(
+    name = "verify",
+    sortOptions = false,
+    description = {
+      "Compare recorded results with ep4j's, bit for bit, and report per case.",
+      "",
+      "A case is a directory with rank0.safetensors and so on. Low-latency rows are paired through"
+          + " layout_range and src_info. Without --threads or --processes every case runs both ways."
+          + " The first difference is told with output, rank, row, token and byte.",
+      ""
+    })
+public final class VerifyCommand implements Callable<Integer> {
+  private static final int DEPTH = 4;
+
+  @Option(
+      names = "--vectors",
+      required = true,
+      paramLabel = "DIR",
+      description = "A case, or a directory with cases below it.")
+  private Path vectors = Path.of("");
+
+  @Mixin private WorldOptions world = new WorldOptions();
+
+  @Mixin private DeviceOption device = new DeviceOption();
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** Used by picocli. */
+  public VerifyCommand() {}
+
+  @Override
+  public Integer call() throws Exception {
+    List<CaseDirectory> cases = new ArrayList<>();
+    List<String> problems = new ArrayList<>();
+    for (Path path : find()) {
+      try {
+        cases.add(CaseDirectory.open(path));
+      } catch (Ep4jException | UncheckedIOException e) {
+        problems.add(String.valueOf(e.getMessage()));
+      }
+    }
+    if (cases.isEmpty()) {
+      throw new CommandFailure(ExitCodes.FAILED, String.join("\n", problems));
+    }
+    if (world.join()) {
+      return World.join(new CaseVerifier(cases, problems, device.device(), "processes"));
+    }
+    int worst = ExitCodes.OK;
+    for (int ranks : new TreeSet<>(cases.stream().map(CaseDirectory::ranks).toList())) {
+      CaseVerifier verifier = new CaseVerifier(cases, problems, device.device(), "threads");
+      if (!world.processes()) {
+        worst = Math.max(worst, World.threads(ranks, verifier));
+      }
+      if (!world.threads()) {
+        worst = Math.max(worst, world.processes(CommandSpecs.require(spec), ranks));
+      }
+    }
+    return worst;
+  }
+
+  /** The directories that are cases. */
+  private List<Path> find() {
+    List<Path> found;
+    try (Stream<Path> entries = Files.walk(vectors, DEPTH)) {
+      found = entries.filter(CaseDirectory::isCase).sorted().toList();
+    } catch (IOException | UncheckedIOException e) {
+      throw new CommandFailure(ExitCodes.FAILED, vectors + ": cannot be listed: " + e, e);
+    }
+    if (found.isEmpty()) {
+      throw new CommandFailure(
+          ExitCodes.FAILED, vectors + ": no case here or below: no rank0.safetensors");
+    }
+    return found;
+  }
+}

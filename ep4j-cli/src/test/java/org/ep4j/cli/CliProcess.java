@@ -1,0 +1,89 @@
+package org.ep4j.cli;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.cli.launch.JavaCommand;
+
+/** The command line in a process of its own. */
+public final class CliProcess implements AutoCloseable {
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+  private final Process process;
+  private final Path out;
+  private final Path err;
+
+  private CliProcess(Process process, Path out, Path err) {
+    this.process = process;
+    this.out = out;
+    this.err = err;
+  }
+
+  /** Starts it; its output goes to files in {@code directory}. */
+  public static CliProcess start(
+      Path directory, Map<String, String> environment, String... arguments) throws IOException {
+    Path out = directory.resolve("stdout.txt");
+    Path err = directory.resolve("stderr.txt");
+    ProcessBuilder builder =
+        new ProcessBuilder(new ArrayList<>(JavaCommand.again(List.of(), List.of(arguments))));
+    builder.environment().putAll(environment);
+    builder.redirectOutput(out.toFile()).redirectError(err.toFile());
+    return new CliProcess(builder.start(), out, err);
+  }
+
+  /** Runs it to its end. */
+  public static CommandLineRun run(Path directory, String... arguments)
+      throws IOException, InterruptedException {
+    try (CliProcess process = start(directory, Map.of(), arguments)) {
+      return process.end();
+    }
+  }
+
+  /** Waits for its end. */
+  public CommandLineRun end() throws IOException, InterruptedException {
+    if (!process.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+      throw new IllegalStateException("still running; so far: " + out() + err());
+    }
+    return new CommandLineRun(process.exitValue(), out(), err());
+  }
+
+  /** What it has printed. */
+  public String out() throws IOException {
+    return Files.readString(out);
+  }
+
+  /** What it has complained about, without the JDK's remark on incubator modules. */
+  public String err() throws IOException {
+    return Files.readString(err).replaceAll("WARNING: Using incubator modules:.*\\R", "");
+  }
+
+  /** Waits until it has printed a text. */
+  public void awaitOut(String text) throws IOException, InterruptedException {
+    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    while (!out().contains(text)) {
+      if (System.nanoTime() > deadline || !process.isAlive()) {
+        throw new IllegalStateException("never printed '" + text + "': " + out() + err());
+      }
+      TimeUnit.MILLISECONDS.sleep(20);
+    }
+  }
+
+  /** Sends a signal. */
+  public void signal(String name) throws IOException, InterruptedException {
+    String pid = String.valueOf(process.pid());
+    Process kill = new ProcessBuilder("kill", "-" + name, pid).start();
+    if (!kill.waitFor(10, TimeUnit.SECONDS) || kill.exitValue() != 0) {
+      throw new IllegalStateException("kill -" + name + " " + pid + " failed");
+    }
+  }
+
+  @Override
+  public void close() {
+    process.destroyForcibly();
+  }
+}

@@ -1,0 +1,92 @@
+package org.ep4j.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.group.GroupException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class MainTest {
+  @TempDir Path scratch;
+
+  @Test
+  void versionNamesTheVersionAndTheJdk() {
+    CommandLineRun run = CommandLineRun.of("version");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).startsWith("ep4j ").contains("Java " + Runtime.version());
+  }
+
+  @Test
+  void optionVersionSaysTheSameAsTheCommand() {
+    assertThat(CommandLineRun.of("--version").out()).isEqualTo(CommandLineRun.of("version").out());
+  }
+
+  @Test
+  void nothingToDoIsWrongUsage() {
+    CommandLineRun run = CommandLineRun.of();
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("bench, run, verify, launch, doctor or version");
+  }
+
+  @Test
+  void aMisspelledCommandGetsASuggestion() {
+    CommandLineRun run = CommandLineRun.of("doktor");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("Did you mean").contains("doctor").doesNotContain("\tat ");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"launch", "doctor", "version"})
+  void everyHelpListsTheExitCodes(String command) {
+    CommandLineRun run = CommandLineRun.of(command, "--help");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains("Exit codes:")
+        .contains("wrong usage")
+        .contains("engine or device cannot be used");
+  }
+
+  @Test
+  void noColoursWhereNobodyLooks() {
+    assertThat(CommandLineRun.of("--help").out()).doesNotContain("\u001b");
+    assertThat(CommandLineRun.of("nonsense").err()).doesNotContain("\u001b");
+  }
+
+  @Test
+  void everyKindOfFailureHasItsCode() {
+    assertThat(ExitCodes.of(new EngineUnavailableException("no"))).isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(ExitCodes.of(new GroupException("gone"))).isEqualTo(ExitCodes.PEER);
+    assertThat(ExitCodes.of(new PeerTimeoutException("dispatch", "rows", 1, 2, 3, 0, 10, "")))
+        .isEqualTo(ExitCodes.PEER);
+    assertThat(ExitCodes.of(new InvalidArgumentException("topK", "0", ">= 1", "choose")))
+        .isEqualTo(ExitCodes.USAGE);
+    assertThat(ExitCodes.of(new CommandFailure(77, "theirs"))).isEqualTo(77);
+    assertThat(ExitCodes.of(new IllegalStateException("bug"))).isEqualTo(ExitCodes.FAILED);
+  }
+
+  @Test
+  void theRevisionIsFoundLooseAndPacked() throws IOException {
+    Files.writeString(scratch.resolve("HEAD"), "ref: refs/heads/main\n");
+    Files.writeString(scratch.resolve("packed-refs"), "# pack-refs\n1234abcd refs/heads/main\n");
+    assertThat(Build.revisionIn(scratch)).isEqualTo("1234abcd");
+
+    Files.createDirectories(scratch.resolve("refs/heads"));
+    Files.writeString(scratch.resolve("refs/heads/main"), "5678ef\n");
+    assertThat(Build.revisionIn(scratch)).isEqualTo("5678ef");
+
+    Files.writeString(scratch.resolve("HEAD"), "9abc\n");
+    assertThat(Build.revisionIn(scratch)).isEqualTo("9abc");
+  }
+}

@@ -1,0 +1,116 @@
+package org.ep4j.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
+import org.ep4j.cli.CliProcess;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.launch.JavaCommand;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class BenchCommandTest {
+  private static final String SMALL =
+      "--tokens 12 --hidden 256 --topk 3 --experts 10 --iterations 5 --warmup 1 --buffers 2";
+
+  @TempDir Path scratch;
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "all --threads --ranks 3",
+        "all --processes --ranks 2",
+        "ht --threads --ranks 2 --dtype fp8 --layout expert-major",
+        "ht --threads --ranks 2 --dtype nvfp4 --mode static --routing hot",
+        "ht --threads --ranks 2 --dtype fp32 --layout expert-major --mode static --routing zipf",
+        "ll --threads --ranks 2 --hook --zero-copy",
+        "ll --threads --ranks 2 --dtype bf16 --logfmt --max-tokens 16"
+      })
+  void verifiesAndPrintsATable(String arguments) throws Exception {
+    CommandLineRun run = bench(arguments);
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("equal the oracle's bits").contains("% of it");
+    assertThat(run.out()).doesNotContain("\u001b");
+    if (!arguments.startsWith("ll")) {
+      assertThat(run.out()).containsPattern("dispatch \\w+ +[0-9.]+ [um]s");
+    }
+    if (!arguments.startsWith("ht")) {
+      assertThat(run.out()).containsPattern("ll_pair \\w+ +[0-9.]+ [um]s");
+    }
+  }
+
+  @Test
+  void theArtifactHoldsEveryIteration() throws Exception {
+    Path file = scratch.resolve("result.json");
+    bench("all --threads --ranks 2 --json " + file);
+
+    String json = Files.readString(file);
+    List<String> fields = fields(json);
+    assertThat(fields)
+        .contains(
+            "git",
+            "java",
+            "cpu",
+            "cores",
+            "flags",
+            "configuration",
+            "op",
+            "median_us",
+            "p99_us",
+            "min_us",
+            "max_us",
+            "logical_gbps",
+            "remote_gbps",
+            "recv_rows",
+            "ceiling_percent");
+    assertThat(json).contains("\"dispatch\"", "\"combine\"", "\"ll_dispatch\"", "\"ll_combine\"");
+    assertThat(json.replaceAll("\\s", "")).containsPattern("\"iterations_us\":\\[([0-9.E-]+,){4}");
+    try (Stream<Path> files = Files.list(scratch)) {
+      assertThat(files.map(f -> f.getFileName().toString()))
+          .doesNotContain("result.json.unfinished");
+    }
+  }
+
+  @Test
+  void aLaunchersWorldIsJoined() throws Exception {
+    List<String> command = new ArrayList<>(List.of("launch", "-n", "2", "--"));
+    command.addAll(
+        JavaCommand.again(List.of(), Arrays.asList(("bench ht --join " + SMALL).split(" ", -1))));
+    CommandLineRun run = CliProcess.run(scratch, command.toArray(String[]::new));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("[0] High throughput").contains("2 ranks (processes)");
+    assertThat(run.out()).doesNotContain("[1]");
+  }
+
+  private CommandLineRun bench(String arguments) throws IOException, InterruptedException {
+    return CliProcess.run(scratch, ("bench " + arguments + " " + SMALL).split(" ", -1));
+  }
+
+  /** Names of all fields; fails if the text is not JSON. */
+  private static List<String> fields(String json) throws IOException {
+    List<String> fields = new ArrayList<>();
+    try (JsonParser parser = new JsonFactory().createParser(json)) {
+      for (JsonToken token = parser.nextToken(); token != null; token = parser.nextToken()) {
+        if (token == JsonToken.FIELD_NAME) {
+          fields.add(parser.currentName());
+        }
+      }
+    }
+    return fields;
+  }
+}

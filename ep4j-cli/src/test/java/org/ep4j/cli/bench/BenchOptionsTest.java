@@ -1,0 +1,138 @@
+package org.ep4j.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.List;
+import org.ep4j.Layout;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.verify.RoutingKind;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine;
+
+class BenchOptionsTest {
+  @Test
+  void theDefaultsAreTheShapeEverybodyQuotes() {
+    BenchSettings settings = parse();
+
+    assertThat(settings.kind()).isEqualTo(BenchSettings.Kind.ALL);
+    assertThat(settings.tokens()).isEqualTo(4096);
+    assertThat(settings.lowLatencyTokens()).isEqualTo(128);
+    assertThat(settings.hidden()).isEqualTo(7168);
+    assertThat(settings.topk()).isEqualTo(8);
+    assertThat(settings.experts()).isEqualTo(256);
+    assertThat(settings.payload()).isEqualTo(Payload.BF16);
+    assertThat(settings.layout()).isEqualTo(Layout.FLAT);
+    assertThat(settings.staticSizes()).isFalse();
+  }
+
+  @Test
+  void namesOfTheReferenceAreAliases() {
+    BenchSettings ours =
+        parse("ht", "--ranks", "2", "--tokens", "64", "--topk", "4", "--experts", "32");
+    BenchSettings theirs =
+        parse(
+            "ht",
+            "--num-processes",
+            "2",
+            "--num-tokens",
+            "64",
+            "--num-topk",
+            "4",
+            "--num-experts",
+            "32");
+
+    assertThat(theirs).isEqualTo(ours);
+    assertThat(theirs.tokens()).isEqualTo(64);
+  }
+
+  @Test
+  void everyChoiceIsUnderstood() {
+    BenchSettings settings =
+        parse(
+            "LL",
+            "--dtype",
+            "fp8,nvfp4",
+            "--layout",
+            "expert-major",
+            "--mode",
+            "static",
+            "--routing",
+            "zipf",
+            "--iterations",
+            "7",
+            "--warmup",
+            "0",
+            "--seed",
+            "9",
+            "--tokens",
+            "17",
+            "--max-tokens",
+            "32",
+            "--hook",
+            "--zero-copy");
+
+    assertThat(settings.kind()).isEqualTo(BenchSettings.Kind.LL);
+    assertThat(settings.payloads()).isEqualTo(List.of(Payload.FP8, Payload.NVFP4));
+    assertThat(settings.layout()).isEqualTo(Layout.EXPERT_MAJOR);
+    assertThat(settings.staticSizes()).isTrue();
+    assertThat(settings.routing()).isEqualTo(RoutingKind.ZIPF);
+    assertThat(settings.effort()).isEqualTo(new Effort(7, 0, 4));
+    assertThat(settings.seed()).isEqualTo(9);
+    assertThat(settings.lowLatencyTokens()).isEqualTo(17);
+    assertThat(settings.maxTokens()).isEqualTo(32);
+    assertThat(settings.options()).isEqualTo(new BenchSettings.LowLatencyWays(false, true, true));
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "--ranks 0            | --ranks is 0; it must be 1..1024",
+        "--tokens -1          | --tokens is -1",
+        "--iterations 0       | --iterations is 0",
+        "--layout sideways    | --layout is sideways; it must be flat, expert-major",
+        "--mode loose         | --mode is loose; it must be exact, static",
+        "--device gpu         | --device is gpu; it must be auto, host, cuda",
+        "--dtype int3         | int3",
+        "--routing random     | random",
+        "--threads --join     | mutually exclusive",
+        "--hidden 100         | --hidden is 100; it must be a multiple of 8 for bf16 rows",
+        "--topk 300           | topK is 300",
+        "ll --dtype fp16      | --dtype fp16 is for ht only",
+        "ll --logfmt --zero-copy | exclude each other",
+        "ll --tokens 8 --max-tokens 4 | --max-tokens is 4; it must be 8..",
+        "--json no/such/place/x.json | its directory does not exist",
+        "--frobnicate         | --frobnicate"
+      })
+  void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {
+    CommandLineRun run = CommandLineRun.of(("bench " + arguments).split(" ", -1));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains(message).doesNotContain("\tat ");
+  }
+
+  @Test
+  void anEngineThatIsNotHereIsSaidSo() {
+    CommandLineRun run = CommandLineRun.of("bench", "--device", "cuda", "--ranks", "2");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(run.err()).contains("engine 'cuda'").contains("host");
+  }
+
+  @Test
+  void whatDoesNotFitIsRefusedBeforeTheKernelKillsARank() {
+    CommandLineRun run = CommandLineRun.of("bench", "ht", "--ranks", "8", "--tokens", "10000000");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.err()).contains("of memory").contains("fewer --ranks");
+  }
+
+  private static BenchSettings parse(String... arguments) {
+    BenchCommand command = new BenchCommand();
+    new CommandLine(command).setCaseInsensitiveEnumValuesAllowed(true).parseArgs(arguments);
+    return command.settings();
+  }
+}

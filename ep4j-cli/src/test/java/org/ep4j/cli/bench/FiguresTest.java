@@ -1,0 +1,105 @@
+package org.ep4j.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.lang.foreign.Arena;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.verify.RoutingGenerator;
+import org.ep4j.verify.RoutingKind;
+import org.ep4j.verify.WorldRouting;
+import org.junit.jupiter.api.Test;
+
+class FiguresTest {
+  @Test
+  void theSlowestRankOfEachIterationCounts() {
+    Timings timings = Timings.longestOf(new long[][] {{1000, 9000, 3000}, {4000, 2000, 5000}});
+
+    assertThat(timings.micros()).containsExactly(4, 9, 5);
+    assertThat(timings.median()).isEqualTo(5);
+    assertThat(timings.min()).isEqualTo(4);
+    assertThat(timings.max()).isEqualTo(9);
+  }
+
+  @Test
+  void quantilesAreThoseOfTheSortedTimes() {
+    double[] micros = IntStream.rangeClosed(1, 200).mapToDouble(i -> 201 - i).toArray();
+    Timings timings = new Timings(micros);
+
+    assertThat(timings.median()).isEqualTo(100.5);
+    assertThat(timings.p99()).isEqualTo(198);
+    assertThat(micros[0]).as("the order of iterations is kept").isEqualTo(200);
+    assertThat(new Timings(new double[] {7}).p99()).isEqualTo(7);
+  }
+
+  @Test
+  void bandwidthIsBytesOverTheMedian() {
+    Result result =
+        new Result("dispatch", "bf16", new Timings(new double[] {100}), 10, 2e6, 1e6, 80);
+
+    assertThat(result.logicalGbps()).isEqualTo(20);
+    assertThat(result.remoteGbps()).isEqualTo(10);
+    assertThat(result.ceilingPercent()).isEqualTo(80);
+  }
+
+  @Test
+  void aTokenCountsOnceForARankAndOnceForEachOfItsExperts() {
+    // Experts 0 and 1 live on rank 0, experts 2 and 3 on rank 1.
+    WorldRouting world =
+        world(
+            2,
+            4,
+            Routing.of(new int[] {0, 1, 0, 2}, new float[4], 2),
+            Routing.of(new int[] {3, 2, -1, -1}, new float[4], 2));
+
+    Traffic flat = Traffic.of(List.of(world), Layout.FLAT, 1);
+    assertThat(flat.mean()).isEqualTo((2 + 2) / 2.0);
+    assertThat(flat.meanRemote()).isEqualTo(1 / 2.0);
+    assertThat(flat.most()).isEqualTo(2);
+
+    Traffic grouped = Traffic.of(List.of(world), Layout.EXPERT_MAJOR, 4);
+    assertThat(grouped.mean()).isEqualTo((3 + 3) / 2.0);
+    assertThat(grouped.meanRemote()).isEqualTo(1 / 2.0);
+    assertThat(grouped.most()).isEqualTo(8);
+  }
+
+  @Test
+  void theRowsOfACeilingAreThoseOfTheDispatch() {
+    try (Arena arena = Arena.ofConfined()) {
+      RoutingGenerator generator = new RoutingGenerator(RoutingKind.HOT, 5, 32, 4);
+      Routing[] routings = new Routing[4];
+      for (int rank = 0; rank < routings.length; rank++) {
+        routings[rank] = generator.routing(rank, 100, 50, arena);
+      }
+      WorldRouting world = world(4, 32, routings);
+      for (Layout layout : Layout.values()) {
+        long rows = 0;
+        for (int rank = 0; rank < 4; rank++) {
+          RowCopies copies = RowCopies.of(world, rank, layout);
+          rows += copies.count();
+          assertThat(copies.target()).doesNotHaveDuplicates();
+          assertThat(IntStream.of(copies.target()).sum())
+              .isEqualTo(copies.count() * (copies.count() - 1) / 2);
+          assertThat(copies.source()).isSorted();
+        }
+        assertThat(rows / 4.0).isEqualTo(Traffic.of(List.of(world), layout, 1).mean());
+      }
+    }
+  }
+
+  @Test
+  void bytesOfARowIncludeItsScales() {
+    assertThat(Payload.BF16.dispatchBytes(7168)).isEqualTo(14336);
+    assertThat(Payload.FP8.dispatchBytes(7168)).isEqualTo(7168 + 4 * 56);
+    assertThat(Payload.NVFP4.dispatchBytes(7168)).isEqualTo(3584 + 448 + 4);
+    assertThat(Payload.FP8.combineBytes(7168)).isEqualTo(14336);
+    assertThat(Payload.FP32.combineBytes(7168)).isEqualTo(28672);
+  }
+
+  private static WorldRouting world(int ranks, int experts, Routing... routings) {
+    return WorldRouting.of(ExpertPlacement.blocks(experts, ranks), List.of(routings));
+  }
+}

@@ -1,0 +1,113 @@
+package org.ep4j.cli.launch;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.cli.CliProcess;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class LaunchCommandTest {
+  @TempDir Path scratch;
+
+  @Test
+  void everyRankKnowsWhoItIs() throws Exception {
+    String script =
+        "echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, $MASTER_ADDR, $COLOUR, $0 $1";
+    CommandLineRun run =
+        CliProcess.run(
+            scratch,
+            "launch",
+            "-n",
+            "3",
+            "--env",
+            "COLOUR=blue",
+            "sh",
+            "-c",
+            script,
+            "-x",
+            "--help");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out().lines())
+        .containsExactlyInAnyOrder(
+            "[0] rank 0 of 3, local 0, 127.0.0.1, blue, -x --help",
+            "[1] rank 1 of 3, local 1, 127.0.0.1, blue, -x --help",
+            "[2] rank 2 of 3, local 2, 127.0.0.1, blue, -x --help");
+  }
+
+  @Test
+  void theSecretTravelsByEnvironmentAndNotByArguments() throws Exception {
+    CommandLineRun run =
+        CliProcess.run(
+            scratch,
+            "launch",
+            "-n",
+            "1",
+            "--no-prefix",
+            "--",
+            "sh",
+            "-c",
+            "echo $EP4J_SECRET; tr '\\0' ' ' < /proc/$$/cmdline; tr '\\0' ' ' < /proc/$PPID/cmdline");
+
+    List<String> lines = run.out().lines().toList();
+    String secret = lines.getFirst();
+    assertThat(secret).hasSize(64);
+    assertThat(String.join("\n", lines.subList(1, lines.size())))
+        .contains("launch")
+        .doesNotContain(secret);
+  }
+
+  @Test
+  void theExitCodeIsThatOfTheFirstRankThatFails() throws Exception {
+    CommandLineRun run =
+        CliProcess.run(
+            scratch, "launch", "-n", "3", "sh", "-c", "[ $RANK = 1 ] && exit 23; exec sleep 1000");
+
+    assertThat(run.code()).isEqualTo(23);
+    assertThat(run.err()).contains("rank 1 ended with exit code 23").doesNotContain("\tat ");
+  }
+
+  @ParameterizedTest
+  @CsvSource({"INT, 130", "TERM, 143"})
+  void endingTheLauncherEndsTheRanks(String signal, int code) throws Exception {
+    String script = "echo $$ > " + scratch + "/pid$RANK; echo up; exec sleep 1000";
+    try (CliProcess launch =
+        CliProcess.start(scratch, Map.of(), "launch", "-n", "2", "sh", "-c", script)) {
+      launch.awaitOut("[0] up");
+      launch.awaitOut("[1] up");
+      launch.signal(signal);
+      assertThat(launch.end().code()).isEqualTo(code);
+    }
+    awaitGone("pid0");
+    awaitGone("pid1");
+  }
+
+  @Test
+  void badNumbersAreWrongUsage() {
+    assertThat(CommandLineRun.of("launch", "-n", "0", "true").code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(CommandLineRun.of("launch", "-n", "two", "true").err())
+        .contains("--ranks")
+        .contains("two");
+    assertThat(CommandLineRun.of("launch", "true").err()).contains("--ranks");
+    assertThat(CommandLineRun.of("launch", "-n", "2").err()).contains("COMMAND");
+  }
+
+  private void awaitGone(String file) throws IOException, InterruptedException {
+    long pid = Long.parseLong(Files.readString(scratch.resolve(file)).strip());
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+    while (ProcessHandle.of(pid).isPresent()) {
+      assertThat(System.nanoTime()).as("process %d still runs", pid).isLessThan(deadline);
+      TimeUnit.MILLISECONDS.sleep(20);
+    }
+  }
+}

@@ -1,0 +1,137 @@
+package org.ep4j.cli.launch;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.ByteArrayInputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.ExitCodes;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class LauncherTest {
+  private static final Duration GRACE = Duration.ofSeconds(5);
+  private static final Duration LIMIT = Duration.ofSeconds(60);
+
+  @TempDir Path scratch;
+
+  private final List<String> lines = Collections.synchronizedList(new ArrayList<>());
+
+  @Test
+  void allRanksThatEndWellAreASuccess() throws InterruptedException {
+    Outcome outcome = run(GRACE, LIMIT, "echo hello", "echo there >&2; printf last");
+
+    assertThat(outcome).isEqualTo(Outcome.SUCCESS);
+    assertThat(lines).containsExactlyInAnyOrder("0 out hello", "1 err there", "1 out last");
+  }
+
+  @Test
+  void theFirstFailureEndsTheOthersAndIsTheOutcome() throws InterruptedException {
+    Outcome outcome = run(GRACE, LIMIT, "exec sleep 1000", "exit 42", "sleep 1000; echo survived");
+
+    assertThat(outcome.exitCode()).isEqualTo(42);
+    assertThat(outcome.failedRank()).isEqualTo(1);
+    assertThat(outcome.report()).contains("rank 1").contains("42");
+    assertThat(lines).isEmpty();
+  }
+
+  @Test
+  void aKilledRankIsReportedByItsSignal() throws InterruptedException {
+    Outcome outcome = run(GRACE, LIMIT, "kill -9 $$", "exec sleep 1000");
+
+    assertThat(outcome.exitCode()).isEqualTo(137);
+    assertThat(outcome.report()).contains("rank 0").contains("SIGKILL");
+  }
+
+  @Test
+  void aRankThatRefusesToEndIsKilledAfterTheGrace() throws InterruptedException {
+    String stubborn = "trap '' TERM; echo ready; while true; do sleep 0.05; done";
+    Outcome outcome = run(Duration.ofMillis(300), LIMIT, stubborn, "sleep 0.5; exit 3");
+
+    assertThat(outcome.exitCode()).isEqualTo(3);
+    assertThat(lines).contains("0 out ready");
+  }
+
+  @Test
+  void whatARankStartedEndsWithIt() throws Exception {
+    Path pid = scratch.resolve("pid");
+    String parent = "sleep 1000 & echo $! > " + pid + "; wait";
+    run(GRACE, LIMIT, parent, "while [ ! -s " + pid + " ]; do sleep 0.02; done; exit 1");
+
+    Path status = Path.of("/proc/" + Files.readString(pid).strip() + "/stat");
+    // Ended, or ended and not yet collected by the parent of orphans.
+    assertThat(Files.exists(status) && !Files.readString(status).contains(") Z ")).isFalse();
+  }
+
+  @Test
+  void ranksThatRunTooLongAreEnded() throws InterruptedException {
+    Outcome outcome = run(GRACE, Duration.ofMillis(200), "exec sleep 1000", "exit 0");
+
+    assertThat(outcome.exitCode()).isEqualTo(ExitCodes.PEER);
+    assertThat(outcome.report()).contains("1 ranks still ran");
+  }
+
+  @Test
+  void aCommandThatDoesNotExistIsSaidSo() {
+    try (Launcher launcher = new Launcher(GRACE)) {
+      List<RankProcess> ranks =
+          List.of(new RankProcess(List.of("no-such-command"), Map.of(), ignore(), ignore()));
+      assertThatThrownBy(() -> launcher.run(ranks, LIMIT))
+          .isInstanceOf(CommandFailure.class)
+          .hasMessageContaining("rank 0")
+          .hasMessageContaining("no-such-command");
+    }
+  }
+
+  @Test
+  void endlessLinesArePassedOnInParts() {
+    byte[] bytes = new byte[LineRelay.LONGEST + 10];
+    List<Integer> lengths = new ArrayList<>();
+    new LineRelay(new ByteArrayInputStream(bytes), (line, length) -> lengths.add(length)).run();
+
+    assertThat(lengths).containsExactly(LineRelay.LONGEST, 10);
+  }
+
+  @Test
+  void emptyLinesAndMissingLineEndsSurvive() {
+    byte[] bytes = "a\n\nb".getBytes(StandardCharsets.UTF_8);
+    List<String> seen = new ArrayList<>();
+    LineSink sink = (line, length) -> seen.add(new String(line, 0, length, StandardCharsets.UTF_8));
+    new LineRelay(new ByteArrayInputStream(bytes), sink).run();
+
+    assertThat(seen).containsExactly("a", "", "b");
+  }
+
+  private Outcome run(Duration grace, Duration limit, String... scripts)
+      throws InterruptedException {
+    List<RankProcess> ranks = new ArrayList<>();
+    for (int rank = 0; rank < scripts.length; rank++) {
+      ranks.add(
+          new RankProcess(
+              List.of("sh", "-c", scripts[rank]),
+              Map.of("RANK", String.valueOf(rank)),
+              keep(rank + " out "),
+              keep(rank + " err ")));
+    }
+    try (Launcher launcher = new Launcher(grace)) {
+      return launcher.run(ranks, limit);
+    }
+  }
+
+  private LineSink keep(String prefix) {
+    return (line, length) ->
+        lines.add(prefix + new String(line, 0, length, StandardCharsets.UTF_8));
+  }
+
+  private static LineSink ignore() {
+    return (line, length) -> {};
+  }
+}

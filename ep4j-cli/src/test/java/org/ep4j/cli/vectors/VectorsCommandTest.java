@@ -1,0 +1,209 @@
+package org.ep4j.cli.vectors;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.ep4j.Tensor;
+import org.ep4j.cases.CaseComparison;
+import org.ep4j.cases.CaseDirectory;
+import org.ep4j.cases.CaseFile;
+import org.ep4j.cli.CliProcess;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.io.SafetensorsFile;
+import org.ep4j.io.SafetensorsWriter;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The commands on the vectors of the reference implementation. */
+class VectorsCommandTest {
+  @TempDir Path scratch;
+
+  @Test
+  void everyRecordedCaseIsReproducedOnThreadsAndProcesses() throws Exception {
+    CommandLineRun run = verify(RecordedVectors.directory());
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains("6 of 6 cases equal")
+        .contains("4 threads")
+        .contains("4 processes")
+        .doesNotContain("WRONG");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"ht-bf16", "ht-fp8", "ll-bf16", "ll-fp8"})
+  void runWritesWhatWasRecorded(String name) throws Exception {
+    Path input = RecordedVectors.directory().resolve(name);
+    Path output = scratch.resolve("out");
+    CommandLineRun run =
+        CliProcess.run(scratch, "run", "--input", input.toString(), "--output", output.toString());
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    CaseDirectory directory = CaseDirectory.open(input);
+    for (int rank = 0; rank < directory.ranks(); rank++) {
+      try (CaseFile recorded = directory.read(rank);
+          SafetensorsFile ours =
+              SafetensorsFile.open(output.resolve("rank" + rank + ".safetensors"))) {
+        Map<String, Tensor> outputs = new HashMap<>();
+        ours.names().forEach(n -> outputs.put(n, ours.tensor(n)));
+        CaseComparison comparison = CaseComparison.of(rank, recorded, outputs);
+        assertThat(comparison.wrong()).isEmpty();
+        assertThat(comparison.compared()).contains("recv_x", "combined_x");
+        assertThat(ours.metadata()).isEqualTo(recorded.strings());
+      }
+    }
+    try (Stream<Path> files = Files.list(output)) {
+      assertThat(files).hasSize(directory.ranks());
+    }
+  }
+
+  @Test
+  void aFlippedBitIsBlamed() throws Exception {
+    Path broken = copy("ht-bf16");
+    Path file = broken.resolve("rank2.safetensors");
+    byte[] bytes = Files.readAllBytes(file);
+    int at;
+    try (SafetensorsFile header = SafetensorsFile.open(file)) {
+      Tensor recorded = header.tensor("recv_x");
+      long data = recorded.address() - header.tensor(header.names().iterator().next()).address();
+      long headerBytes = 8 + ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).getLong();
+      at = (int) (headerBytes + data + 3 * 1024 + 17);
+    }
+    bytes[at] ^= 4;
+    Files.write(file, bytes);
+    CommandLineRun run = verify(broken, "--threads");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.out())
+        .contains("WRONG")
+        .contains("recv_x of rank 2, row 3")
+        .contains("byte 17")
+        .contains("0 of 1 cases equal");
+  }
+
+  @Test
+  void aTruncatedCaseIsReportedAndTheOthersGoOn() throws Exception {
+    copy("ht-onetoken");
+    Path bad = copy("ht-bf16-align");
+    Path file = bad.resolve("rank1.safetensors");
+    byte[] bytes = Files.readAllBytes(file);
+    Files.write(file, Arrays.copyOf(bytes, bytes.length - 100));
+    CommandLineRun run = verify(scratch.resolve("cases"), "--threads");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.out())
+        .contains("BAD")
+        .contains("rank1.safetensors")
+        .contains("truncated")
+        .contains("1 of 2 cases equal");
+  }
+
+  @Test
+  void aMissingRankIsNamedAndNothingIsWritten() throws Exception {
+    Path input = copy("ht-onetoken");
+    Files.delete(input.resolve("rank2.safetensors"));
+    Path output = scratch.resolve("out");
+    CommandLineRun run =
+        CommandLineRun.of("run", "--input", input.toString(), "--output", output.toString());
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.err()).contains("rank2.safetensors is missing").doesNotContain("\tat ");
+    assertThat(output).doesNotExist();
+  }
+
+  @Test
+  void aDirectoryThatCannotBeMadeIsSaidSo() throws Exception {
+    Path input = copy("ht-onetoken");
+    Path output = Files.createFile(scratch.resolve("file"));
+    CommandLineRun run =
+        CommandLineRun.of(
+            "run", "--threads", "--input", input.toString(), "--output", output.toString());
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.err()).contains(output + ": cannot be made").doesNotContain("\tat ");
+  }
+
+  @Test
+  void whatFilesLeaveOpenCanBeSupplied() throws Exception {
+    Path input = copy("ht-onetoken");
+    for (int rank = 0; rank < 4; rank++) {
+      Path path = input.resolve("rank" + rank + ".safetensors");
+      try (SafetensorsFile file = SafetensorsFile.open(path)) {
+        Map<String, Tensor> inputs = new HashMap<>();
+        for (String name : List.of("x", "topk_idx", "topk_weights")) {
+          inputs.put(name, file.tensor(name));
+        }
+        SafetensorsWriter.write(path, Map.of(), inputs);
+      }
+    }
+    Path output = scratch.resolve("out");
+    String[] arguments = {
+      "run", "--threads", "--input", input.toString(), "--output", output.toString()
+    };
+    CommandLineRun without = CommandLineRun.of(arguments);
+    assertThat(without.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(without.err()).contains("metadata 'experts' is missing");
+
+    String[] more = Arrays.copyOf(arguments, arguments.length + 2);
+    more[arguments.length] = "--experts";
+    more[arguments.length + 1] = "8";
+    assertThat(CommandLineRun.of(more).code()).isEqualTo(ExitCodes.OK);
+    try (SafetensorsFile file = SafetensorsFile.open(output.resolve("rank0.safetensors"))) {
+      assertThat(file.names()).contains("recv_x").doesNotContain("combined_x");
+      assertThat(file.metadata()).containsEntry("experts", "8");
+    }
+  }
+
+  @Test
+  void resultsNeverReplaceTheInputs() throws Exception {
+    String input = copy("ht-onetoken").toString();
+    CommandLineRun run = CommandLineRun.of("run", "--input", input, "--output", input);
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--output is --input");
+  }
+
+  @Test
+  void directoriesWithoutCasesAreSaidSo() {
+    String nothing = scratch.toString();
+
+    assertThat(CommandLineRun.of("verify", "--vectors", nothing).err()).contains("no case");
+    assertThat(CommandLineRun.of("verify", "--vectors", nothing + "/absent").code())
+        .isEqualTo(ExitCodes.FAILED);
+    assertThat(CommandLineRun.of("run", "--input", nothing, "--output", nothing + "/o").err())
+        .contains("holds no rank0.safetensors");
+    assertThat(CommandLineRun.of("verify").code()).isEqualTo(ExitCodes.USAGE);
+  }
+
+  private CommandLineRun verify(Path directory, String... more)
+      throws IOException, InterruptedException {
+    List<String> arguments =
+        Stream.concat(Stream.of("verify", "--vectors", directory.toString()), Stream.of(more))
+            .toList();
+    return CliProcess.run(scratch, arguments.toArray(String[]::new));
+  }
+
+  private Path copy(String name) throws IOException {
+    Path target = Files.createDirectories(scratch.resolve("cases").resolve(name));
+    try (Stream<Path> files = Files.list(RecordedVectors.directory().resolve(name))) {
+      for (Path file : files.toList()) {
+        Files.write(target.resolve(file.getFileName().toString()), Files.readAllBytes(file));
+      }
+    }
+    return target;
+  }
+}
