@@ -1,0 +1,134 @@
+package org.ep4j.examples;
+
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+import static java.util.Objects.requireNonNull;
+
+import java.lang.foreign.MemorySegment;
+import org.ep4j.BufferConfig;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.group.Group;
+import org.ep4j.group.LaunchEnvironment;
+import org.ep4j.group.ThreadRanks;
+
+/**
+ * Forward of a Mixture-of-Experts layer whose experts are spread over the ranks. Rows arrive
+ * grouped by expert ({@link Layout#EXPERT_MAJOR}), so that each expert works on consecutive rows.
+ *
+ * <p>One rank's part of the layer; used by one thread.
+ */
+public final class MoeLayer implements AutoCloseable {
+  private static final DispatchOptions GROUPED =
+      DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
+
+  /** Sums are rounded once, at the end: FP32 partial sums are not rounded at all. */
+  private static final CombineOptions EXACT = CombineOptions.DEFAULT;
+
+  private final ToyModel model;
+  private final ExpertBuffer buffer;
+  private final float[] router;
+  private final ToyModel.Expert[] experts;
+
+  /** Opens the layer on every rank of a group. */
+  MoeLayer(Group group, ToyModel model, int maxTokens) {
+    this.model = model;
+    this.router = model.router();
+    ExpertPlacement placement = ExpertPlacement.blocks(model.experts(), group.size());
+    this.experts = new ToyModel.Expert[placement.localExperts(group.rank())];
+    for (int local = 0; local < experts.length; local++) {
+      experts[local] = model.expert(placement.expertAt(group.rank(), local));
+    }
+    this.buffer =
+        ExpertBuffer.open(
+            group,
+            BufferConfig.builder()
+                .hidden(model.hidden())
+                .topK(model.topK())
+                .placement(placement)
+                .maxTokens(maxTokens)
+                .rowDType(DType.FP32)
+                .build());
+  }
+
+  /** The layer's output for this rank's tokens [T, hidden]; collective. */
+  float[] forward(float[] x) {
+    int tokens = x.length / model.hidden();
+    int[] idx = new int[tokens * model.topK()];
+    float[] weights = new float[idx.length];
+    float[] token = new float[model.hidden()];
+    for (int t = 0; t < tokens; t++) {
+      System.arraycopy(x, t * token.length, token, 0, token.length);
+      model.route(router, token, idx, weights, t * model.topK());
+    }
+    Routing routing = Routing.of(idx, weights, model.topK());
+    Dispatch received =
+        buffer.dispatch(Tokens.of(Tensor.of(x, tokens, model.hidden())), routing, GROUPED);
+    try (DispatchHandle handle = received.handle()) {
+      applyExperts(received, token);
+      return buffer.combine(received.x(), handle, EXACT).x().segment().toArray(JAVA_FLOAT);
+    }
+  }
+
+  /** Each local expert on its group of rows, in place, weighted. */
+  private void applyExperts(Dispatch received, float[] token) {
+    Tensor starts = requireNonNull(received.expertOffsets(), "EXPERT_MAJOR has offsets");
+    Tensor weights = requireNonNull(received.topkWeights(), "the routing has weights");
+    MemorySegment rows = received.x().segment();
+    for (int local = 0; local < experts.length; local++) {
+      for (long row = starts.getLong(local); row < starts.getLong(local + 1); row++) {
+        long at = row * token.length;
+        MemorySegment.copy(rows, JAVA_FLOAT, at * Float.BYTES, token, 0, token.length);
+        model.apply(experts[local], token);
+        for (int i = 0; i < token.length; i++) {
+          rows.setAtIndex(JAVA_FLOAT, at + i, weights.getFloat(row) * token[i]);
+        }
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    buffer.close();
+  }
+
+  /** One rank of a launcher's world; without a launcher two ranks as threads. */
+  public static void main(String... arguments) {
+    LaunchEnvironment environment = LaunchEnvironment.of(System.getenv());
+    if (environment.config() == null) {
+      ThreadRanks.run(2, MoeLayer::demonstrate);
+    } else {
+      try (Group group = environment.join()) {
+        demonstrate(group);
+      }
+    }
+  }
+
+  private static void demonstrate(Group group) {
+    ToyModel model = new ToyModel(64, 128, 8, 2, 42);
+    int tokens = 16;
+    try (MoeLayer layer = new MoeLayer(group, model, tokens)) {
+      float[] y = layer.forward(model.tokens(group.rank(), tokens));
+      double norm = 0;
+      for (float value : y) {
+        norm += value * value;
+      }
+      System.out.printf(
+          "rank %d of %d: %d tokens through %d of %d experts, norm of the result %.4f%n",
+          group.rank(),
+          group.size(),
+          tokens,
+          layer.experts.length,
+          model.experts(),
+          Math.sqrt(norm));
+    }
+  }
+}
