@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Measures the host engine's kernels with JMH, the sum of bf16 rows side by side with the C
+# intrinsics of the peers: same process, same rows. Arguments go to JMH, for example: -f 1 -p rows=cache
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+library=$here/build/libbf16_sum.so
+
+mkdir -p "$here/build"
+"${CC:-cc}" -O3 -march=native -std=c11 -shared -fPIC -o "$library" "$here/peers/bf16_sum.c"
+exec "$here/../tools/jmh" RowKernels -jvmArgsAppend "-Dep4j.peerLibrary=$library" "$@"

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Measures ep4j against the C peers, side by side on this machine and in one run: each round runs all
+# of them in turn with equal iteration counts, so that slow minutes of the machine hit everyone.
+# Prints one Markdown table and writes all results as JSON.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+usage: benchmarks/compare-mpi.sh [options]
+  --ranks "2 4"          numbers of ranks
+  --tokens "128 4096"    tokens on each rank
+  --rounds 3             rounds; the table shows the median of their medians
+  --iterations N         timed iterations of a round (default: 300 below 1024 tokens, else 20)
+  --hidden 7168 --topk 8 --experts 256
+  --json FILE            where the results go (default: benchmarks/build/compare-mpi.json)
+  --peers-only           leave ep4j out
+END
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+root=$(dirname "$here")
+build=$here/build
+ranks="2 4" tokens="128 4096" rounds=3 iterations="" hidden=7168 topk=8 experts=256
+json=$build/compare-mpi.json peers_only=false
+
+fail() {
+  printf 'compare-mpi: %s\n' "$@" >&2
+  exit 1
+}
+
+while (($# > 0)); do
+  case $1 in
+    --peers-only) peers_only=true ;;
+    --help | -h) usage && exit 0 ;;
+    --ranks | --tokens | --rounds | --iterations | --hidden | --topk | --experts | --json)
+      (($# > 1)) || fail "$1 needs a value"
+      printf -v "${1#--}" '%s' "$2"
+      shift
+      ;;
+    *) usage >&2 && fail "unknown option $1" ;;
+  esac
+  shift
+done
+
+# What the comparison needs beyond ep4j itself. As root on a Debian the missing is installed.
+require() {
+  local missing=()
+  command -v make >/dev/null || missing+=(make)
+  command -v cc >/dev/null || missing+=(gcc)
+  command -v mpirun >/dev/null || missing+=(openmpi-bin)
+  command -v mpicc >/dev/null || missing+=(libopenmpi-dev)
+  ((${#missing[@]} > 0)) || return 0
+  if ((EUID == 0)) && command -v apt-get >/dev/null; then
+    echo "compare-mpi: installing ${missing[*]} ..." >&2
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update -qq && apt-get install -qq -y "${missing[@]}"; } >&2 ||
+      fail "the installation failed; its messages are above"
+  else
+    fail "missing: ${missing[*]}" "Install these packages (names as in Debian and Ubuntu) and run again."
+  fi
+}
+
+progress() {
+  [[ ! -t 2 ]] || printf '\r\033[K%s' "$1" >&2
+}
+
+# contestant NAME COMMAND...: runs the command, which writes its results to the file $RESULT or prints
+# them, and keeps them as $raw/RANKS-TOKENS-ROUND-NAME.json.
+contestant() {
+  local name=$1 out=$raw/$r-$t-$round-$1.json log=$raw/$r-$t-$round-$1.log
+  shift
+  progress "ranks $r, tokens $t, round $round of $rounds: $name"
+  RESULT=$out timeout 900 "$@" >"$log" 2>&1 ||
+    fail "$name failed: $*" "$(tail -n 20 "$log")"
+  [[ -s $out ]] || mv "$log" "$out"
+}
+
+mpi() {
+  mpirun --oversubscribe --bind-to none -n "$r" "$@" --tokens "$t" --hidden "$hidden" \
+    --topk "$topk" --experts "$experts" --iterations "$n" --warmup "$warmup" --json
+}
+
+ep4j() {
+  "$root/ep4j" bench ht --ranks "$r" "$@" --tokens "$t" --hidden "$hidden" --topk "$topk" \
+    --experts "$experts" --dtype bf16 --iterations "$n" --warmup "$warmup" --json "$RESULT"
+}
+
+require
+make --quiet --directory "$here/peers" BUILD="$build" all
+raw=$build/raw
+rm -rf "$raw"
+mkdir -p "$raw" "$(dirname "$json")"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export -f mpi ep4j
+export r t n warmup hidden topk experts root
+
+for r in $ranks; do
+  for t in $tokens; do
+    n=${iterations:-$((t < 1024 ? 300 : 20))} warmup=$((n / 5 + 1))
+    for ((round = 1; round <= rounds; round++)); do
+      contestant alltoallv bash -c 'mpi "$@"' - "$build/alltoallv_moe"
+      $peers_only || contestant ep4j-processes bash -c 'ep4j --processes'
+      contestant direct bash -c 'mpi "$@"' - "$build/direct_moe" --ceilings
+      $peers_only || contestant ep4j-threads bash -c 'ep4j --threads'
+      contestant direct-memcpy bash -c 'mpi "$@"' - "$build/direct_moe" --variant cached
+    done
+  done
+done
+progress ""
+"${JAVA_HOME:+$JAVA_HOME/bin/}java" "$here/ComparisonTable.java" "$raw" "$json"
+echo "Results: $json" >&2

@@ -1,0 +1,45 @@
+/* What both peers do on their own side: who gets a token, what a row's metadata is, the sums. */
+#ifndef EP4J_PEERS_PLACEMENT_H
+#define EP4J_PEERS_PLACEMENT_H
+
+#include <stdint.h>
+
+#include "workload.h"
+
+/* Where the tokens of this rank's set go. One per input set, so that combine finds the way back. */
+typedef struct {
+  uint64_t* ranks;          /* [tokens]: destinations of a token, as bits */
+  int send_rows[MAX_RANKS]; /* rows for each destination */
+} placement;
+
+/* The owner of each expert: a look-up, where a division would cost more than the rest. */
+typedef struct {
+  uint8_t* rank; /* [experts] */
+} expert_owners;
+
+/* These end the program when memory is short. */
+void expert_owners_open(expert_owners* owners, const workload* w);
+void expert_owners_close(expert_owners* owners);
+void placement_open(placement* p, const workload* w);
+void placement_close(placement* p);
+
+/* The layout of a set. */
+void placement_compute(placement* p, const workload* w, const expert_owners* owners, int set);
+
+/* Top-k ids and weights of a token as `holder` sees them: -1 and 0 where an expert is not local. */
+static inline void placement_rebase(const workload* w, int holder, const int64_t* idx,
+                                    const float* weight, int64_t* local_idx, float* local_weight) {
+  const int64_t first = (int64_t)holder * w->local_experts;
+  for (int k = 0; k < w->options.topk; k++) {
+    const int64_t expert = idx[k] - first;
+    const int local = (uint64_t)expert < (uint64_t)w->local_experts;
+    local_idx[k] = local ? expert : -1;
+    local_weight[k] = local ? weight[k] : 0;
+  }
+}
+
+/* Sums each token's rows over the ranks that hold it, in ascending order, into sets[set].combined.
+ * parts[r] is the first of this rank's rows at rank r, which follow each other in token order. */
+void placement_sum(const placement* p, const workload* w, int set, const bf16* const* parts);
+
+#endif
