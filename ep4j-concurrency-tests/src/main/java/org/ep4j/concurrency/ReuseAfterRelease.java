@@ -1,0 +1,39 @@
+package org.ep4j.concurrency;
+
+import static org.openjdk.jcstress.annotations.Expect.ACCEPTABLE;
+import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
+
+import org.ep4j.memory.NativeMemory;
+import org.openjdk.jcstress.annotations.Actor;
+import org.openjdk.jcstress.annotations.JCStressTest;
+import org.openjdk.jcstress.annotations.Outcome;
+import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.J_Result;
+
+/**
+ * A region is used again without a reset: the receiver reads a row and then shows that it is done;
+ * a source that sees so may overwrite the row, and the receiver has not seen the new one.
+ */
+@JCStressTest
+@Outcome(id = "0", expect = ACCEPTABLE, desc = "the row of this epoch")
+@Outcome(expect = FORBIDDEN, desc = "the row of the next epoch")
+@State
+public class ReuseAfterRelease {
+  private final long done = Slots.take();
+  private final long row = done + Slots.LINE;
+
+  /** The rank that receives the row. */
+  @Actor
+  public void receiver(J_Result seen) {
+    seen.r1 = NativeMemory.getLong(row);
+    NativeMemory.putLongRelease(done, 1);
+  }
+
+  /** The rank that sends the next one. */
+  @Actor
+  public void source() {
+    if (NativeMemory.getLongAcquire(done) == 1) {
+      NativeMemory.putLong(row, 8);
+    }
+  }
+}
