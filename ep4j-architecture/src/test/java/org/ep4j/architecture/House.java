@@ -1,0 +1,29 @@
+package org.ep4j.architecture;
+
+import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.importer.ClassFileImporter;
+import com.tngtech.archunit.core.importer.ImportOption;
+import java.nio.file.Path;
+import java.util.Objects;
+
+/** What the rules look at: the classes of all modules, and the repository. */
+final class House {
+  /** Every class of ep4j, without tests and without what JMH generates. */
+  static final JavaClasses CLASSES =
+      new ClassFileImporter()
+          .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
+          .withImportOption(location -> !location.contains("jmh_generated"))
+          .importPackages("org.ep4j");
+
+  /** What any room may use: the JDK, and the annotations that are gone at run time. */
+  static final String[] GROUND = {
+    "java..", "javax.crypto..", "jdk.incubator.vector..", "jdk.jfr..", "org.jspecify.."
+  };
+
+  private House() {}
+
+  /** The directory that holds all modules. Surefire runs a module's tests in its directory. */
+  static Path repository() {
+    return Objects.requireNonNull(Path.of("").toAbsolutePath().getParent());
+  }
+}

@@ -1,0 +1,76 @@
+package org.ep4j.architecture;
+
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.belongToAnyOf;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.equivalentTo;
+import static com.tngtech.archunit.lang.conditions.ArchConditions.dependOnClassesThat;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.constructors;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.fields;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.methods;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+
+import com.tngtech.archunit.base.DescribedPredicate;
+import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.JavaModifier;
+import java.lang.foreign.Linker;
+import java.lang.foreign.SymbolLookup;
+import java.lang.invoke.MethodHandle;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Rule 3: native functions are called in binding classes only, and nothing above sees a method
+ * handle. A binding class is one that links native functions; being one, it may be nothing else.
+ */
+class NativeCodeTest {
+  private static final DescribedPredicate<JavaClass> METHOD_HANDLE =
+      equivalentTo(MethodHandle.class);
+
+  private static final DescribedPredicate<JavaClass> BINDING =
+      DescribedPredicate.describe(
+          "link native functions",
+          type ->
+              type.getDirectDependenciesFromSelf().stream()
+                  .anyMatch(
+                      dependency ->
+                          belongToAnyOf(Linker.class, SymbolLookup.class)
+                              .test(dependency.getTargetClass())));
+
+  @Test
+  void onlyBindingClassesTouchMethodHandles() {
+    noClasses()
+        .that(DescribedPredicate.not(BINDING))
+        .should(dependOnClassesThat(METHOD_HANDLE))
+        .because("FFM lives in binding classes only")
+        .check(House.CLASSES);
+  }
+
+  @Test
+  void bindingClassesHaveNoState() {
+    fields()
+        .that()
+        .areDeclaredInClassesThat(BINDING)
+        .should()
+        .beStatic()
+        .andShould()
+        .beFinal()
+        .check(House.CLASSES);
+    constructors()
+        .that()
+        .areDeclaredInClassesThat(BINDING)
+        .should()
+        .bePrivate()
+        .check(House.CLASSES);
+    classes().that(BINDING).should().haveModifier(JavaModifier.FINAL).check(House.CLASSES);
+  }
+
+  @Test
+  void bindingClassesShowTypedMethodsOnly() {
+    fields().that().haveRawType(METHOD_HANDLE).should().bePrivate().check(House.CLASSES);
+    methods()
+        .that()
+        .areNotPrivate()
+        .should()
+        .notHaveRawReturnType(METHOD_HANDLE)
+        .check(House.CLASSES);
+  }
+}

@@ -1,0 +1,37 @@
+package org.ep4j.architecture;
+
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noMethods;
+
+import org.junit.jupiter.api.Test;
+
+/** Rule 4: every resource has one owner that closes it; the garbage collector owns none. */
+class ResourcesTest {
+  @Test
+  void nobodyFinalizes() {
+    noMethods().should().haveName("finalize").check(House.CLASSES);
+  }
+
+  @Test
+  void nobodyLeavesClosingToTheGarbageCollector() {
+    noClasses()
+        .should()
+        .dependOnClassesThat()
+        .haveNameMatching("java\\.lang\\.ref\\.(Cleaner|PhantomReference)(\\$.*)?")
+        .check(House.CLASSES);
+    noClasses()
+        .should()
+        .callMethod(java.lang.foreign.Arena.class, "ofAuto")
+        .because("memory of an automatic arena lives until a collection nobody controls")
+        .check(House.CLASSES);
+  }
+
+  @Test
+  void nobodyUsesUnsafe() {
+    noClasses()
+        .should()
+        .dependOnClassesThat()
+        .resideInAnyPackage("sun..", "jdk.internal..")
+        .check(House.CLASSES);
+  }
+}

@@ -1,0 +1,119 @@
+package org.ep4j.architecture;
+
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.tngtech.archunit.core.domain.JavaClass;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/** Rule 1: arrows point down, and the core stands on the JDK alone. */
+class RoomsTest {
+  private static final String API = "org.ep4j";
+  private static final String ENGINE = "org.ep4j.engine";
+  private static final String HOST = "org.ep4j.engine.host..";
+  private static final String MEMORY = "org.ep4j.memory..";
+  private static final String WIRE = "org.ep4j.wire..";
+  private static final String GROUP = "org.ep4j.group..";
+  private static final String VERIFY = "org.ep4j.verify..";
+  private static final String PLAN = "org.ep4j.plan..";
+  private static final String OBSERVE = "org.ep4j.observe..";
+  private static final String CASES = "org.ep4j.cases..";
+  private static final String IO = "org.ep4j.io..";
+
+  /** The rooms of the core from top to bottom, each with the rooms it may use. */
+  private static final Map<String, List<String>> ROOMS = new LinkedHashMap<>();
+
+  static {
+    ROOMS.put(API, List.of(ENGINE, GROUP));
+    ROOMS.put(ENGINE, List.of(API, GROUP));
+    ROOMS.put(HOST, List.of(API, ENGINE, MEMORY, WIRE, GROUP, OBSERVE));
+    ROOMS.put(MEMORY, List.of(API, WIRE, GROUP));
+    ROOMS.put(WIRE, List.of(API, GROUP));
+    ROOMS.put(GROUP, List.of(API));
+    ROOMS.put(VERIFY, List.of(API));
+    ROOMS.put(PLAN, List.of(API));
+    ROOMS.put(OBSERVE, List.of(API));
+    ROOMS.put(CASES, List.of(API, VERIFY, IO));
+    ROOMS.put(IO, List.of(API));
+  }
+
+  private static final String[] APPLICATIONS = {
+    "org.ep4j.cli..", "org.ep4j.examples..", "org.ep4j.conformance..", "org.ep4j.benchmarks.."
+  };
+
+  @TestFactory
+  Stream<DynamicTest> everyRoomUsesOnlyTheRoomsBelowIt() {
+    return ROOMS.entrySet().stream()
+        .map(
+            room -> {
+              String[] allowed =
+                  Stream.of(
+                          room.getValue().stream(),
+                          Stream.of(room.getKey()),
+                          Arrays.stream(House.GROUND))
+                      .flatMap(names -> names)
+                      .toArray(String[]::new);
+              return DynamicTest.dynamicTest(
+                  room.getKey(),
+                  () ->
+                      classes()
+                          .that()
+                          .resideInAPackage(room.getKey())
+                          .should()
+                          .onlyDependOnClassesThat()
+                          .resideInAnyPackage(allowed)
+                          .because(
+                              "arrows point down; "
+                                  + room.getKey()
+                                  + " stands above "
+                                  + room.getValue())
+                          .allowEmptyShould(true)
+                          .check(House.CLASSES));
+            });
+  }
+
+  @Test
+  void everyPackageHasItsPlaceOnTheFloorPlan() {
+    TreeSet<String> homeless = new TreeSet<>();
+    for (JavaClass type : House.CLASSES) {
+      String[] rooms =
+          Stream.concat(ROOMS.keySet().stream(), Arrays.stream(APPLICATIONS))
+              .toArray(String[]::new);
+      if (!JavaClass.Predicates.resideInAnyPackage(rooms).test(type)) {
+        homeless.add(type.getPackageName());
+      }
+    }
+    assertThat(homeless).as("packages that no room of RoomsTest holds").isEmpty();
+  }
+
+  @Test
+  void nothingKnowsTheApplicationsOnTop() {
+    noClasses()
+        .that()
+        .resideInAnyPackage(ROOMS.keySet().toArray(String[]::new))
+        .should()
+        .dependOnClassesThat()
+        .resideInAnyPackage(APPLICATIONS)
+        .check(House.CLASSES);
+  }
+
+  @Test
+  void applicationsReachEnginesThroughTheApi() {
+    noClasses()
+        .that()
+        .resideInAnyPackage("org.ep4j.cli..", "org.ep4j.examples..")
+        .should()
+        .dependOnClassesThat()
+        .resideInAPackage(HOST)
+        .check(House.CLASSES);
+  }
+}
