@@ -57,9 +57,10 @@ public final class CliProcess implements AutoCloseable {
     return Files.readString(out);
   }
 
-  /** What it has complained about, without the JDK's remark on incubator modules. */
+  /** What it has complained about, without what the JDK says of its modules and options. */
   public String err() throws IOException {
-    return Files.readString(err).replaceAll("WARNING: Using incubator modules:.*\\R", "");
+    return Files.readString(err)
+        .replaceAll("(WARNING: Using incubator modules:|Picked up [A-Z_]+:).*\\R", "");
   }
 
   /** Waits until it has printed a text. */
@@ -79,6 +80,26 @@ public final class CliProcess implements AutoCloseable {
     Process kill = new ProcessBuilder("kill", "-" + name, pid).start();
     if (!kill.waitFor(10, TimeUnit.SECONDS) || kill.exitValue() != 0) {
       throw new IllegalStateException("kill -" + name + " " + pid + " failed");
+    }
+  }
+
+  /** Waits until a process has ended; whether its parent has collected it does not matter. */
+  public static void awaitGone(long pid) throws InterruptedException {
+    Path status = Path.of("/proc/" + pid + "/stat");
+    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    while (runs(status)) {
+      if (System.nanoTime() > deadline) {
+        throw new IllegalStateException("process " + pid + " still runs");
+      }
+      TimeUnit.MILLISECONDS.sleep(20);
+    }
+  }
+
+  private static boolean runs(Path status) {
+    try {
+      return !Files.readString(status).contains(") Z ");
+    } catch (IOException e) {
+      return false;
     }
   }
 

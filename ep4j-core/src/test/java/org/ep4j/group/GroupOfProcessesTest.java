@@ -113,7 +113,7 @@ class GroupOfProcessesTest {
 
   @Test
   void aStoppedRankIsDeclaredDeadAndToldSoWhenItComesBack() throws Exception {
-    start(3, Duration.ofSeconds(2));
+    start(3, Duration.ofSeconds(4));
     rank(2).stop();
     Thread.sleep(200);
     rank(2).resume();
@@ -137,7 +137,7 @@ class GroupOfProcessesTest {
 
   @Test
   void aStoppedHostIsDeclaredDeadAndToldSoWhenItComesBack() throws Exception {
-    start(3, Duration.ofSeconds(2));
+    start(3, Duration.ofSeconds(4));
     rank(0).stop();
     assertAll("gone 0", "it hosted the rendezvous; it was silent for ", 1, 2);
     // Rank 0's peer port still accepts, and does not answer.

@@ -7,6 +7,8 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -114,6 +116,8 @@ class InProcessGroupTest {
 
   @Test
   void aRankThatFailsEndsTheWaitsOfTheOthersAtOnceWithItsName() {
+    // Who returns has left the group: nobody may before all have looked.
+    CyclicBarrier looked = new CyclicBarrier(3);
     assertThatThrownBy(
             () ->
                 ThreadRanks.run(
@@ -131,6 +135,7 @@ class InProcessGroupTest {
                       assertThat(group.isAlive(1)).isTrue();
                       assertThat(group.deathReport(2)).contains("no expert here");
                       assertThat(group.deathReport(1)).isNull();
+                      looked.await(LONG.toSeconds(), TimeUnit.SECONDS);
                     }))
         .isInstanceOfSatisfying(RankFailedException.class, e -> assertThat(e.rank()).isEqualTo(2))
         .hasRootCauseInstanceOf(IllegalArgumentException.class);

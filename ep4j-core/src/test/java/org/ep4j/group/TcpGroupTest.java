@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.group.TcpWorld.LONG;
 
 import java.io.IOException;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
@@ -13,6 +14,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.ThreadLocalRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -21,6 +23,11 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Timeout(60)
 class TcpGroupTest {
   private static final Duration SHORT = Duration.ofMillis(100);
+
+  /** Below the ports that Linux gives to whoever asks for any: nobody takes one by accident. */
+  private static final int FIRST_PORT = 20_000;
+
+  private static final int LAST_PORT = 32_000;
 
   @ParameterizedTest
   @ValueSource(longs = {1, 2, 3, 4, 5, 6, 7, 8})
@@ -103,11 +110,17 @@ class TcpGroupTest {
     }
   }
 
+  /** A port where nobody listens. */
   static int freePort() {
-    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-      return socket.getLocalPort();
-    } catch (IOException e) {
-      throw new AssertionError(e);
+    while (true) {
+      int port = ThreadLocalRandom.current().nextInt(FIRST_PORT, LAST_PORT);
+      try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+        return socket.getLocalPort();
+      } catch (BindException e) {
+        // Taken; the next one.
+      } catch (IOException e) {
+        throw new AssertionError(e);
+      }
     }
   }
 
@@ -339,7 +352,7 @@ class TcpGroupTest {
   void survivorsNameALivingRankThatDoesNotCome() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
-      Duration wait = Duration.ofMillis(700);
+      Duration wait = Duration.ofSeconds(3);
       TcpWorld.inEach(
           group ->
               assertThatThrownBy(() -> group.survivors(wait))
@@ -348,7 +361,7 @@ class TcpGroupTest {
                   .hasMessageContaining("rank 1 is missing"),
           groups.get(0),
           groups.get(2));
-      assertThatThrownBy(() -> groups.get(2).survivors(SHORT))
+      assertThatThrownBy(() -> groups.get(2).survivors(Duration.ofSeconds(2)))
           .isInstanceOfSatisfying(
               GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(0))
           .hasMessageContaining("rank 0, who is to host the new group, has not called survivors()");

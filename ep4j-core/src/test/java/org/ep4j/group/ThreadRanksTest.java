@@ -45,7 +45,7 @@ class ThreadRanksTest {
             () ->
                 ThreadRanks.run(
                     2,
-                    Duration.ofMillis(100),
+                    Duration.ofSeconds(2),
                     group -> {
                       if (group.rank() == 1) {
                         sleepUntilInterrupted();
@@ -59,7 +59,7 @@ class ThreadRanksTest {
               assertThat(Arrays.toString(e.getSuppressed()[0].getStackTrace()))
                   .contains("sleepUntilInterrupted");
             })
-        .hasMessage("ranks [1] did not end within 100 ms");
+        .hasMessage("ranks [1] did not end within 2 s");
     interrupted.await();
   }
 

@@ -2,12 +2,10 @@ package org.ep4j.cli.launch;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
@@ -88,8 +86,9 @@ class LaunchCommandTest {
       launch.signal(signal);
       assertThat(launch.end().code()).isEqualTo(code);
     }
-    awaitGone("pid0");
-    awaitGone("pid1");
+    for (String file : List.of("pid0", "pid1")) {
+      CliProcess.awaitGone(Long.parseLong(Files.readString(scratch.resolve(file)).strip()));
+    }
   }
 
   @Test
@@ -100,14 +99,5 @@ class LaunchCommandTest {
         .contains("two");
     assertThat(CommandLineRun.of("launch", "true").err()).contains("--ranks");
     assertThat(CommandLineRun.of("launch", "-n", "2").err()).contains("COMMAND");
-  }
-
-  private void awaitGone(String file) throws IOException, InterruptedException {
-    long pid = Long.parseLong(Files.readString(scratch.resolve(file)).strip());
-    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
-    while (ProcessHandle.of(pid).isPresent()) {
-      assertThat(System.nanoTime()).as("process %d still runs", pid).isLessThan(deadline);
-      TimeUnit.MILLISECONDS.sleep(20);
-    }
   }
 }

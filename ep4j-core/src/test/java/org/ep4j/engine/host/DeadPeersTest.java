@@ -177,7 +177,7 @@ class DeadPeersTest {
 
   @Test
   void silentRankIsNamedAfterTheTimeoutAndJoinsTheReset() {
-    BufferConfig impatient = config().timeout(Duration.ofMillis(300)).build();
+    BufferConfig impatient = config().timeout(Duration.ofSeconds(3)).build();
     Routing routing = Routing.of(Tensor.of(new long[] {0, 2}, 1, 2));
     ThreadRanks.run(
         2,

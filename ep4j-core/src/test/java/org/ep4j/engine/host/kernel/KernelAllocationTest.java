@@ -4,6 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import jdk.incubator.vector.VectorShape;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -15,6 +19,9 @@ import org.junit.jupiter.params.provider.ValueSource;
  * are shared by all who use it.
  */
 class KernelAllocationTest {
+  private static final int MOST_JVMS = 3;
+  private static final Pattern COUNT = Pattern.compile("allocated (\\d+) bytes by \\d+ times (.*)");
+
   @ParameterizedTest
   @ValueSource(ints = {0, 128, 256, 512})
   void warmKernelsAllocateNothing(int bits) throws Exception {
@@ -31,6 +38,18 @@ class KernelAllocationTest {
     assumeTrue(
         bits <= VectorShape.preferredShape().vectorBitSize(),
         "wider than this machine's vectors: every operation is a call");
+    Set<String> allocating = run(bits, arguments);
+    // What C2 inlines also depends on when it compiles: in rare JVMs a kernel allocates that does
+    // not in any other. One that is too large for C2 allocates in all of them.
+    for (int jvm = 2; jvm <= MOST_JVMS && !allocating.isEmpty(); jvm++) {
+      System.out.println("allocating in JVM " + (jvm - 1) + ": " + allocating);
+      allocating.retainAll(run(bits, arguments));
+    }
+    assertThat(allocating).isEmpty();
+  }
+
+  /** The kernels that allocate in a new JVM. */
+  private static Set<String> run(int bits, List<String> arguments) throws Exception {
     List<String> lines =
         ForkedJvm.run(
             KernelAllocations.class,
@@ -39,8 +58,18 @@ class KernelAllocationTest {
                 "--enable-native-access=ALL-UNNAMED",
                 "-D" + KernelChoice.PROPERTY + "=" + bits),
             arguments);
-    List<String> counts = lines.stream().filter(line -> line.startsWith("allocated ")).toList();
-    assertThat(counts).as("%s", lines).hasSize(KernelAllocations.CALLS);
-    assertThat(counts).allSatisfy(line -> assertThat(line).startsWith("allocated 0 bytes by "));
+    Set<String> allocating = new TreeSet<>();
+    int kernels = 0;
+    for (String line : lines) {
+      Matcher count = COUNT.matcher(line);
+      if (count.matches()) {
+        kernels++;
+        if (!count.group(1).equals("0")) {
+          allocating.add(count.group(2));
+        }
+      }
+    }
+    assertThat(kernels).as("%s", lines).isEqualTo(KernelAllocations.CALLS);
+    return allocating;
   }
 }

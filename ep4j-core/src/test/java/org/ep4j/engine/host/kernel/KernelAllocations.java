@@ -6,6 +6,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.management.ManagementFactory;
 import java.util.Random;
+import java.util.concurrent.TimeUnit;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
@@ -26,7 +27,10 @@ final class KernelAllocations {
   private static final int HIDDEN = 1024;
   private static final int ROWS = 7;
   private static final int WINDOW = 500;
-  private static final int MOST_WINDOWS = 200;
+
+  /** How long a kernel may go on allocating: on a busy machine compilation comes late. */
+  private static final long MOST_NANOS = TimeUnit.SECONDS.toNanos(20);
+
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
 
   private final RowKernels kernels = RowKernels.get();
@@ -116,7 +120,8 @@ final class KernelAllocations {
 
   private static void count(String what, Runnable call) {
     long allocated = Long.MAX_VALUE;
-    for (int window = 0; window < MOST_WINDOWS && allocated != 0; window++) {
+    long start = System.nanoTime();
+    while (allocated != 0 && System.nanoTime() - start < MOST_NANOS) {
       long before = THREADS.getCurrentThreadAllocatedBytes();
       for (int i = 0; i < WINDOW; i++) {
         call.run();
