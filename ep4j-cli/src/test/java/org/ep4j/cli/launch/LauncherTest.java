@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.junit.jupiter.api.Test;
