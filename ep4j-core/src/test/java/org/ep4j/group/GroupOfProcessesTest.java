@@ -25,7 +25,7 @@ class GroupOfProcessesTest {
   private void start(int size, Duration liveness) throws Exception {
     GroupConfig config =
         TcpWorld.config(size).toBuilder()
-            .rendezvous("127.0.0.1", TcpGroupTest.freePort())
+            .rendezvous("127.0.0.1", TcpWorld.freePort())
             .joinTimeout(Duration.ofSeconds(30))
             .livenessTimeout(liveness)
             .heartbeatInterval(Duration.ofMillis(50))
@@ -172,7 +172,7 @@ class GroupOfProcessesTest {
 
   @Test
   void torchrunVariablesWithoutASecretAreEnough() throws Exception {
-    String port = Integer.toString(TcpGroupTest.freePort());
+    String port = Integer.toString(TcpWorld.freePort());
     for (int rank = 0; rank < 2; rank++) {
       start(
           Map.of(

@@ -219,7 +219,7 @@ class JoinRefusalTest {
 
   @Test
   void nobodyAtThePortIsReportedAfterTheJoinTimeout() {
-    int port = TcpGroupTest.freePort();
+    int port = TcpWorld.freePort();
     assertThatThrownBy(() -> Group.join(TcpWorld.rankOneAt(2, port).joinTimeout(SHORT).build()))
         .isInstanceOf(GroupTimeoutException.class)
         .hasMessage(
@@ -256,7 +256,7 @@ class JoinRefusalTest {
 
   @Test
   void whenTheHostGivesUpTheOthersAreToldWhy() {
-    int port = TcpGroupTest.freePort();
+    int port = TcpWorld.freePort();
     GroupConfig host =
         TcpWorld.config(3).toBuilder()
             .rendezvous("127.0.0.1", port)

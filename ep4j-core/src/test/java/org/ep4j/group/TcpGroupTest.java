@@ -4,17 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.group.TcpWorld.LONG;
 
-import java.io.IOException;
-import java.net.BindException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.FutureTask;
-import java.util.concurrent.ThreadLocalRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -23,11 +18,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Timeout(60)
 class TcpGroupTest {
   private static final Duration SHORT = Duration.ofMillis(100);
-
-  /** Below the ports that Linux gives to whoever asks for any: nobody takes one by accident. */
-  private static final int FIRST_PORT = 20_000;
-
-  private static final int LAST_PORT = 32_000;
 
   @ParameterizedTest
   @ValueSource(longs = {1, 2, 3, 4, 5, 6, 7, 8})
@@ -90,7 +80,7 @@ class TcpGroupTest {
 
   @Test
   void rankZeroMayHostTheRendezvousAndThePortIsFreeForTheNextGroup() {
-    int port = freePort();
+    int port = TcpWorld.freePort();
     for (int round = 0; round < 3; round++) {
       ThreadRanks.run(
           3,
@@ -107,20 +97,6 @@ class TcpGroupTest {
               group.barrier(LONG);
             }
           });
-    }
-  }
-
-  /** A port where nobody listens. */
-  static int freePort() {
-    while (true) {
-      int port = ThreadLocalRandom.current().nextInt(FIRST_PORT, LAST_PORT);
-      try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
-        return socket.getLocalPort();
-      } catch (BindException e) {
-        // Taken; the next one.
-      } catch (IOException e) {
-        throw new AssertionError(e);
-      }
     }
   }
 

@@ -1,5 +1,9 @@
 package org.ep4j.group;
 
+import java.io.IOException;
+import java.net.BindException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -7,6 +11,7 @@ import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.ThreadLocalRandom;
 
 /** Ranks that join over TCP, all in this JVM; the rendezvous is hosted as by a launcher. */
 final class TcpWorld implements AutoCloseable {
@@ -15,6 +20,11 @@ final class TcpWorld implements AutoCloseable {
 
   /** A liveness timeout that a busy machine does not run into by accident. */
   static final Duration LIVENESS = Duration.ofSeconds(3);
+
+  /** Below the ports that Linux gives to whoever asks for any: nobody takes one by accident. */
+  private static final int FIRST_PORT = 20_000;
+
+  private static final int LAST_PORT = 32_000;
 
   /** Code of a rank in a group that exists already. */
   @FunctionalInterface
@@ -41,6 +51,20 @@ final class TcpWorld implements AutoCloseable {
         .joinTimeout(LONG)
         .livenessTimeout(LIVENESS)
         .build();
+  }
+
+  /** A port where nobody listens. */
+  static int freePort() {
+    while (true) {
+      int port = ThreadLocalRandom.current().nextInt(FIRST_PORT, LAST_PORT);
+      try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+        return socket.getLocalPort();
+      } catch (BindException e) {
+        // Taken; the next one.
+      } catch (IOException e) {
+        throw new AssertionError(e);
+      }
+    }
   }
 
   /** The configuration of rank 1 of a world at some port, hosted by somebody else. */
