@@ -11,6 +11,7 @@ module org.ep4j {
   exports org.ep4j.memory;
   exports org.ep4j.verify;
 
+  uses org.ep4j.engine.DeviceAccess;
   uses org.ep4j.engine.EngineProvider;
 
   provides org.ep4j.engine.EngineProvider with

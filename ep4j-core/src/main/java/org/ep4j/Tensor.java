@@ -3,6 +3,7 @@ package org.ep4j;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
+import org.ep4j.engine.Devices;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -171,9 +172,45 @@ public final class Tensor {
     return new Tensor(dtype, cut, part, part.address(), -1);
   }
 
-  /** Copies the bytes into {@code target}, which must be at least {@link #byteSize()} long. */
+  /**
+   * Copies the bytes into {@code target}, which must be at least {@link #byteSize()} long. A tensor
+   * on a device is copied after all work that the device was given so far.
+   *
+   * @throws EngineUnavailableException for a device tensor where no module can reach devices
+   */
   public void copyTo(MemorySegment target) {
-    MemorySegment.copy(segment(), 0, target, 0, byteSize());
+    MemorySegment exact = exactly("target", target);
+    if (segment == null) {
+      Devices.access(device).copyToHost(device, address, exact);
+    } else {
+      exact.copyFrom(segment);
+    }
+  }
+
+  /**
+   * Copies the first {@link #byteSize()} bytes of {@code source} into this tensor's memory; on a
+   * device after all work that the device was given so far.
+   *
+   * @throws EngineUnavailableException for a device tensor where no module can reach devices
+   */
+  public void copyFrom(MemorySegment source) {
+    MemorySegment exact = exactly("source", source);
+    if (segment == null) {
+      Devices.access(device).copyFromHost(device, address, exact);
+    } else {
+      segment.copyFrom(exact);
+    }
+  }
+
+  private MemorySegment exactly(String name, MemorySegment memory) {
+    if (memory.byteSize() < byteSize()) {
+      throw new InvalidArgumentException(
+          name,
+          memory.byteSize() + " bytes",
+          "at least " + byteSize() + " bytes, the size of " + this,
+          "pass a segment that holds the whole tensor");
+    }
+    return memory.asSlice(0, byteSize());
   }
 
   /** Element {@code index} (flat) of an INT32 host tensor. */
