@@ -28,8 +28,11 @@ class RoomsTest {
   private static final String OBSERVE = "org.ep4j.observe..";
   private static final String CASES = "org.ep4j.cases..";
   private static final String IO = "org.ep4j.io..";
+  private static final String CUDA_ENGINE = "org.ep4j.cuda.engine..";
+  private static final String CUDA_JIT = "org.ep4j.cuda.jit..";
+  private static final String CUDA_DRIVER = "org.ep4j.cuda.driver..";
 
-  /** The rooms of the core from top to bottom, each with the rooms it may use. */
+  /** The rooms from top to bottom, each with the rooms it may use. */
   private static final Map<String, List<String>> ROOMS = new LinkedHashMap<>();
 
   static {
@@ -44,6 +47,10 @@ class RoomsTest {
     ROOMS.put(OBSERVE, List.of(API));
     ROOMS.put(CASES, List.of(API, VERIFY, IO));
     ROOMS.put(IO, List.of(API));
+    ROOMS.put(
+        CUDA_ENGINE, List.of(API, ENGINE, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, GROUP, OBSERVE));
+    ROOMS.put(CUDA_JIT, List.of(API, CUDA_DRIVER));
+    ROOMS.put(CUDA_DRIVER, List.of(API, ENGINE));
   }
 
   private static final String[] APPLICATIONS = {

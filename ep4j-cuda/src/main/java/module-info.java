@@ -1,0 +1,11 @@
+/** CUDA for ep4j: driver and compiler bindings, kernels, and their compilation at run time. */
+module org.ep4j.cuda {
+  requires transitive org.ep4j;
+  requires static org.jspecify;
+
+  exports org.ep4j.cuda.driver;
+  exports org.ep4j.cuda.jit;
+
+  provides org.ep4j.engine.DeviceAccess with
+      org.ep4j.cuda.driver.CudaDeviceAccess;
+}

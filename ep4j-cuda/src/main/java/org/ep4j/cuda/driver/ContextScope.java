@@ -1,0 +1,24 @@
+package org.ep4j.cuda.driver;
+
+/**
+ * Makes a context current for the calling thread until it is closed, then the one that was current
+ * before. For calls that create and destroy; too dear for calls in stream order.
+ */
+final class ContextScope implements AutoCloseable {
+  private boolean open = true;
+
+  private ContextScope() {}
+
+  static ContextScope enter(long context) {
+    DeviceCalls.pushCurrent(context);
+    return new ContextScope();
+  }
+
+  @Override
+  public void close() {
+    if (open) {
+      open = false;
+      long ignored = DeviceCalls.popCurrent();
+    }
+  }
+}

@@ -1,0 +1,110 @@
+package org.ep4j.cuda.driver;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The CUDA driver of this machine: whether it can be used, its version, its devices. The library is
+ * opened and initialised by the first call; nothing here throws because it is missing, except
+ * {@link #require}.
+ */
+public final class CudaDriver {
+  /** Names the driver library where the loader does not find it. */
+  public static final String LIBRARY_VARIABLE = "EP4J_CUDA_DRIVER";
+
+  /** Oldest CUDA version of a driver that has every function ep4j calls. */
+  static final int OLDEST = 12000;
+
+  private static final int NO_DEVICE = 100;
+
+  /** Filled by the first {@link #find}; class initialisation makes it thread-safe. */
+  private static final class Search {
+    private static final LibrarySearch RESULT = search();
+
+    private static LibrarySearch search() {
+      if (DriverLibrary.name().isEmpty()) {
+        return LibrarySearch.failed(missing(System.getenv(LIBRARY_VARIABLE)));
+      }
+      List<String> lacking = new ArrayList<>();
+      for (DriverFunction function : DriverFunction.values()) {
+        if (!function.optional() && !DriverLibrary.has(function)) {
+          lacking.add(function.symbol());
+        }
+      }
+      if (!lacking.isEmpty()) {
+        return LibrarySearch.failed(
+            DriverLibrary.name()
+                + " lacks "
+                + String.join(", ", lacking)
+                + ": install an NVIDIA driver of version 525 (CUDA 12.0) or newer");
+      }
+      int version = DeviceCalls.driverVersion();
+      if (version < OLDEST) {
+        return LibrarySearch.failed(
+            "the NVIDIA driver supports CUDA "
+                + versionText(version)
+                + "; ep4j needs CUDA 12.0: install driver 525 or newer");
+      }
+      int result = DeviceCalls.init(0);
+      return result == 0
+          ? LibrarySearch.found(DriverLibrary.name())
+          : LibrarySearch.failed(initialisation(result));
+    }
+  }
+
+  private CudaDriver() {}
+
+  /** Whether the driver can be used here, and if not, why; the first call loads it. */
+  public static LibrarySearch find() {
+    return Search.RESULT;
+  }
+
+  /**
+   * Makes sure that the driver can be used.
+   *
+   * @throws org.ep4j.EngineUnavailableException with the reason if it cannot
+   */
+  public static void require() {
+    find().require();
+  }
+
+  /** Version of CUDA that the driver supports: 1000 * major + 10 * minor. */
+  public static int version() {
+    require();
+    return DeviceCalls.driverVersion();
+  }
+
+  /** A version as people write it: {@code 13.0}. */
+  public static String versionText(int version) {
+    return version / 1000 + "." + version % 1000 / 10;
+  }
+
+  /** Number of devices; 0 where the driver cannot be used. */
+  public static int deviceCount() {
+    return find().found() ? DeviceCalls.count() : 0;
+  }
+
+  /** What to say where there is no driver library. */
+  static String missing(@Nullable String variable) {
+    return "no CUDA driver library: looked for "
+        + String.join(", ", DriverLibrary.candidates(variable))
+        + (variable == null || variable.isEmpty()
+            ? " (" + LIBRARY_VARIABLE + " may name it)"
+            : " (from " + LIBRARY_VARIABLE + ")")
+        + "; it comes with the NVIDIA driver, 525 or newer";
+  }
+
+  private static String initialisation(int result) {
+    String text = "cuInit failed with " + CudaException.describe(result);
+    if (result == NO_DEVICE) {
+      String visible = System.getenv("CUDA_VISIBLE_DEVICES");
+      return text
+          + ": the driver is there, but no GPU"
+          + (visible == null
+              ? "; look at nvidia-smi"
+              : "; CUDA_VISIBLE_DEVICES is '" + visible + "'");
+    }
+    return text + ": look at nvidia-smi; the kernel module and the library must be of one version";
+  }
+}

@@ -1,0 +1,112 @@
+package org.ep4j.cuda.driver;
+
+import java.time.Duration;
+
+/**
+ * A point in the work of a stream that others can wait for. Either owned by this object, or a view
+ * of an event that somebody else made.
+ */
+public final class CudaEvent implements AutoCloseable {
+  private static final int DEFAULT = 0;
+  private static final int DISABLE_TIMING = 2;
+  private static final int SPINS = 1000;
+
+  private final CudaDevice device;
+  private final long handle;
+  private final boolean owned;
+  private boolean closed;
+
+  private CudaEvent(CudaDevice device, long handle, boolean owned) {
+    this.device = device;
+    this.handle = handle;
+    this.owned = owned;
+  }
+
+  /** A new event that knows order but no time: the cheaper kind. */
+  public static CudaEvent create(CudaDevice device) {
+    return create(device, DISABLE_TIMING);
+  }
+
+  /** A new event for {@link #millisSince}. */
+  public static CudaEvent createTimed(CudaDevice device) {
+    return create(device, DEFAULT);
+  }
+
+  private static CudaEvent create(CudaDevice device, int flags) {
+    try (var _ = device.enter()) {
+      return new CudaEvent(device, StreamCalls.createEvent(flags), true);
+    }
+  }
+
+  /** An event that another library made, a CUevent; closing the view leaves the event alone. */
+  public static CudaEvent wrapping(CudaDevice device, long rawHandle) {
+    return new CudaEvent(device, rawHandle, false);
+  }
+
+  /** The CUevent, for other libraries. */
+  public long handle() {
+    if (closed) {
+      throw new IllegalStateException("the event of " + device + " is closed");
+    }
+    return handle;
+  }
+
+  /** It happens when all work given to {@code stream} so far is done. Allocates nothing. */
+  public void record(CudaStream stream) {
+    StreamCalls.recordEvent(handle(), stream.handle());
+  }
+
+  /** The same for a raw CUstream. */
+  public void record(long stream) {
+    StreamCalls.recordEvent(handle(), stream);
+  }
+
+  /** Whether it has happened, or was never recorded. Allocates nothing. */
+  public boolean query() {
+    int result = StreamCalls.queryEvent(handle());
+    if (result == CudaResults.NOT_READY) {
+      return false;
+    }
+    CudaException.check(result, DriverFunction.EVENT_QUERY);
+    return true;
+  }
+
+  /** Waits until it has happened, however long: for work that has a deadline of its own. */
+  public void synchronize() {
+    StreamCalls.synchronizeEvent(handle());
+  }
+
+  /** Waits until it has happened, but no longer than {@code limit}. Allocates nothing. */
+  public boolean await(Duration limit) {
+    long start = System.nanoTime();
+    long nanos = limit.toNanos();
+    for (int turn = 1; !query(); turn++) {
+      if (turn % SPINS != 0) {
+        Thread.onSpinWait();
+      } else if (System.nanoTime() - start > nanos) {
+        return false;
+      } else {
+        Thread.yield();
+      }
+    }
+    return true;
+  }
+
+  /** Milliseconds from {@code start} to this event; both are timed and have happened. */
+  public float millisSince(CudaEvent start) {
+    return StreamCalls.elapsedMillis(start.handle(), handle());
+  }
+
+  /** Destroys an owned event. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      if (owned) {
+        try (var _ = device.enter()) {
+          StreamCalls.destroyEvent(handle);
+        }
+      }
+    }
+  }
+}

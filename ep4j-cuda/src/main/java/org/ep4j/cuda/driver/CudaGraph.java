@@ -1,0 +1,52 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/** Work recorded by {@link CudaStream#beginCapture}. */
+public final class CudaGraph implements AutoCloseable {
+  private final CudaDevice device;
+  private final long handle;
+  private boolean closed;
+
+  CudaGraph(CudaDevice device, long handle) {
+    this.device = device;
+    this.handle = handle;
+  }
+
+  /** The CUgraph, for other libraries. */
+  public long handle() {
+    if (closed) {
+      throw new IllegalStateException("the graph of " + device + " is closed");
+    }
+    return handle;
+  }
+
+  /** Number of pieces of work in it. */
+  public long nodes() {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment count = arena.allocate(ValueLayout.JAVA_LONG);
+      GraphCalls.nodes(handle(), 0, count.address());
+      return count.get(ValueLayout.JAVA_LONG, 0);
+    }
+  }
+
+  /** Makes it ready to launch; the result does not need this graph any more. */
+  public CudaGraphExec instantiate() {
+    try (var _ = device.enter()) {
+      return new CudaGraphExec(device, GraphCalls.instantiate(handle(), 0));
+    }
+  }
+
+  /** Destroys the graph. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      try (var _ = device.enter()) {
+        GraphCalls.destroy(handle);
+      }
+    }
+  }
+}

@@ -1,0 +1,59 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+
+/** Binding of the driver's words for its result codes, and the codes that are no errors. */
+@SuppressWarnings("restricted") // linking native functions is what this class is for
+final class CudaResults {
+  static final int SUCCESS = 0;
+  static final int NO_BINARY_FOR_GPU = 209;
+  static final int NOT_FOUND = 500;
+  static final int NOT_READY = 600;
+  static final int PEER_ACCESS_ALREADY_ENABLED = 704;
+
+  private static final MethodHandle GET_ERROR_NAME = link(DriverFunction.GET_ERROR_NAME);
+  private static final MethodHandle GET_ERROR_STRING = link(DriverFunction.GET_ERROR_STRING);
+
+  private CudaResults() {}
+
+  /** Name of a result, {@code CUDA_ERROR_…}. */
+  static String name(int result) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
+      int found;
+      try {
+        found = (int) GET_ERROR_NAME.invokeExact(result, out.address());
+      } catch (Throwable t) {
+        throw CudaException.unexpected(t);
+      }
+      return found == SUCCESS
+          ? NativeStrings.read(out.get(ValueLayout.JAVA_LONG, 0))
+          : "an unknown result";
+    }
+  }
+
+  /** What it means. */
+  static String text(int result) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
+      int found;
+      try {
+        found = (int) GET_ERROR_STRING.invokeExact(result, out.address());
+      } catch (Throwable t) {
+        throw CudaException.unexpected(t);
+      }
+      return found == SUCCESS
+          ? NativeStrings.read(out.get(ValueLayout.JAVA_LONG, 0))
+          : "newer than this driver";
+    }
+  }
+
+  private static MethodHandle link(DriverFunction function) {
+    return Linker.nativeLinker()
+        .downcallHandle(DriverLibrary.address(function), function.descriptor());
+  }
+}

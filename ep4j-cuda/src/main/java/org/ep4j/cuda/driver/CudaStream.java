@@ -1,0 +1,134 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * A queue of work on a device. Either owned by this object, or a view of a stream that somebody
+ * else made and destroys.
+ */
+public final class CudaStream implements AutoCloseable {
+  private static final int NON_BLOCKING = 1;
+
+  private final CudaDevice device;
+  private final long handle;
+  private final boolean owned;
+  private boolean closed;
+
+  private CudaStream(CudaDevice device, long handle, boolean owned) {
+    this.device = device;
+    this.handle = handle;
+    this.owned = owned;
+  }
+
+  /** A new stream of normal priority that does not wait for the default stream. */
+  public static CudaStream create(CudaDevice device) {
+    return create(device, 0);
+  }
+
+  /** A new stream whose blocks go before those of streams of lower priority. */
+  public static CudaStream createUrgent(CudaDevice device) {
+    return create(device, highestPriority(device));
+  }
+
+  private static CudaStream create(CudaDevice device, int priority) {
+    try (var _ = device.enter()) {
+      return new CudaStream(device, StreamCalls.create(NON_BLOCKING, priority), true);
+    }
+  }
+
+  /**
+   * A stream that another library made on {@code device}, a CUstream or cudaStream_t; 0 is the
+   * default stream. Closing the view leaves the stream alone.
+   */
+  public static CudaStream wrapping(CudaDevice device, long rawHandle) {
+    if (rawHandle < 0) {
+      throw new InvalidArgumentException(
+          "stream", String.valueOf(rawHandle), "a CUstream or 0", "pass the handle as it is");
+    }
+    return new CudaStream(device, rawHandle, false);
+  }
+
+  private static int highestPriority(CudaDevice device) {
+    try (var _ = device.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment range = arena.allocate(ValueLayout.JAVA_INT, 2);
+      DeviceCalls.streamPriorityRange(range.address(), range.address() + Integer.BYTES);
+      return range.getAtIndex(ValueLayout.JAVA_INT, 1);
+    }
+  }
+
+  /** The CUstream, for other libraries. */
+  public long handle() {
+    if (closed) {
+      throw new IllegalStateException("the stream of " + device + " is closed");
+    }
+    return handle;
+  }
+
+  /** Where its work runs. */
+  public CudaDevice device() {
+    return device;
+  }
+
+  /** Waits until all work given to it so far is done. */
+  public void synchronize() {
+    try (var _ = device.enter()) {
+      StreamCalls.synchronize(handle());
+    }
+  }
+
+  /** Whether all work given to it so far is done. Allocates nothing. */
+  public boolean query() {
+    int result = StreamCalls.query(handle());
+    if (result == CudaResults.NOT_READY) {
+      return false;
+    }
+    CudaException.check(result, DriverFunction.STREAM_QUERY);
+    return true;
+  }
+
+  /** Work given to it from now on waits for {@code event}. Allocates nothing. */
+  public void waitFor(CudaEvent event) {
+    StreamCalls.waitEvent(handle(), event.handle(), 0);
+  }
+
+  /** Records work into a graph from now on instead of running it. */
+  public void beginCapture() {
+    beginCapture(CaptureMode.THREAD_LOCAL);
+  }
+
+  /** Records work into a graph from now on instead of running it. */
+  public void beginCapture(CaptureMode mode) {
+    try (var _ = device.enter()) {
+      StreamCalls.beginCapture(handle(), mode.ordinal());
+    }
+  }
+
+  /** Ends recording. */
+  public CudaGraph endCapture() {
+    try (var _ = device.enter()) {
+      return new CudaGraph(device, StreamCalls.endCapture(handle()));
+    }
+  }
+
+  /** Whether work is recorded now instead of run. */
+  public boolean capturing() {
+    return StreamCalls.captureStatus(handle()) != 0;
+  }
+
+  /** Destroys an owned stream; work that it was given still runs. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      if (owned) {
+        try (var _ = device.enter()) {
+          StreamCalls.destroy(handle);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,31 @@
+package org.ep4j.cuda.driver;
+
+/** Attributes of a device, by their numbers in the driver's interface. */
+enum DeviceAttribute {
+  CLOCK_RATE(13),
+  MULTIPROCESSOR_COUNT(16),
+  L2_CACHE_SIZE(38),
+  MAX_THREADS_PER_MULTIPROCESSOR(39),
+  COMPUTE_CAPABILITY_MAJOR(75),
+  COMPUTE_CAPABILITY_MINOR(76),
+  MAX_SHARED_MEMORY_PER_MULTIPROCESSOR(81),
+  COOPERATIVE_LAUNCH(95),
+  MAX_SHARED_MEMORY_PER_BLOCK_OPTIN(97),
+  VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED(102),
+  HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED(103),
+  GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED(110),
+  CLUSTER_LAUNCH(120),
+  DMA_BUF_SUPPORTED(124),
+  HANDLE_TYPE_FABRIC_SUPPORTED(128),
+  HOST_NUMA_ID(134);
+
+  private final int code;
+
+  DeviceAttribute(int code) {
+    this.code = code;
+  }
+
+  int code() {
+    return code;
+  }
+}

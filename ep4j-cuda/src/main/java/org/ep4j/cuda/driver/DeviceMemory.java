@@ -1,0 +1,103 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.MemorySegment;
+import java.util.Objects;
+import org.ep4j.InvalidArgumentException;
+
+/** Memory of a device, owned by this object. Its content is undefined until it is written. */
+public final class DeviceMemory implements AutoCloseable {
+  private final CudaDevice device;
+  private final long address;
+  private final long bytes;
+  private boolean closed;
+
+  private DeviceMemory(CudaDevice device, long address, long bytes) {
+    this.device = device;
+    this.address = address;
+    this.bytes = bytes;
+  }
+
+  /** Allocates {@code bytes} bytes, at least 1; the address is a multiple of 256. */
+  public static DeviceMemory allocate(CudaDevice device, long bytes) {
+    checkSize(bytes);
+    try (var _ = device.enter()) {
+      return new DeviceMemory(device, MemoryCalls.allocate(bytes), bytes);
+    }
+  }
+
+  /** First byte, in the address space of all devices and the host. */
+  public long address() {
+    checkOpen();
+    return address;
+  }
+
+  /** Size. */
+  public long bytes() {
+    return bytes;
+  }
+
+  /** Where it lies. */
+  public CudaDevice device() {
+    return device;
+  }
+
+  /** Copies {@code source}, which may lie on the heap, to {@code offset} and waits. */
+  public void copyFrom(long offset, MemorySegment source) {
+    DeviceCopies.toDevice(device, at(offset, source.byteSize()), source);
+  }
+
+  /** Copies the bytes at {@code offset} to {@code target}, which may lie on the heap, and waits. */
+  public void copyTo(long offset, MemorySegment target) {
+    DeviceCopies.toHost(device, target, at(offset, target.byteSize()));
+  }
+
+  /** Copies native {@code source} to {@code offset} in stream order. */
+  public void copyFrom(long offset, MemorySegment source, CudaStream stream) {
+    DeviceCopies.toDevice(at(offset, source.byteSize()), source, stream);
+  }
+
+  /** Copies the bytes at {@code offset} to native {@code target} in stream order. */
+  public void copyTo(long offset, MemorySegment target, CudaStream stream) {
+    DeviceCopies.toHost(target, at(offset, target.byteSize()), stream);
+  }
+
+  /** Sets {@code count} bytes in stream order. */
+  public void fill8(long offset, long count, byte value, CudaStream stream) {
+    DeviceCopies.fill8(at(offset, count), value, count, stream);
+  }
+
+  /** Sets {@code count} 32-bit words in stream order; {@code offset} is a multiple of 4. */
+  public void fill32(long offset, long count, int value, CudaStream stream) {
+    DeviceCopies.fill32(
+        at(offset, Math.multiplyExact(count, (long) Integer.BYTES)), value, count, stream);
+  }
+
+  static void checkSize(long bytes) {
+    if (bytes < 1) {
+      throw new InvalidArgumentException(
+          "bytes", String.valueOf(bytes), "at least 1", "allocate nothing where nothing is needed");
+    }
+  }
+
+  private long at(long offset, long length) {
+    checkOpen();
+    return address + Objects.checkFromIndexSize(offset, length, bytes);
+  }
+
+  private void checkOpen() {
+    if (closed) {
+      throw new IllegalStateException("the memory of " + device + " is closed");
+    }
+  }
+
+  /** Frees the memory. The driver waits for work that uses it. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      try (var _ = device.enter()) {
+        MemoryCalls.free(address);
+      }
+    }
+  }
+}

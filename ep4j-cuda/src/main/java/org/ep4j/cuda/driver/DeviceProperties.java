@@ -1,0 +1,130 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+
+/**
+ * What a device is. Reading it needs no context, so that looking at a device takes no memory of it.
+ *
+ * @param ordinal number of the device in this process
+ * @param name what the vendor calls it
+ * @param pciBusId {@code domain:bus:device.function}
+ * @param major compute capability, first part
+ * @param minor compute capability, second part
+ * @param multiprocessors number of SMs
+ * @param sharedBytesPerBlock shared memory that a block can ask for, at most
+ * @param sharedBytesPerMultiprocessor shared memory of an SM
+ * @param threadsPerMultiprocessor threads that an SM holds, at most
+ * @param l2Bytes size of the L2 cache
+ * @param memoryBytes size of the memory
+ * @param clockKilohertz highest clock of the SMs, 0 where the driver no longer says
+ * @param cooperativeLaunch whether all blocks of a launch can wait for one another
+ * @param clusterLaunch whether blocks can form clusters
+ * @param posixHandles whether memory can be shared by file descriptors
+ * @param fabricHandles whether memory can be shared between hosts over NVLink
+ * @param dmaBuf whether memory can be registered with a network card as dma-buf
+ * @param numaNode the host's NUMA node next to it, -1 where unknown
+ */
+public record DeviceProperties(
+    int ordinal,
+    String name,
+    String pciBusId,
+    int major,
+    int minor,
+    int multiprocessors,
+    int sharedBytesPerBlock,
+    int sharedBytesPerMultiprocessor,
+    int threadsPerMultiprocessor,
+    int l2Bytes,
+    long memoryBytes,
+    int clockKilohertz,
+    boolean cooperativeLaunch,
+    boolean clusterLaunch,
+    boolean posixHandles,
+    boolean fabricHandles,
+    boolean dmaBuf,
+    int numaNode) {
+  private static final int TEXT_BYTES = 256;
+
+  /** First compute capability whose full instruction set has a name of its own, {@code sm_90a}. */
+  private static final int FIRST_SPECIFIC_MAJOR = 9;
+
+  /** Reads the properties of the device with this ordinal. */
+  public static DeviceProperties of(int ordinal) {
+    CudaDriver.require();
+    int device = DeviceCalls.device(checked(ordinal));
+    return new DeviceProperties(
+        ordinal,
+        name(device),
+        busId(device),
+        value(device, DeviceAttribute.COMPUTE_CAPABILITY_MAJOR),
+        value(device, DeviceAttribute.COMPUTE_CAPABILITY_MINOR),
+        value(device, DeviceAttribute.MULTIPROCESSOR_COUNT),
+        value(device, DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        value(device, DeviceAttribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+        value(device, DeviceAttribute.MAX_THREADS_PER_MULTIPROCESSOR),
+        value(device, DeviceAttribute.L2_CACHE_SIZE),
+        DeviceCalls.totalMemory(device),
+        valueOr(device, DeviceAttribute.CLOCK_RATE, 0),
+        value(device, DeviceAttribute.COOPERATIVE_LAUNCH) != 0,
+        valueOr(device, DeviceAttribute.CLUSTER_LAUNCH, 0) != 0,
+        valueOr(device, DeviceAttribute.HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0) != 0,
+        valueOr(device, DeviceAttribute.HANDLE_TYPE_FABRIC_SUPPORTED, 0) != 0,
+        valueOr(device, DeviceAttribute.DMA_BUF_SUPPORTED, 0) != 0,
+        valueOr(device, DeviceAttribute.HOST_NUMA_ID, -1));
+  }
+
+  /** Compute capability as people write it: {@code 9.0}. */
+  public String computeCapability() {
+    return major + "." + minor;
+  }
+
+  /**
+   * What to compile for: {@code sm_80}; from compute capability 9.0 on with all instructions of the
+   * very chip, {@code sm_90a}.
+   */
+  public String architecture() {
+    return "sm_" + major + minor + (major >= FIRST_SPECIFIC_MAJOR ? "a" : "");
+  }
+
+  static int checked(int ordinal) {
+    int count = DeviceCalls.count();
+    if (ordinal < 0 || ordinal >= count) {
+      throw new org.ep4j.InvalidArgumentException(
+          "device",
+          String.valueOf(ordinal),
+          "0.." + (count - 1),
+          "this process sees " + count + " devices (CUDA_VISIBLE_DEVICES)");
+    }
+    return ordinal;
+  }
+
+  private static int value(int device, DeviceAttribute attribute) {
+    return DeviceCalls.attribute(attribute.code(), device);
+  }
+
+  /** For attributes that older drivers do not know. */
+  private static int valueOr(int device, DeviceAttribute attribute, int otherwise) {
+    try {
+      return value(device, attribute);
+    } catch (CudaException e) {
+      return otherwise;
+    }
+  }
+
+  private static String name(int device) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment text = arena.allocate(TEXT_BYTES);
+      DeviceCalls.name(text.address(), TEXT_BYTES, device);
+      return text.getString(0);
+    }
+  }
+
+  private static String busId(int device) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment text = arena.allocate(TEXT_BYTES);
+      DeviceCalls.pciBusId(text.address(), TEXT_BYTES, device);
+      return text.getString(0);
+    }
+  }
+}

@@ -1,0 +1,92 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * Memory that another process of this host allocated, mapped here. A process cannot map its own
+ * memory this way. The exporter keeps the memory until every importer has closed its view.
+ */
+public final class IpcMemory implements AutoCloseable {
+  /** Bytes of a handle. */
+  public static final int HANDLE_BYTES = 64;
+
+  private static final int LAZY_ENABLE_PEER_ACCESS = 1;
+
+  /**
+   * What another process needs to map an address.
+   *
+   * @param handle {@link #HANDLE_BYTES} bytes that name the whole allocation
+   * @param offset of the address in it
+   * @param bytes size of the allocation
+   */
+  public record Export(byte[] handle, long offset, long bytes) {}
+
+  private final CudaDevice device;
+  private final long address;
+  private boolean closed;
+
+  private IpcMemory(CudaDevice device, long address) {
+    this.device = device;
+    this.address = address;
+  }
+
+  /** The handle of memory of this process, to be sent to others. */
+  public static byte[] export(DeviceMemory memory) {
+    return export(memory.device(), memory.address()).handle();
+  }
+
+  /** The handle of the allocation around an address of {@code device}, whoever made it. */
+  public static Export export(CudaDevice device, long address) {
+    try (var _ = device.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment range = arena.allocate(ValueLayout.JAVA_LONG, 2);
+      MemoryCalls.addressRange(range.address(), range.address() + Long.BYTES, address);
+      long base = range.getAtIndex(ValueLayout.JAVA_LONG, 0);
+      MemorySegment handle = arena.allocate(DriverLayouts.IPC_HANDLE);
+      SharingCalls.ipcHandle(handle.address(), base);
+      return new Export(
+          handle.toArray(ValueLayout.JAVA_BYTE),
+          address - base,
+          range.getAtIndex(ValueLayout.JAVA_LONG, 1));
+    }
+  }
+
+  /**
+   * Maps memory of another process for kernels of {@code device}, which may be another device than
+   * the memory's: peer access is enabled as needed.
+   */
+  public static IpcMemory open(CudaDevice device, byte[] handle) {
+    if (handle.length != HANDLE_BYTES) {
+      throw new InvalidArgumentException(
+          "handle", handle.length + " bytes", HANDLE_BYTES + " bytes", "pass it as exported");
+    }
+    try (var _ = device.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment copy = arena.allocate(DriverLayouts.IPC_HANDLE);
+      copy.copyFrom(MemorySegment.ofArray(handle));
+      return new IpcMemory(device, SharingCalls.openIpcHandle(copy, LAZY_ENABLE_PEER_ACCESS));
+    }
+  }
+
+  /** First byte of the allocation. */
+  public long address() {
+    if (closed) {
+      throw new IllegalStateException("the peer memory on " + device + " is closed");
+    }
+    return address;
+  }
+
+  /** Unmaps it. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      try (var _ = device.enter()) {
+        SharingCalls.closeIpcHandle(address);
+      }
+    }
+  }
+}

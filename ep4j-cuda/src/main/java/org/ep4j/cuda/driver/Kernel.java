@@ -1,0 +1,145 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A kernel; it lives as long as its module. */
+public final class Kernel {
+  private static final int MAX_THREADS_PER_BLOCK = 0;
+  private static final int SHARED_SIZE_BYTES = 1;
+  private static final int LOCAL_SIZE_BYTES = 3;
+  private static final int NUM_REGS = 4;
+  private static final int BINARY_VERSION = 6;
+  private static final int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
+  private static final int NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14;
+
+  private final CudaModule module;
+  private final String name;
+  private final long handle;
+  private final int registers;
+  private final int localBytes;
+  private final int staticSharedBytes;
+  private final int maxThreadsPerBlock;
+  private final int binaryVersion;
+
+  /** Asking for attributes makes the driver load the kernel now, not at its first launch. */
+  Kernel(CudaModule module, String name, long handle) {
+    this.module = module;
+    this.name = name;
+    this.handle = handle;
+    this.registers = ModuleCalls.attribute(NUM_REGS, handle);
+    this.localBytes = ModuleCalls.attribute(LOCAL_SIZE_BYTES, handle);
+    this.staticSharedBytes = ModuleCalls.attribute(SHARED_SIZE_BYTES, handle);
+    this.maxThreadsPerBlock = ModuleCalls.attribute(MAX_THREADS_PER_BLOCK, handle);
+    this.binaryVersion = ModuleCalls.attribute(BINARY_VERSION, handle);
+  }
+
+  /** Its name in the module. */
+  public String name() {
+    return name;
+  }
+
+  /** The module that it lives in. */
+  public CudaModule module() {
+    return module;
+  }
+
+  /** The CUfunction. */
+  public long handle() {
+    long alive = module.handle();
+    assert alive != 0;
+    return handle;
+  }
+
+  /** Registers of a thread. */
+  public int registers() {
+    return registers;
+  }
+
+  /** Local memory of a thread: spilled registers and arrays that are no registers. */
+  public int localBytes() {
+    return localBytes;
+  }
+
+  /** Shared memory of a block whose size is fixed by the source. */
+  public int staticSharedBytes() {
+    return staticSharedBytes;
+  }
+
+  /** Most threads that a block can have. */
+  public int maxThreadsPerBlock() {
+    return maxThreadsPerBlock;
+  }
+
+  /** Architecture it was compiled for: 10 * major + minor. */
+  public int binaryVersion() {
+    return binaryVersion;
+  }
+
+  /** Allows launches with up to this much dynamic shared memory; above 48 KiB that is needed. */
+  public void setMaxDynamicSharedBytes(int bytes) {
+    int limit = module.device().properties().sharedBytesPerBlock() - staticSharedBytes;
+    if (bytes > limit) {
+      throw new org.ep4j.InvalidArgumentException(
+          "dynamic shared memory of " + name,
+          bytes + " bytes",
+          "at most " + limit + " on " + module.device(),
+          "use fewer stages");
+    }
+    set(MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
+  }
+
+  /** Allows clusters of more than 8 blocks. */
+  public void allowLargeClusters() {
+    set(NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+  }
+
+  /** Blocks of this kernel that an SM holds at once. */
+  public int maxActiveBlocksPerSm(int blockThreads, long dynamicSharedBytes) {
+    try (var _ = module.device().enter()) {
+      return ModuleCalls.maxActiveBlocks(handle(), blockThreads, dynamicSharedBytes);
+    }
+  }
+
+  /**
+   * Sizes of the parameters, in order, as the kernel was compiled; empty where the driver is older
+   * than CUDA 12.4 and does not say.
+   */
+  public List<Integer> parameterBytes() {
+    List<Integer> sizes = new ArrayList<>();
+    if (!ModuleCalls.knowsParameters()) {
+      return sizes;
+    }
+    try (var _ = module.device().enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG, 2);
+      while (ModuleCalls.parameterInfo(
+              handle(), sizes.size(), out.address(), out.address() + Long.BYTES)
+          == CudaResults.SUCCESS) {
+        sizes.add((int) out.getAtIndex(ValueLayout.JAVA_LONG, 1));
+      }
+    }
+    return sizes;
+  }
+
+  private void set(int attribute, int value) {
+    try (var _ = module.device().enter()) {
+      ModuleCalls.setAttribute(handle(), attribute, value);
+    }
+  }
+
+  @Override
+  public String toString() {
+    return name
+        + " ("
+        + registers
+        + " registers, "
+        + localBytes
+        + " bytes local, "
+        + staticSharedBytes
+        + " bytes shared)";
+  }
+}

@@ -1,0 +1,180 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.List;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * A launch that is described once and made many times. Parameters, attributes and the configuration
+ * lie in native memory that this object owns; setting parameters and launching allocate nothing.
+ * One thread at a time; the driver has read everything when {@link #launch} returns.
+ */
+public final class Launch implements AutoCloseable {
+  private static final int ATTRIBUTE_COOPERATIVE = 2;
+  private static final int ATTRIBUTE_CLUSTER_DIMENSION = 4;
+  private static final int ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+  private static final int MOST_ATTRIBUTES = 3;
+
+  /** Strictest alignment that a kernel parameter may need (a tensor map). */
+  private static final int PARAMETER_ALIGNMENT = 64;
+
+  private static final long GRID_X = DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "gridDimX");
+  private static final long BLOCK_X =
+      DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "blockDimX");
+  private static final long SHARED =
+      DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "sharedMemBytes");
+  private static final long STREAM = DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "hStream");
+  private static final long ATTRIBUTES = DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "attrs");
+  private static final long ATTRIBUTE_COUNT =
+      DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "numAttrs");
+  private static final long VALUE = DriverLayouts.offset(DriverLayouts.LAUNCH_ATTRIBUTE, "value");
+
+  private final Kernel kernel;
+  private final Arena arena;
+  private final MemorySegment config;
+  private final MemorySegment attributes;
+  private final MemorySegment[] parameters;
+  private final long pointers;
+  private boolean closed;
+
+  private Launch(Kernel kernel, LaunchConfig description, int[] parameterBytes) {
+    this.kernel = kernel;
+    this.arena = Arena.ofShared();
+    this.config = arena.allocate(DriverLayouts.LAUNCH_CONFIG);
+    this.attributes = arena.allocate(DriverLayouts.LAUNCH_ATTRIBUTE, MOST_ATTRIBUTES);
+    this.parameters = new MemorySegment[parameterBytes.length];
+    MemorySegment table = arena.allocate(ValueLayout.JAVA_LONG, Math.max(1, parameterBytes.length));
+    for (int i = 0; i < parameterBytes.length; i++) {
+      parameters[i] = arena.allocate(parameterBytes[i], PARAMETER_ALIGNMENT);
+      table.setAtIndex(ValueLayout.JAVA_LONG, i, parameters[i].address());
+    }
+    this.pointers = table.address();
+    describe(description);
+  }
+
+  /**
+   * A launch of {@code kernel}.
+   *
+   * @param parameterBytes size of each parameter, in order; the driver's own sizes are compared
+   *     where it knows them (CUDA 12.4)
+   */
+  public static Launch of(Kernel kernel, LaunchConfig config, int... parameterBytes) {
+    List<Integer> compiled = kernel.parameterBytes();
+    List<Integer> given = java.util.Arrays.stream(parameterBytes).boxed().toList();
+    if (!compiled.isEmpty() && !compiled.equals(given)) {
+      throw new InvalidArgumentException(
+          "parameters of " + kernel.name(),
+          given + " bytes",
+          compiled + " bytes as in the kernel",
+          "make the host's layout the same as the kernel's");
+    }
+    return new Launch(kernel, config, parameterBytes.clone());
+  }
+
+  private void describe(LaunchConfig description) {
+    config.set(ValueLayout.JAVA_INT, BLOCK_X, description.blockX());
+    config.set(ValueLayout.JAVA_INT, BLOCK_X + 4, description.blockY());
+    config.set(ValueLayout.JAVA_INT, BLOCK_X + 8, description.blockZ());
+    setGrid(description.gridX(), description.gridY(), description.gridZ());
+    setDynamicSharedBytes(description.dynamicSharedBytes());
+    int count = 0;
+    if (description.cooperative()) {
+      attribute(count++, ATTRIBUTE_COOPERATIVE, 1, 0, 0);
+    }
+    if (description.clusterBlocks() > 0) {
+      attribute(count++, ATTRIBUTE_CLUSTER_DIMENSION, description.clusterBlocks(), 1, 1);
+    }
+    if (description.programmatic()) {
+      attribute(count++, ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 1, 0, 0);
+    }
+    config.set(ValueLayout.JAVA_LONG, ATTRIBUTES, count == 0 ? 0 : attributes.address());
+    config.set(ValueLayout.JAVA_INT, ATTRIBUTE_COUNT, count);
+  }
+
+  private void attribute(int index, int id, int first, int second, int third) {
+    long at = index * DriverLayouts.LAUNCH_ATTRIBUTE.byteSize();
+    attributes.set(ValueLayout.JAVA_INT, at, id);
+    attributes.set(ValueLayout.JAVA_INT, at + VALUE, first);
+    attributes.set(ValueLayout.JAVA_INT, at + VALUE + 4, second);
+    attributes.set(ValueLayout.JAVA_INT, at + VALUE + 8, third);
+  }
+
+  /** The kernel that it launches. */
+  public Kernel kernel() {
+    return kernel;
+  }
+
+  /** Memory of a parameter, zero at first: fill it in place. */
+  public MemorySegment parameter(int index) {
+    return parameters[index];
+  }
+
+  /** Memory of the first parameter, for kernels that take one structure. */
+  public MemorySegment parameters() {
+    return parameters[0];
+  }
+
+  /** Sets an 8-byte parameter: an integer or a device address. */
+  public void setLong(int index, long value) {
+    parameters[index].set(ValueLayout.JAVA_LONG, 0, value);
+  }
+
+  /** Sets a 4-byte integer parameter. */
+  public void setInt(int index, int value) {
+    parameters[index].set(ValueLayout.JAVA_INT, 0, value);
+  }
+
+  /** Sets a float parameter. */
+  public void setFloat(int index, float value) {
+    parameters[index].set(ValueLayout.JAVA_FLOAT, 0, value);
+  }
+
+  /** Changes the number of blocks. */
+  public void setGrid(int x, int y, int z) {
+    config.set(ValueLayout.JAVA_INT, GRID_X, x);
+    config.set(ValueLayout.JAVA_INT, GRID_X + 4, y);
+    config.set(ValueLayout.JAVA_INT, GRID_X + 8, z);
+  }
+
+  /** Changes the dynamic shared memory. */
+  public void setDynamicSharedBytes(int bytes) {
+    config.set(ValueLayout.JAVA_INT, SHARED, bytes);
+  }
+
+  /** Launches in stream order; the stream's device is current for this thread. */
+  public void launch(CudaStream stream) {
+    launch(stream.handle());
+  }
+
+  /** The same on a raw CUstream. */
+  public void launch(long stream) {
+    checkOpen();
+    config.set(ValueLayout.JAVA_LONG, STREAM, stream);
+    ModuleCalls.launch(config.address(), kernel.handle(), pointers, 0);
+  }
+
+  /** Clusters of this launch that the device holds at once. */
+  public int maxActiveClusters() {
+    checkOpen();
+    try (var _ = kernel.module().device().enter()) {
+      return ModuleCalls.maxActiveClusters(kernel.handle(), config.address());
+    }
+  }
+
+  private void checkOpen() {
+    if (closed) {
+      throw new IllegalStateException("the launch of " + kernel.name() + " is closed");
+    }
+  }
+
+  /** Frees the description. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      arena.close();
+    }
+  }
+}

@@ -1,0 +1,82 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+
+/**
+ * Page-locked host memory, owned by this object: copies in stream order run at full speed, and
+ * kernels of every device can load and store it. Zeroed.
+ */
+@SuppressWarnings("restricted") // it makes a segment of an address that it owns
+public final class PinnedMemory implements AutoCloseable {
+  private static final int PORTABLE = 1;
+  private static final int DEVICE_MAP = 2;
+
+  private final CudaDevice device;
+  private final Arena arena;
+  private final long hostAddress;
+  private final MemorySegment segment;
+  private final long deviceAddress;
+  private boolean closed;
+
+  private PinnedMemory(CudaDevice device, long hostAddress, long deviceAddress, long bytes) {
+    this.device = device;
+    this.arena = Arena.ofShared();
+    this.hostAddress = hostAddress;
+    this.segment = MemorySegment.ofAddress(hostAddress).reinterpret(bytes, arena, null);
+    this.deviceAddress = deviceAddress;
+  }
+
+  /** Allocates {@code bytes} bytes, at least 1. */
+  public static PinnedMemory allocate(CudaDevice device, long bytes) {
+    DeviceMemory.checkSize(bytes);
+    try (var _ = device.enter()) {
+      long host = MemoryCalls.allocateHost(bytes, PORTABLE | DEVICE_MAP);
+      PinnedMemory memory =
+          new PinnedMemory(device, host, MemoryCalls.devicePointer(host, 0), bytes);
+      memory.segment.fill((byte) 0);
+      return memory;
+    }
+  }
+
+  /** The memory as the host sees it; invalid once closed. Any thread may use it. */
+  public MemorySegment segment() {
+    checkOpen();
+    return segment;
+  }
+
+  /** First byte as the host sees it. */
+  public long hostAddress() {
+    checkOpen();
+    return hostAddress;
+  }
+
+  /** First byte as kernels see it. */
+  public long deviceAddress() {
+    checkOpen();
+    return deviceAddress;
+  }
+
+  /** Size. */
+  public long bytes() {
+    return segment.byteSize();
+  }
+
+  private void checkOpen() {
+    if (closed) {
+      throw new IllegalStateException("the page-locked memory is closed");
+    }
+  }
+
+  /** Frees the memory. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      arena.close();
+      try (var _ = device.enter()) {
+        MemoryCalls.freeHost(hostAddress);
+      }
+    }
+  }
+}

@@ -1,0 +1,92 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/** Asks for {@link PointerAttributes} again and again without allocating. One thread at a time. */
+public final class PointerReader implements AutoCloseable {
+  private static final int MEMORY_TYPE = 2;
+  private static final int IS_MANAGED = 8;
+  private static final int DEVICE_ORDINAL = 9;
+  private static final int RANGE_START_ADDR = 11;
+  private static final int RANGE_SIZE = 12;
+  private static final int COUNT = 5;
+
+  private final Arena arena;
+  private final long attributes;
+  private final long targets;
+  private final MemorySegment values;
+  private boolean closed;
+
+  private PointerReader() {
+    this.arena = Arena.ofShared();
+    this.attributes =
+        arena
+            .allocateFrom(
+                ValueLayout.JAVA_INT,
+                MEMORY_TYPE,
+                IS_MANAGED,
+                DEVICE_ORDINAL,
+                RANGE_START_ADDR,
+                RANGE_SIZE)
+            .address();
+    this.values = arena.allocate(ValueLayout.JAVA_LONG, COUNT);
+    MemorySegment table = arena.allocate(ValueLayout.JAVA_LONG, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+      table.setAtIndex(ValueLayout.JAVA_LONG, i, values.address() + (long) i * Long.BYTES);
+    }
+    this.targets = table.address();
+  }
+
+  /** A reader. */
+  public static PointerReader create() {
+    CudaDriver.require();
+    return new PointerReader();
+  }
+
+  /** Asks about {@code address}; the other methods answer. */
+  public void read(long address) {
+    if (closed) {
+      throw new IllegalStateException("the pointer reader is closed");
+    }
+    values.fill((byte) 0); // an attribute that does not apply is left as it is
+    MemoryCalls.pointerAttributes(COUNT, attributes, targets, address);
+  }
+
+  /** What kind of memory it is. */
+  public PointerAttributes.Type type() {
+    return PointerAttributes.Type.of(values.get(ValueLayout.JAVA_INT, 0));
+  }
+
+  /** Whether it moves between host and device by itself. */
+  public boolean managed() {
+    return values.get(ValueLayout.JAVA_BYTE, Long.BYTES) != 0;
+  }
+
+  /** Ordinal of the device that owns it, -1 for memory the driver does not know. */
+  public int device() {
+    return type() == PointerAttributes.Type.UNKNOWN
+        ? -1
+        : values.get(ValueLayout.JAVA_INT, 2 * Long.BYTES);
+  }
+
+  /** First byte of the allocation. */
+  public long rangeStart() {
+    return values.get(ValueLayout.JAVA_LONG, 3 * Long.BYTES);
+  }
+
+  /** Size of the allocation. */
+  public long rangeBytes() {
+    return values.get(ValueLayout.JAVA_LONG, 4 * Long.BYTES);
+  }
+
+  /** Frees the reader. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      arena.close();
+    }
+  }
+}

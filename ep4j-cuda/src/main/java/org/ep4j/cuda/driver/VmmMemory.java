@@ -1,0 +1,233 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * Memory of a device with an address range of its own, for what plain allocations cannot do: be
+ * shared by file descriptor, or over a multi-node NVLink fabric. Either allocated here or imported.
+ * Other devices of this process use it after {@link #allowAccess}.
+ */
+public final class VmmMemory implements AutoCloseable {
+  /** Bytes of a fabric handle. */
+  public static final int FABRIC_HANDLE_BYTES = 64;
+
+  /** How memory can be shared. */
+  public enum Sharing {
+    /** Not with other processes. */
+    NONE(0),
+    /** By a file descriptor, between processes of a host. */
+    DESCRIPTOR(1),
+    /** By a 64-byte handle, between hosts of an NVLink domain; needs the IMEX service. */
+    FABRIC(8);
+
+    private final int code;
+
+    Sharing(int code) {
+      this.code = code;
+    }
+  }
+
+  private static final int ALLOCATION_PINNED = 1;
+  private static final int LOCATION_DEVICE = 1;
+  private static final int ACCESS_READ_WRITE = 3;
+  private static final int GRANULARITY_RECOMMENDED = 1;
+
+  private static final long TYPE = offset("type");
+  private static final long HANDLE_TYPES = offset("requestedHandleTypes");
+  private static final long LOCATION_TYPE = offset("location.type");
+  private static final long LOCATION_ID = offset("location.id");
+  private static final long RDMA = offset("allocFlags.gpuDirectRDMACapable");
+
+  private final CudaDevice device;
+  private final long handle;
+  private final long bytes;
+  private final Sharing sharing;
+  private final long address;
+  private boolean closed;
+
+  private VmmMemory(CudaDevice device, long handle, long bytes, Sharing sharing) {
+    this.device = device;
+    this.handle = handle;
+    this.bytes = bytes;
+    this.sharing = sharing;
+    this.address = SharingCalls.reserve(bytes, 0, 0, 0);
+  }
+
+  /**
+   * Allocates at least {@code bytes} bytes that {@code device} can use.
+   *
+   * @param rdma whether a network card will read and write it
+   */
+  public static VmmMemory allocate(CudaDevice device, long bytes, Sharing sharing, boolean rdma) {
+    DeviceMemory.checkSize(bytes);
+    checkSupport(device, sharing);
+    try (var _ = device.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment properties = properties(arena, device, sharing, rdma);
+      long unit = SharingCalls.granularity(properties.address(), GRANULARITY_RECOMMENDED);
+      long rounded = Math.multiplyExact(Math.ceilDiv(bytes, unit), unit);
+      return mapped(
+          device, SharingCalls.create(rounded, properties.address(), 0), rounded, sharing);
+    }
+  }
+
+  /**
+   * Memory of another process.
+   *
+   * @param descriptor open in this process; stays the caller's
+   * @param bytes {@link #bytes} at the exporter
+   */
+  public static VmmMemory importDescriptor(CudaDevice device, int descriptor, long bytes) {
+    // The parameter is a pointer that carries the number itself.
+    return importFrom(device, descriptor, bytes, Sharing.DESCRIPTOR);
+  }
+
+  /**
+   * Memory of another process, perhaps of another host.
+   *
+   * @param fabricHandle {@link #exportFabric} of the exporter
+   * @param bytes {@link #bytes} at the exporter
+   */
+  public static VmmMemory importFabric(CudaDevice device, byte[] fabricHandle, long bytes) {
+    if (fabricHandle.length != FABRIC_HANDLE_BYTES) {
+      throw new InvalidArgumentException(
+          "fabricHandle",
+          fabricHandle.length + " bytes",
+          FABRIC_HANDLE_BYTES + " bytes",
+          "pass it as exported");
+    }
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment copy = arena.allocate(FABRIC_HANDLE_BYTES, Long.BYTES);
+      copy.copyFrom(MemorySegment.ofArray(fabricHandle));
+      return importFrom(device, copy.address(), bytes, Sharing.FABRIC);
+    }
+  }
+
+  private static VmmMemory importFrom(CudaDevice device, long shared, long bytes, Sharing sharing) {
+    DeviceMemory.checkSize(bytes);
+    try (var _ = device.enter()) {
+      return mapped(device, SharingCalls.importHandle(shared, sharing.code), bytes, sharing);
+    }
+  }
+
+  /** Gives a handle its address; takes everything back if that fails. */
+  private static VmmMemory mapped(CudaDevice device, long handle, long bytes, Sharing sharing) {
+    VmmMemory memory;
+    try {
+      memory = new VmmMemory(device, handle, bytes, sharing);
+    } catch (CudaException e) {
+      SharingCalls.release(handle);
+      throw e;
+    }
+    try {
+      SharingCalls.map(memory.address, bytes, 0, handle, 0);
+    } catch (CudaException e) {
+      SharingCalls.freeAddresses(memory.address, bytes);
+      SharingCalls.release(handle);
+      throw e;
+    }
+    try {
+      memory.allowAccess(device);
+    } catch (CudaException e) {
+      memory.close();
+      throw e;
+    }
+    return memory;
+  }
+
+  private static void checkSupport(CudaDevice device, Sharing sharing) {
+    DeviceProperties properties = device.properties();
+    if ((sharing == Sharing.DESCRIPTOR && !properties.posixHandles())
+        || (sharing == Sharing.FABRIC && !properties.fabricHandles())) {
+      throw new InvalidArgumentException(
+          "sharing", sharing.name(), "what " + device + " supports", "use IpcMemory");
+    }
+  }
+
+  private static MemorySegment properties(
+      Arena arena, CudaDevice device, Sharing sharing, boolean rdma) {
+    MemorySegment properties = arena.allocate(DriverLayouts.ALLOCATION_PROPERTIES);
+    properties.set(ValueLayout.JAVA_INT, TYPE, ALLOCATION_PINNED);
+    properties.set(ValueLayout.JAVA_INT, HANDLE_TYPES, sharing.code);
+    properties.set(ValueLayout.JAVA_INT, LOCATION_TYPE, LOCATION_DEVICE);
+    properties.set(ValueLayout.JAVA_INT, LOCATION_ID, device.ordinal());
+    properties.set(ValueLayout.JAVA_BYTE, RDMA, (byte) (rdma ? 1 : 0));
+    return properties;
+  }
+
+  /** Lets kernels of {@code user} load and store it. */
+  public void allowAccess(CudaDevice user) {
+    try (var _ = user.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment description = arena.allocate(DriverLayouts.ACCESS_DESCRIPTION);
+      description.set(ValueLayout.JAVA_INT, 0, LOCATION_DEVICE);
+      description.set(ValueLayout.JAVA_INT, 4, user.ordinal());
+      description.set(ValueLayout.JAVA_INT, 8, ACCESS_READ_WRITE);
+      SharingCalls.setAccess(address(), bytes, description.address(), 1);
+    }
+  }
+
+  /** A new file descriptor for the memory; the caller closes it. */
+  public int exportDescriptor() {
+    requireSharing(Sharing.DESCRIPTOR);
+    try (var _ = device.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
+      SharingCalls.exportHandle(out.address(), handle, sharing.code, 0);
+      return out.get(ValueLayout.JAVA_INT, 0);
+    }
+  }
+
+  /** A handle for other processes of the NVLink domain. */
+  public byte[] exportFabric() {
+    requireSharing(Sharing.FABRIC);
+    try (var _ = device.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(FABRIC_HANDLE_BYTES, Long.BYTES);
+      SharingCalls.exportHandle(out.address(), handle, sharing.code, 0);
+      return out.toArray(ValueLayout.JAVA_BYTE);
+    }
+  }
+
+  private void requireSharing(Sharing wanted) {
+    long alive = address();
+    assert alive != 0;
+    if (sharing != wanted) {
+      throw new IllegalStateException(
+          "the memory was made with Sharing." + sharing + "; allocate it with " + wanted);
+    }
+  }
+
+  /** First byte. */
+  public long address() {
+    if (closed) {
+      throw new IllegalStateException("the memory of " + device + " is closed");
+    }
+    return address;
+  }
+
+  /** Size, rounded up to the device's granularity. */
+  public long bytes() {
+    return bytes;
+  }
+
+  /** Unmaps it; the memory goes when the last process has unmapped it. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      try (var _ = device.enter()) {
+        SharingCalls.unmap(address, bytes);
+        SharingCalls.freeAddresses(address, bytes);
+        SharingCalls.release(handle);
+      }
+    }
+  }
+
+  private static long offset(String field) {
+    return DriverLayouts.offset(DriverLayouts.ALLOCATION_PROPERTIES, field);
+  }
+}

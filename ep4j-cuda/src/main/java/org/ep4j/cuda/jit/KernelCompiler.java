@@ -1,0 +1,136 @@
+package org.ep4j.cuda.jit;
+
+import java.lang.System.Logger.Level;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+
+/**
+ * Finds the cubin of a spec: in memory, in the cache on disk, or by compiling it now. Any thread
+ * may ask; two that ask for the same wait for one compilation.
+ */
+public final class KernelCompiler {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  /** Where a cubin came from. */
+  public enum Origin {
+    /** Asked for before in this process. */
+    MEMORY,
+    /** The cache on disk. */
+    DISK,
+    /** Compiled now. */
+    COMPILED
+  }
+
+  /**
+   * A compiled kernel.
+   *
+   * @param image for {@link CudaModule#load}; not to be changed
+   * @param origin where it came from this time
+   * @param nanos how long that took
+   * @param log of the compiler if it was compiled now
+   */
+  public record Cubin(byte[] image, Origin origin, long nanos, String log) {}
+
+  private static final class Standard {
+    private static final KernelCompiler COMPILER =
+        new KernelCompiler(new NvrtcBackend(), CubinCache.standard(System.getenv()));
+  }
+
+  private final CompilerBackend backend;
+  private final CubinCache cache;
+  private final ConcurrentHashMap<String, Cubin> memory = new ConcurrentHashMap<>();
+
+  /** A compiler with a cache. */
+  public KernelCompiler(CompilerBackend backend, CubinCache cache) {
+    this.backend = backend;
+    this.cache = cache;
+  }
+
+  /** NVRTC with the cache that the environment names; one in a process. */
+  public static KernelCompiler standard() {
+    return Standard.COMPILER;
+  }
+
+  /** The cache on disk. */
+  public CubinCache cache() {
+    return cache;
+  }
+
+  /** The compiler behind it. */
+  public CompilerBackend backend() {
+    return backend;
+  }
+
+  /**
+   * The cubin of a spec.
+   *
+   * @throws org.ep4j.cuda.driver.CudaException with the compiler's words if the source is wrong
+   * @throws EngineUnavailableException if there is no compiler, and the cache has no cubin
+   */
+  public Cubin compile(KernelSpec spec) {
+    long start = System.nanoTime();
+    String fingerprint = spec.fingerprint();
+    Cubin known = memory.get(fingerprint);
+    if (known == null) {
+      Cubin[] made = new Cubin[1];
+      known = memory.computeIfAbsent(fingerprint, _ -> made[0] = find(spec, fingerprint, start));
+      if (known == made[0]) {
+        return known;
+      }
+    }
+    return new Cubin(known.image, Origin.MEMORY, System.nanoTime() - start, "");
+  }
+
+  /** Compiles a kernel of this jar for a device and loads it there. */
+  public CudaModule load(CudaDevice device, String entry, Map<String, String> defines) {
+    return load(device, KernelSpec.of(entry, defines, device.architecture()));
+  }
+
+  /** Compiles a spec and loads it onto a device. */
+  public CudaModule load(CudaDevice device, KernelSpec spec) {
+    return CudaModule.load(device, compile(spec).image(), spec.description());
+  }
+
+  private Cubin find(KernelSpec spec, String fingerprint, long start) {
+    if (!backend.find().found()) {
+      byte[] cached =
+          cache
+              .getNewest(fingerprint + "-")
+              .orElseThrow(
+                  () ->
+                      new EngineUnavailableException(
+                          backend.find().problem()
+                              + "; the cache "
+                              + cache.directory()
+                              + " holds no "
+                              + spec.description()
+                              + " either: on a machine with NVRTC, ep4j cache warm --arch "
+                              + spec.architecture()
+                              + " fills it"));
+      return new Cubin(cached, Origin.DISK, System.nanoTime() - start, "");
+    }
+    String key = spec.key(backend.identity());
+    Optional<byte[]> cached = cache.get(key);
+    if (cached.isPresent()) {
+      return new Cubin(cached.get(), Origin.DISK, System.nanoTime() - start, "");
+    }
+    CompilerBackend.Compiled compiled = backend.compile(spec);
+    long nanos = System.nanoTime() - start;
+    LOG.log(
+        Level.INFO,
+        "Compiled {0} with {1} in {2} ms ({3})",
+        spec.description(),
+        backend.identity(),
+        nanos / 1_000_000,
+        KernelResources.parse(compiled.log()).stream()
+            .map(KernelResources::toString)
+            .collect(Collectors.joining("; ")));
+    cache.put(key, spec.description(), compiled.cubin());
+    return new Cubin(compiled.cubin(), Origin.COMPILED, nanos, compiled.log());
+  }
+}

@@ -1,0 +1,107 @@
+package org.ep4j.cuda.jit;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * What to compile, for what.
+ *
+ * @param sources text of the kernel
+ * @param defines values of the macros that make one kernel of a template, by name
+ * @param architecture {@code sm_90a}
+ */
+public record KernelSpec(
+    KernelSources sources, SortedMap<String, String> defines, String architecture) {
+  private static final Pattern ARCHITECTURE = Pattern.compile("sm_[0-9]{2,3}[af]?");
+  private static final Pattern MACRO = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
+  private static final String STANDARD = "--std=c++17";
+
+  /** Characters of a hash in names of files: 160 bits. */
+  private static final int NAME_CHARACTERS = 40;
+
+  /** Keeps its own copy. */
+  public KernelSpec {
+    defines = Collections.unmodifiableSortedMap(new TreeMap<>(defines));
+    if (!ARCHITECTURE.matcher(architecture).matches()) {
+      throw new InvalidArgumentException(
+          "architecture",
+          "'" + architecture + "'",
+          "like sm_90a or sm_80",
+          "CudaDevice.architecture() says what a device needs");
+    }
+    for (String name : defines.keySet()) {
+      if (!MACRO.matcher(name).matches()) {
+        throw new InvalidArgumentException(
+            "defines", "'" + name + "'", "names of macros", "use letters, digits and _");
+      }
+    }
+  }
+
+  /**
+   * A kernel of this jar.
+   *
+   * @param entry for example {@code smoke.cu}
+   */
+  public static KernelSpec of(String entry, Map<String, String> defines, String architecture) {
+    return new KernelSpec(KernelSources.of(entry), new TreeMap<>(defines), architecture);
+  }
+
+  /** What every compiler is told: the language, the architecture, the macros. */
+  public List<String> options() {
+    List<String> options = new ArrayList<>();
+    options.add(STANDARD);
+    options.add("-arch=" + architecture);
+    defines.forEach((name, value) -> options.add("-D" + name + "=" + value));
+    return options;
+  }
+
+  /** Hash of all text and all options: specs with the same compile to the same. */
+  public String fingerprint() {
+    MessageDigest digest = sha256();
+    sources
+        .files()
+        .forEach(
+            (name, text) -> {
+              add(digest, name);
+              add(digest, text);
+            });
+    add(digest, sources.entry());
+    options().forEach(option -> add(digest, option));
+    return HexFormat.of().formatHex(digest.digest()).substring(0, NAME_CHARACTERS);
+  }
+
+  /** Everything that a cubin depends on, as the name of a file. */
+  public String key(String compiler) {
+    return fingerprint() + "-" + compiler;
+  }
+
+  /** In a line, for people. */
+  public String description() {
+    return sources.entry() + " " + architecture + (defines.isEmpty() ? "" : " " + defines);
+  }
+
+  /** Length first, so that moving text between neighbours changes the hash. */
+  private static void add(MessageDigest digest, String text) {
+    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    digest.update((bytes.length + ":").getBytes(StandardCharsets.US_ASCII));
+    digest.update(bytes);
+  }
+
+  static MessageDigest sha256() {
+    try {
+      return MessageDigest.getInstance("SHA-256");
+    } catch (NoSuchAlgorithmException e) {
+      throw new AssertionError("every JDK has SHA-256", e);
+    }
+  }
+}

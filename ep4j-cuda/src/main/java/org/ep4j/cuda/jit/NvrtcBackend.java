@@ -1,0 +1,36 @@
+package org.ep4j.cuda.jit;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.cuda.driver.LibrarySearch;
+import org.ep4j.cuda.driver.Nvrtc;
+
+/** Compiles in this process. */
+final class NvrtcBackend implements CompilerBackend {
+  /** Makes the log say registers and spills. */
+  private static final String REPORT_RESOURCES = "--ptxas-options=-v";
+
+  @Override
+  public LibrarySearch find() {
+    return Nvrtc.find();
+  }
+
+  @Override
+  public String identity() {
+    return "nvrtc" + Nvrtc.version();
+  }
+
+  @Override
+  public Compiled compile(KernelSpec spec) {
+    List<String> options = new ArrayList<>(spec.options());
+    options.add(REPORT_RESOURCES);
+    Nvrtc.Result result =
+        Nvrtc.compile(
+            spec.sources().entry(),
+            spec.sources().text(),
+            spec.sources().headers(),
+            options,
+            Nvrtc.Output.CUBIN);
+    return new Compiled(result.image(), result.log());
+  }
+}

@@ -1,0 +1,20 @@
+package org.ep4j.cuda.jit;
+
+import java.util.List;
+import java.util.Map;
+
+/**
+ * The kernels for common shapes: compiled by the tests for every architecture, prepared by {@code
+ * ep4j cache warm}. A kernel file that is not in this list is not tested.
+ */
+public final class PrebuiltKernels {
+  private static final List<PrebuiltKernel> ALL =
+      List.of(new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true));
+
+  private PrebuiltKernels() {}
+
+  /** All of them. */
+  public static List<PrebuiltKernel> all() {
+    return ALL;
+  }
+}

@@ -1,0 +1,9 @@
+// What the host passes to the kernel smoke.
+
+#pragma once
+
+struct SmokeParameters {
+  float* out;
+  int count;
+  float scale;
+};
