@@ -15,6 +15,8 @@ import org.jspecify.annotations.Nullable;
  * @param out where the sums go, dtype of the rows, [T, H]; null = memory of the buffer, valid until
  *     its next combine
  * @param previousEvent event to wait for first
+ * @param stream device stream to run on: the call returns once it is enqueued and results are ready
+ *     in the order of the stream; null = the buffer's own stream. Only for engines of devices
  * @param async return before completion; results wait for {@link Combine#event()}
  */
 public record CombineOptions(
@@ -24,6 +26,7 @@ public record CombineOptions(
     boolean partialRounding,
     @Nullable Tensor out,
     @Nullable Event previousEvent,
+    @Nullable DeviceStream stream,
     boolean async) {
   /** No weights, no bias, partial rounding, synchronous. */
   public static final CombineOptions DEFAULT = builder().build();
@@ -49,6 +52,7 @@ public record CombineOptions(
     private boolean partialRounding = true;
     private @Nullable Tensor out;
     private @Nullable Event previousEvent;
+    private @Nullable DeviceStream stream;
     private boolean async;
 
     private Builder() {}
@@ -90,6 +94,12 @@ public record CombineOptions(
       return this;
     }
 
+    /** Device stream to run on. */
+    public Builder stream(DeviceStream value) {
+      stream = value;
+      return this;
+    }
+
     /** Return before completion. */
     public Builder async(boolean value) {
       async = value;
@@ -99,7 +109,7 @@ public record CombineOptions(
     /** The options. */
     public CombineOptions build() {
       return new CombineOptions(
-          topkWeights, bias0, bias1, partialRounding, out, previousEvent, async);
+          topkWeights, bias0, bias1, partialRounding, out, previousEvent, stream, async);
     }
   }
 }

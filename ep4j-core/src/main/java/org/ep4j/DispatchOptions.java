@@ -12,6 +12,9 @@ import org.jspecify.annotations.Nullable;
  *     rounded up to, default 1
  * @param zeroPadding EXPERT_MAJOR: clear the rows between the groups, default false
  * @param previousEvent event to wait for first
+ * @param stream device stream to run on: the call returns once it is enqueued (EXACT: once the
+ *     counts are known) and results are ready in the order of the stream; null = the buffer's own
+ *     stream. Only for engines of devices
  * @param async return before completion; results wait for {@link Dispatch#event()}. Ids are checked
  *     when the operation runs: a bad one comes out of the event
  */
@@ -21,6 +24,7 @@ public record DispatchOptions(
     int expertAlignment,
     boolean zeroPadding,
     @Nullable Event previousEvent,
+    @Nullable DeviceStream stream,
     boolean async) {
   /** FLAT, EXACT, alignment 1, synchronous. */
   public static final DispatchOptions DEFAULT = builder().build();
@@ -45,6 +49,7 @@ public record DispatchOptions(
     private int expertAlignment = 1;
     private boolean zeroPadding;
     private @Nullable Event previousEvent;
+    private @Nullable DeviceStream stream;
     private boolean async;
 
     private Builder() {}
@@ -79,6 +84,12 @@ public record DispatchOptions(
       return this;
     }
 
+    /** Device stream to run on. */
+    public Builder stream(DeviceStream value) {
+      stream = value;
+      return this;
+    }
+
     /** Return before completion. */
     public Builder async(boolean value) {
       async = value;
@@ -88,7 +99,7 @@ public record DispatchOptions(
     /** The options. */
     public DispatchOptions build() {
       return new DispatchOptions(
-          layout, sizing, expertAlignment, zeroPadding, previousEvent, async);
+          layout, sizing, expertAlignment, zeroPadding, previousEvent, stream, async);
     }
   }
 }

@@ -19,6 +19,11 @@ import org.jspecify.annotations.Nullable;
  * #close()} are accepted; a misuse (closed buffer, closed or outdated handle, third low-latency
  * operation in flight) an {@link IllegalStateException}.
  *
+ * <p><b>Devices:</b> an engine of devices takes tensors of its device without a copy, and host
+ * tensors through a copy. Without a stream in the options a call behaves as on the host. With one
+ * it returns once the work is enqueued; errors of the operation come out of its event or of the
+ * next call.
+ *
  * <p><b>Memory:</b> results are views into the buffer; each result type says how long they live.
  * Once warm, no call allocates (an asynchronous one only its event).
  */
@@ -75,16 +80,23 @@ public interface ExpertBuffer extends AutoCloseable {
    * Cached dispatch: new payload along the ways of {@code handle}; no layout, no counts. Index and
    * weight tensors of the result are those of the first dispatch's routing and are not sent again:
    * {@link Dispatch#topkIdx()} and {@link Dispatch#topkWeights()} are null.
+   */
+  Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule);
+
+  /**
+   * Cached dispatch on the buffer's own stream.
    *
    * @param previousEvent event to wait for first, or null
    * @param async return before completion
    */
-  Dispatch dispatch(
-      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async);
+  default Dispatch dispatch(
+      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async) {
+    return dispatch(tokens, handle, new Schedule(null, previousEvent, async));
+  }
 
   /** Synchronous cached dispatch. */
   default Dispatch dispatch(Tokens tokens, DispatchHandle handle) {
-    return dispatch(tokens, handle, null, false);
+    return dispatch(tokens, handle, Schedule.DEFAULT);
   }
 
   /**

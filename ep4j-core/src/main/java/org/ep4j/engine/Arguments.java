@@ -2,12 +2,14 @@ package org.ep4j.engine;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.DeviceStream;
 import org.ep4j.DispatchOptions;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Checks of arguments that are the same for every engine: shapes and types against the
@@ -48,6 +50,17 @@ public final class Arguments {
     }
     if (!tensor.segment().scope().isAlive()) {
       throw invalid(name, tensor, "in memory that is still open", "its arena has been closed");
+    }
+  }
+
+  /** Requires that no device stream was given. */
+  public static void noStream(@Nullable DeviceStream stream) {
+    if (stream != null) {
+      throw invalid(
+          "stream",
+          stream,
+          "null for the host engine, which runs on threads",
+          "leave it out, or open the buffer with engine 'cuda'");
     }
   }
 

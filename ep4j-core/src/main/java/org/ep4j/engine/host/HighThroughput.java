@@ -11,6 +11,7 @@ import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
+import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
@@ -98,6 +99,7 @@ final class HighThroughput {
     checkRouting(routing);
     Arguments.sameTokens(tokens, routing);
     Arguments.options(context.config, options, layout.capacity);
+    Arguments.noStream(options.stream());
     if (options.async()) {
       context.requireUsable();
       dispatchResult.await(
@@ -115,9 +117,9 @@ final class HighThroughput {
     return dispatchResult;
   }
 
-  Dispatch dispatch(
-      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async) {
+  Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
     checkTokens(tokens);
+    Arguments.noStream(schedule.stream());
     HostHandle ways = use(handle);
     boolean queued = false;
     try {
@@ -128,12 +130,12 @@ final class HighThroughput {
             "of " + ways.tokens + " tokens like the dispatch that made the handle",
             "pass the same number of tokens, or dispatch with a routing");
       }
-      if (async) {
+      if (schedule.async()) {
         dispatchResult.await(
             queue.submit(
                 () -> {
                   try {
-                    queue.awaitPrevious(previousEvent, "cached dispatch");
+                    queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
                     dispatcher.dispatch(tokens, ways);
                   } finally {
                     ways.release();
@@ -142,7 +144,7 @@ final class HighThroughput {
         queued = true;
       } else {
         queue.drain();
-        queue.awaitPrevious(previousEvent, "cached dispatch");
+        queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
         dispatcher.dispatch(tokens, ways);
         dispatchResult.await(Event.completed());
       }
@@ -234,6 +236,7 @@ final class HighThroughput {
   }
 
   private void checkCombine(Tensor y, HostHandle ways, CombineOptions options) {
+    Arguments.noStream(options.stream());
     int hidden = context.config.hidden();
     if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
       throw Arguments.invalid(

@@ -18,6 +18,7 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
+import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
@@ -130,11 +131,10 @@ final class HostBuffer implements ExpertBuffer {
   }
 
   @Override
-  public Dispatch dispatch(
-      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async) {
+  public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
     enter();
     try {
-      return highThroughput.dispatch(tokens, handle, previousEvent, async);
+      return highThroughput.dispatch(tokens, handle, schedule);
     } finally {
       leave();
     }
