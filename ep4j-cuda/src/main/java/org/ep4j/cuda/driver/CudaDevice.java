@@ -89,7 +89,8 @@ public final class CudaDevice implements AutoCloseable {
     }
     try (var _ = enter()) {
       int result = DeviceCalls.enablePeerAccess(peer.context(), 0);
-      if (result != CudaResults.SUCCESS && result != CudaResults.PEER_ACCESS_ALREADY_ENABLED) {
+      if (result != DriverConstants.CUDA_SUCCESS
+          && result != DriverConstants.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
         throw CudaException.of(
             result,
             DriverFunction.CTX_ENABLE_PEER_ACCESS,

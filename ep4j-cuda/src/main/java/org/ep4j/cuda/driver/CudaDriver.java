@@ -16,8 +16,6 @@ public final class CudaDriver {
   /** Oldest CUDA version of a driver that has every function ep4j calls. */
   static final int OLDEST = 12000;
 
-  private static final int NO_DEVICE = 100;
-
   /** Filled by the first {@link #find}; class initialisation makes it thread-safe. */
   private static final class Search {
     private static final LibrarySearch RESULT = search();
@@ -97,7 +95,7 @@ public final class CudaDriver {
 
   private static String initialisation(int result) {
     String text = "cuInit failed with " + CudaException.describe(result);
-    if (result == NO_DEVICE) {
+    if (result == DriverConstants.CUDA_ERROR_NO_DEVICE) {
       String visible = System.getenv("CUDA_VISIBLE_DEVICES");
       return text
           + ": the driver is there, but no GPU"

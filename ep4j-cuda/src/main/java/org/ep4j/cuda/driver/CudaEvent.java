@@ -7,8 +7,6 @@ import java.time.Duration;
  * of an event that somebody else made.
  */
 public final class CudaEvent implements AutoCloseable {
-  private static final int DEFAULT = 0;
-  private static final int DISABLE_TIMING = 2;
   private static final int SPINS = 1000;
 
   private final CudaDevice device;
@@ -24,12 +22,12 @@ public final class CudaEvent implements AutoCloseable {
 
   /** A new event that knows order but no time: the cheaper kind. */
   public static CudaEvent create(CudaDevice device) {
-    return create(device, DISABLE_TIMING);
+    return create(device, DriverConstants.CU_EVENT_DISABLE_TIMING);
   }
 
   /** A new event for {@link #millisSince}. */
   public static CudaEvent createTimed(CudaDevice device) {
-    return create(device, DEFAULT);
+    return create(device, DriverConstants.CU_EVENT_DEFAULT);
   }
 
   private static CudaEvent create(CudaDevice device, int flags) {
@@ -64,7 +62,7 @@ public final class CudaEvent implements AutoCloseable {
   /** Whether it has happened, or was never recorded. Allocates nothing. */
   public boolean query() {
     int result = StreamCalls.queryEvent(handle());
-    if (result == CudaResults.NOT_READY) {
+    if (result == DriverConstants.CUDA_ERROR_NOT_READY) {
       return false;
     }
     CudaException.check(result, DriverFunction.EVENT_QUERY);

@@ -35,7 +35,7 @@ public final class CudaException extends Ep4jException {
 
   /** Throws unless {@code result} is success. */
   static void check(int result, DriverFunction function) {
-    if (result != CudaResults.SUCCESS) {
+    if (result != DriverConstants.CUDA_SUCCESS) {
       throw of(result, function);
     }
   }

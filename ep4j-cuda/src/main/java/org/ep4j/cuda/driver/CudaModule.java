@@ -6,8 +6,6 @@ import java.lang.foreign.ValueLayout;
 
 /** Compiled kernels and variables, loaded onto a device. */
 public final class CudaModule implements AutoCloseable {
-  private static final int JIT_ERROR_LOG_BUFFER = 5;
-  private static final int JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6;
   private static final int LOG_BYTES = 16 << 10;
 
   /**
@@ -43,14 +41,16 @@ public final class CudaModule implements AutoCloseable {
       MemorySegment log = arena.allocate(LOG_BYTES);
       MemorySegment options =
           arena.allocateFrom(
-              ValueLayout.JAVA_INT, JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+              ValueLayout.JAVA_INT,
+              DriverConstants.CU_JIT_ERROR_LOG_BUFFER,
+              DriverConstants.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
       MemorySegment values =
           arena.allocateFrom(ValueLayout.JAVA_LONG, log.address(), (long) LOG_BYTES);
       MemorySegment module = arena.allocate(ValueLayout.JAVA_LONG);
       int result =
           ModuleCalls.load(
               module.address(), image.address(), 2, options.address(), values.address());
-      if (result != CudaResults.SUCCESS) {
+      if (result != DriverConstants.CUDA_SUCCESS) {
         throw CudaException.of(
             result, DriverFunction.MODULE_LOAD_DATA_EX, explain(device, name, result, log));
       }
@@ -60,7 +60,7 @@ public final class CudaModule implements AutoCloseable {
 
   private static String explain(CudaDevice device, String name, int result, MemorySegment log) {
     String text = "loading " + name + " on " + device + ", which runs " + device.architecture();
-    if (result == CudaResults.NO_BINARY_FOR_GPU) {
+    if (result == DriverConstants.CUDA_ERROR_NO_BINARY_FOR_GPU) {
       text += ": it was compiled for another architecture, or by a CUDA newer than the driver's";
     }
     String words = log.getString(0).strip();
@@ -78,7 +78,7 @@ public final class CudaModule implements AutoCloseable {
       MemorySegment function = arena.allocate(ValueLayout.JAVA_LONG);
       int result =
           ModuleCalls.function(function.address(), handle(), arena.allocateFrom(entry).address());
-      if (result != CudaResults.SUCCESS) {
+      if (result != DriverConstants.CUDA_SUCCESS) {
         throw CudaException.of(
             result, DriverFunction.MODULE_GET_FUNCTION, "looking for " + entry + " in " + name);
       }
@@ -97,7 +97,7 @@ public final class CudaModule implements AutoCloseable {
               out.address() + Long.BYTES,
               handle(),
               arena.allocateFrom(variable).address());
-      if (result != CudaResults.SUCCESS) {
+      if (result != DriverConstants.CUDA_SUCCESS) {
         throw CudaException.of(
             result, DriverFunction.MODULE_GET_GLOBAL, "looking for " + variable + " in " + name);
       }
@@ -108,9 +108,7 @@ public final class CudaModule implements AutoCloseable {
 
   /** The CUmodule, for other libraries. */
   public long handle() {
-    if (closed) {
-      throw new IllegalStateException("module " + name + " is closed");
-    }
+    checkOpen();
     return handle;
   }
 
@@ -122,6 +120,12 @@ public final class CudaModule implements AutoCloseable {
   /** Its name in messages. */
   public String name() {
     return name;
+  }
+
+  void checkOpen() {
+    if (closed) {
+      throw new IllegalStateException("module " + name + " is closed");
+    }
   }
 
   /** Unloads it, and with it all its kernels. */

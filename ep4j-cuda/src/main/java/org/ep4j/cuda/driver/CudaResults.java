@@ -9,12 +9,6 @@ import java.lang.invoke.MethodHandle;
 /** Binding of the driver's words for its result codes, and the codes that are no errors. */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class CudaResults {
-  static final int SUCCESS = 0;
-  static final int NO_BINARY_FOR_GPU = 209;
-  static final int NOT_FOUND = 500;
-  static final int NOT_READY = 600;
-  static final int PEER_ACCESS_ALREADY_ENABLED = 704;
-
   private static final MethodHandle GET_ERROR_NAME = link(DriverFunction.GET_ERROR_NAME);
   private static final MethodHandle GET_ERROR_STRING = link(DriverFunction.GET_ERROR_STRING);
 
@@ -30,7 +24,7 @@ final class CudaResults {
       } catch (Throwable t) {
         throw CudaException.unexpected(t);
       }
-      return found == SUCCESS
+      return found == DriverConstants.CUDA_SUCCESS
           ? NativeStrings.read(out.get(ValueLayout.JAVA_LONG, 0))
           : "an unknown result";
     }
@@ -46,7 +40,7 @@ final class CudaResults {
       } catch (Throwable t) {
         throw CudaException.unexpected(t);
       }
-      return found == SUCCESS
+      return found == DriverConstants.CUDA_SUCCESS
           ? NativeStrings.read(out.get(ValueLayout.JAVA_LONG, 0))
           : "newer than this driver";
     }

@@ -10,8 +10,6 @@ import org.ep4j.InvalidArgumentException;
  * else made and destroys.
  */
 public final class CudaStream implements AutoCloseable {
-  private static final int NON_BLOCKING = 1;
-
   private final CudaDevice device;
   private final long handle;
   private final boolean owned;
@@ -35,7 +33,8 @@ public final class CudaStream implements AutoCloseable {
 
   private static CudaStream create(CudaDevice device, int priority) {
     try (var _ = device.enter()) {
-      return new CudaStream(device, StreamCalls.create(NON_BLOCKING, priority), true);
+      return new CudaStream(
+          device, StreamCalls.create(DriverConstants.CU_STREAM_NON_BLOCKING, priority), true);
     }
   }
 
@@ -83,7 +82,7 @@ public final class CudaStream implements AutoCloseable {
   /** Whether all work given to it so far is done. Allocates nothing. */
   public boolean query() {
     int result = StreamCalls.query(handle());
-    if (result == CudaResults.NOT_READY) {
+    if (result == DriverConstants.CUDA_ERROR_NOT_READY) {
       return false;
     }
     CudaException.check(result, DriverFunction.STREAM_QUERY);
@@ -116,7 +115,7 @@ public final class CudaStream implements AutoCloseable {
 
   /** Whether work is recorded now instead of run. */
   public boolean capturing() {
-    return StreamCalls.captureStatus(handle()) != 0;
+    return StreamCalls.captureStatus(handle()) != DriverConstants.CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
   /** Destroys an owned stream; work that it was given still runs. */

@@ -2,6 +2,7 @@ package org.ep4j.cuda.driver;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.InvalidArgumentException;
 
 /**
  * What a device is. Reading it needs no context, so that looking at a device takes no memory of it.
@@ -57,21 +58,25 @@ public record DeviceProperties(
         ordinal,
         name(device),
         busId(device),
-        value(device, DeviceAttribute.COMPUTE_CAPABILITY_MAJOR),
-        value(device, DeviceAttribute.COMPUTE_CAPABILITY_MINOR),
-        value(device, DeviceAttribute.MULTIPROCESSOR_COUNT),
-        value(device, DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-        value(device, DeviceAttribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-        value(device, DeviceAttribute.MAX_THREADS_PER_MULTIPROCESSOR),
-        value(device, DeviceAttribute.L2_CACHE_SIZE),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
         DeviceCalls.totalMemory(device),
-        valueOr(device, DeviceAttribute.CLOCK_RATE, 0),
-        value(device, DeviceAttribute.COOPERATIVE_LAUNCH) != 0,
-        valueOr(device, DeviceAttribute.CLUSTER_LAUNCH, 0) != 0,
-        valueOr(device, DeviceAttribute.HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0) != 0,
-        valueOr(device, DeviceAttribute.HANDLE_TYPE_FABRIC_SUPPORTED, 0) != 0,
-        valueOr(device, DeviceAttribute.DMA_BUF_SUPPORTED, 0) != 0,
-        valueOr(device, DeviceAttribute.HOST_NUMA_ID, -1));
+        valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 0),
+        value(device, DriverConstants.CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) != 0,
+        valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0) != 0,
+        valueOr(
+                device,
+                DriverConstants.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                0)
+            != 0,
+        valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0) != 0,
+        valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0) != 0,
+        valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1));
   }
 
   /** Compute capability as people write it: {@code 9.0}. */
@@ -90,7 +95,7 @@ public record DeviceProperties(
   static int checked(int ordinal) {
     int count = DeviceCalls.count();
     if (ordinal < 0 || ordinal >= count) {
-      throw new org.ep4j.InvalidArgumentException(
+      throw new InvalidArgumentException(
           "device",
           String.valueOf(ordinal),
           "0.." + (count - 1),
@@ -99,12 +104,12 @@ public record DeviceProperties(
     return ordinal;
   }
 
-  private static int value(int device, DeviceAttribute attribute) {
-    return DeviceCalls.attribute(attribute.code(), device);
+  private static int value(int device, int attribute) {
+    return DeviceCalls.attribute(attribute, device);
   }
 
   /** For attributes that older drivers do not know. */
-  private static int valueOr(int device, DeviceAttribute attribute, int otherwise) {
+  private static int valueOr(int device, int attribute, int otherwise) {
     try {
       return value(device, attribute);
     } catch (CudaException e) {

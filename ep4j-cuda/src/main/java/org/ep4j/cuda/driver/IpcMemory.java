@@ -13,8 +13,6 @@ public final class IpcMemory implements AutoCloseable {
   /** Bytes of a handle. */
   public static final int HANDLE_BYTES = 64;
 
-  private static final int LAZY_ENABLE_PEER_ACCESS = 1;
-
   /**
    * What another process needs to map an address.
    *
@@ -67,7 +65,9 @@ public final class IpcMemory implements AutoCloseable {
         Arena arena = Arena.ofConfined()) {
       MemorySegment copy = arena.allocate(DriverLayouts.IPC_HANDLE);
       copy.copyFrom(MemorySegment.ofArray(handle));
-      return new IpcMemory(device, SharingCalls.openIpcHandle(copy, LAZY_ENABLE_PEER_ACCESS));
+      return new IpcMemory(
+          device,
+          SharingCalls.openIpcHandle(copy, DriverConstants.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     }
   }
 

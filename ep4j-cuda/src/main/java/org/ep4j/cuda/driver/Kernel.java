@@ -5,17 +5,10 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
+import org.ep4j.InvalidArgumentException;
 
 /** A kernel; it lives as long as its module. */
 public final class Kernel {
-  private static final int MAX_THREADS_PER_BLOCK = 0;
-  private static final int SHARED_SIZE_BYTES = 1;
-  private static final int LOCAL_SIZE_BYTES = 3;
-  private static final int NUM_REGS = 4;
-  private static final int BINARY_VERSION = 6;
-  private static final int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
-  private static final int NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14;
-
   private final CudaModule module;
   private final String name;
   private final long handle;
@@ -30,11 +23,15 @@ public final class Kernel {
     this.module = module;
     this.name = name;
     this.handle = handle;
-    this.registers = ModuleCalls.attribute(NUM_REGS, handle);
-    this.localBytes = ModuleCalls.attribute(LOCAL_SIZE_BYTES, handle);
-    this.staticSharedBytes = ModuleCalls.attribute(SHARED_SIZE_BYTES, handle);
-    this.maxThreadsPerBlock = ModuleCalls.attribute(MAX_THREADS_PER_BLOCK, handle);
-    this.binaryVersion = ModuleCalls.attribute(BINARY_VERSION, handle);
+    this.registers = ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_NUM_REGS, handle);
+    this.localBytes =
+        ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, handle);
+    this.staticSharedBytes =
+        ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, handle);
+    this.maxThreadsPerBlock =
+        ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, handle);
+    this.binaryVersion =
+        ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_BINARY_VERSION, handle);
   }
 
   /** Its name in the module. */
@@ -49,8 +46,7 @@ public final class Kernel {
 
   /** The CUfunction. */
   public long handle() {
-    long alive = module.handle();
-    assert alive != 0;
+    module.checkOpen();
     return handle;
   }
 
@@ -83,18 +79,18 @@ public final class Kernel {
   public void setMaxDynamicSharedBytes(int bytes) {
     int limit = module.device().properties().sharedBytesPerBlock() - staticSharedBytes;
     if (bytes > limit) {
-      throw new org.ep4j.InvalidArgumentException(
+      throw new InvalidArgumentException(
           "dynamic shared memory of " + name,
           bytes + " bytes",
           "at most " + limit + " on " + module.device(),
           "use fewer stages");
     }
-    set(MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
+    set(DriverConstants.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
   }
 
   /** Allows clusters of more than 8 blocks. */
   public void allowLargeClusters() {
-    set(NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+    set(DriverConstants.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
   }
 
   /** Blocks of this kernel that an SM holds at once. */
@@ -118,7 +114,7 @@ public final class Kernel {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG, 2);
       while (ModuleCalls.parameterInfo(
               handle(), sizes.size(), out.address(), out.address() + Long.BYTES)
-          == CudaResults.SUCCESS) {
+          == DriverConstants.CUDA_SUCCESS) {
         sizes.add((int) out.getAtIndex(ValueLayout.JAVA_LONG, 1));
       }
     }

@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
 import java.util.List;
 import org.ep4j.InvalidArgumentException;
 
@@ -12,9 +13,6 @@ import org.ep4j.InvalidArgumentException;
  * One thread at a time; the driver has read everything when {@link #launch} returns.
  */
 public final class Launch implements AutoCloseable {
-  private static final int ATTRIBUTE_COOPERATIVE = 2;
-  private static final int ATTRIBUTE_CLUSTER_DIMENSION = 4;
-  private static final int ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
   private static final int MOST_ATTRIBUTES = 3;
 
   /** Strictest alignment that a kernel parameter may need (a tensor map). */
@@ -62,7 +60,7 @@ public final class Launch implements AutoCloseable {
    */
   public static Launch of(Kernel kernel, LaunchConfig config, int... parameterBytes) {
     List<Integer> compiled = kernel.parameterBytes();
-    List<Integer> given = java.util.Arrays.stream(parameterBytes).boxed().toList();
+    List<Integer> given = Arrays.stream(parameterBytes).boxed().toList();
     if (!compiled.isEmpty() && !compiled.equals(given)) {
       throw new InvalidArgumentException(
           "parameters of " + kernel.name(),
@@ -81,13 +79,19 @@ public final class Launch implements AutoCloseable {
     setDynamicSharedBytes(description.dynamicSharedBytes());
     int count = 0;
     if (description.cooperative()) {
-      attribute(count++, ATTRIBUTE_COOPERATIVE, 1, 0, 0);
+      attribute(count++, DriverConstants.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1, 0, 0);
     }
     if (description.clusterBlocks() > 0) {
-      attribute(count++, ATTRIBUTE_CLUSTER_DIMENSION, description.clusterBlocks(), 1, 1);
+      attribute(
+          count++,
+          DriverConstants.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+          description.clusterBlocks(),
+          1,
+          1);
     }
     if (description.programmatic()) {
-      attribute(count++, ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 1, 0, 0);
+      attribute(
+          count++, DriverConstants.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 1, 0, 0);
     }
     config.set(ValueLayout.JAVA_LONG, ATTRIBUTES, count == 0 ? 0 : attributes.address());
     config.set(ValueLayout.JAVA_INT, ATTRIBUTE_COUNT, count);

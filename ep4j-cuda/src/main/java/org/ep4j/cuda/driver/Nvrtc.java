@@ -15,8 +15,6 @@ public final class Nvrtc {
   /** Names the library, or its directory, where it is not found. */
   public static final String LIBRARY_VARIABLE = "EP4J_NVRTC";
 
-  private static final int ERROR_COMPILATION = 6;
-
   /** What to get from a compilation. */
   public enum Output {
     /** A binary for one architecture. */
@@ -119,11 +117,15 @@ public final class Nvrtc {
         NvrtcCalls.compileProgram(program, options.size(), NativeStrings.array(arena, options));
     String log = log(arena, program);
     if (result != 0) {
-      String about = "compiling " + name + " with " + String.join(" ", options);
       throw new CudaException(
           "nvrtcCompileProgram",
           result,
-          result == ERROR_COMPILATION ? about + ":\n" + log : text(result) + ", " + about);
+          text(result)
+              + ", compiling "
+              + name
+              + " with "
+              + String.join(" ", options)
+              + (log.isEmpty() ? "" : ":\n" + log));
     }
     return new Result(image(arena, program, output), log);
   }

@@ -1,11 +1,16 @@
 package org.ep4j.cuda.driver;
 
+import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /** The library of {@link Nvrtc}, opened when this class is first used. */
 final class NvrtcLibrary {
+  private static final String BUILTINS = "libnvrtc-builtins.so.*";
   private static final @Nullable SymbolLookup SYMBOLS;
 
   /** Name or path of the library; empty if there is none. */
@@ -15,6 +20,7 @@ final class NvrtcLibrary {
     SymbolLookup symbols = null;
     String name = "";
     for (String candidate : Nvrtc.places().candidates()) {
+      openBuiltins(candidate);
       symbols = SharedLibrary.open(candidate);
       if (symbols != null) {
         name = candidate;
@@ -26,6 +32,24 @@ final class NvrtcLibrary {
   }
 
   private NvrtcLibrary() {}
+
+  /**
+   * NVRTC opens a second library by name when it compiles, and does not look for it beside itself.
+   * Once opened from there, it is found. Where NVRTC is on the loader path, so is the other.
+   */
+  private static void openBuiltins(String library) {
+    Path directory = Path.of(library).getParent();
+    if (directory == null || !Files.isDirectory(directory)) {
+      return;
+    }
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, BUILTINS)) {
+      for (Path file : files) {
+        SymbolLookup ignored = SharedLibrary.open(file.toString());
+      }
+    } catch (IOException e) {
+      return; // NVRTC then says itself what it lacks
+    }
+  }
 
   /** Name or path of the library; empty if there is none. */
   static String name() {

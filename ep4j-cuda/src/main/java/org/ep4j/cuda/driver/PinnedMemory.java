@@ -9,8 +9,6 @@ import java.lang.foreign.MemorySegment;
  */
 @SuppressWarnings("restricted") // it makes a segment of an address that it owns
 public final class PinnedMemory implements AutoCloseable {
-  private static final int PORTABLE = 1;
-  private static final int DEVICE_MAP = 2;
 
   private final CudaDevice device;
   private final Arena arena;
@@ -31,9 +29,18 @@ public final class PinnedMemory implements AutoCloseable {
   public static PinnedMemory allocate(CudaDevice device, long bytes) {
     DeviceMemory.checkSize(bytes);
     try (var _ = device.enter()) {
-      long host = MemoryCalls.allocateHost(bytes, PORTABLE | DEVICE_MAP);
-      PinnedMemory memory =
-          new PinnedMemory(device, host, MemoryCalls.devicePointer(host, 0), bytes);
+      long host =
+          MemoryCalls.allocateHost(
+              bytes,
+              DriverConstants.CU_MEMHOSTALLOC_PORTABLE | DriverConstants.CU_MEMHOSTALLOC_DEVICEMAP);
+      long mapped;
+      try {
+        mapped = MemoryCalls.devicePointer(host, 0);
+      } catch (CudaException e) {
+        MemoryCalls.freeHost(host);
+        throw e;
+      }
+      PinnedMemory memory = new PinnedMemory(device, host, mapped, bytes);
       memory.segment.fill((byte) 0);
       return memory;
     }

@@ -6,11 +6,6 @@ import java.lang.foreign.ValueLayout;
 
 /** Asks for {@link PointerAttributes} again and again without allocating. One thread at a time. */
 public final class PointerReader implements AutoCloseable {
-  private static final int MEMORY_TYPE = 2;
-  private static final int IS_MANAGED = 8;
-  private static final int DEVICE_ORDINAL = 9;
-  private static final int RANGE_START_ADDR = 11;
-  private static final int RANGE_SIZE = 12;
   private static final int COUNT = 5;
 
   private final Arena arena;
@@ -25,11 +20,11 @@ public final class PointerReader implements AutoCloseable {
         arena
             .allocateFrom(
                 ValueLayout.JAVA_INT,
-                MEMORY_TYPE,
-                IS_MANAGED,
-                DEVICE_ORDINAL,
-                RANGE_START_ADDR,
-                RANGE_SIZE)
+                DriverConstants.CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                DriverConstants.CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                DriverConstants.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                DriverConstants.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                DriverConstants.CU_POINTER_ATTRIBUTE_RANGE_SIZE)
             .address();
     this.values = arena.allocate(ValueLayout.JAVA_LONG, COUNT);
     MemorySegment table = arena.allocate(ValueLayout.JAVA_LONG, COUNT);

@@ -17,11 +17,11 @@ public final class VmmMemory implements AutoCloseable {
   /** How memory can be shared. */
   public enum Sharing {
     /** Not with other processes. */
-    NONE(0),
+    NONE(DriverConstants.CU_MEM_HANDLE_TYPE_NONE),
     /** By a file descriptor, between processes of a host. */
-    DESCRIPTOR(1),
+    DESCRIPTOR(DriverConstants.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
     /** By a 64-byte handle, between hosts of an NVLink domain; needs the IMEX service. */
-    FABRIC(8);
+    FABRIC(DriverConstants.CU_MEM_HANDLE_TYPE_FABRIC);
 
     private final int code;
 
@@ -29,11 +29,6 @@ public final class VmmMemory implements AutoCloseable {
       this.code = code;
     }
   }
-
-  private static final int ALLOCATION_PINNED = 1;
-  private static final int LOCATION_DEVICE = 1;
-  private static final int ACCESS_READ_WRITE = 3;
-  private static final int GRANULARITY_RECOMMENDED = 1;
 
   private static final long TYPE = offset("type");
   private static final long HANDLE_TYPES = offset("requestedHandleTypes");
@@ -67,7 +62,9 @@ public final class VmmMemory implements AutoCloseable {
     try (var _ = device.enter();
         Arena arena = Arena.ofConfined()) {
       MemorySegment properties = properties(arena, device, sharing, rdma);
-      long unit = SharingCalls.granularity(properties.address(), GRANULARITY_RECOMMENDED);
+      long unit =
+          SharingCalls.granularity(
+              properties.address(), DriverConstants.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
       long rounded = Math.multiplyExact(Math.ceilDiv(bytes, unit), unit);
       return mapped(
           device, SharingCalls.create(rounded, properties.address(), 0), rounded, sharing);
@@ -150,9 +147,10 @@ public final class VmmMemory implements AutoCloseable {
   private static MemorySegment properties(
       Arena arena, CudaDevice device, Sharing sharing, boolean rdma) {
     MemorySegment properties = arena.allocate(DriverLayouts.ALLOCATION_PROPERTIES);
-    properties.set(ValueLayout.JAVA_INT, TYPE, ALLOCATION_PINNED);
+    properties.set(ValueLayout.JAVA_INT, TYPE, DriverConstants.CU_MEM_ALLOCATION_TYPE_PINNED);
     properties.set(ValueLayout.JAVA_INT, HANDLE_TYPES, sharing.code);
-    properties.set(ValueLayout.JAVA_INT, LOCATION_TYPE, LOCATION_DEVICE);
+    properties.set(
+        ValueLayout.JAVA_INT, LOCATION_TYPE, DriverConstants.CU_MEM_LOCATION_TYPE_DEVICE);
     properties.set(ValueLayout.JAVA_INT, LOCATION_ID, device.ordinal());
     properties.set(ValueLayout.JAVA_BYTE, RDMA, (byte) (rdma ? 1 : 0));
     return properties;
@@ -163,9 +161,9 @@ public final class VmmMemory implements AutoCloseable {
     try (var _ = user.enter();
         Arena arena = Arena.ofConfined()) {
       MemorySegment description = arena.allocate(DriverLayouts.ACCESS_DESCRIPTION);
-      description.set(ValueLayout.JAVA_INT, 0, LOCATION_DEVICE);
+      description.set(ValueLayout.JAVA_INT, 0, DriverConstants.CU_MEM_LOCATION_TYPE_DEVICE);
       description.set(ValueLayout.JAVA_INT, 4, user.ordinal());
-      description.set(ValueLayout.JAVA_INT, 8, ACCESS_READ_WRITE);
+      description.set(ValueLayout.JAVA_INT, 8, DriverConstants.CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
       SharingCalls.setAccess(address(), bytes, description.address(), 1);
     }
   }
@@ -193,8 +191,7 @@ public final class VmmMemory implements AutoCloseable {
   }
 
   private void requireSharing(Sharing wanted) {
-    long alive = address();
-    assert alive != 0;
+    checkOpen();
     if (sharing != wanted) {
       throw new IllegalStateException(
           "the memory was made with Sharing." + sharing + "; allocate it with " + wanted);
@@ -203,15 +200,19 @@ public final class VmmMemory implements AutoCloseable {
 
   /** First byte. */
   public long address() {
-    if (closed) {
-      throw new IllegalStateException("the memory of " + device + " is closed");
-    }
+    checkOpen();
     return address;
   }
 
   /** Size, rounded up to the device's granularity. */
   public long bytes() {
     return bytes;
+  }
+
+  private void checkOpen() {
+    if (closed) {
+      throw new IllegalStateException("the memory of " + device + " is closed");
+    }
   }
 
   /** Unmaps it; the memory goes when the last process has unmapped it. */

@@ -142,7 +142,7 @@ public final class CubinCache {
           Level.WARNING,
           "The cubin cache cannot be written, so that every process compiles its kernels: {0}"
               + " (set EP4J_CUDA_CACHE to a directory that can)",
-          e);
+          e.toString());
     }
   }
 

@@ -1,0 +1,45 @@
+package org.ep4j.cuda.driver;
+
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.util.TreeMap;
+import org.ep4j.cuda.jit.KernelSources;
+import org.ep4j.cuda.jit.KernelSpec;
+
+/** What tests need that not every machine has; a test that asks in vain is skipped and says why. */
+public final class Gpu {
+  private Gpu() {}
+
+  /** Device 0; the caller closes it. */
+  public static CudaDevice open() {
+    require(1);
+    CudaDevice device = CudaDevice.open(0);
+    device.makeCurrent();
+    return device;
+  }
+
+  /** Skips the test where fewer than {@code devices} devices are. */
+  public static void require(int devices) {
+    assumeTrue(CudaDriver.find().found(), () -> "no GPU: " + CudaDriver.find().problem());
+    assumeTrue(
+        CudaDevice.count() >= devices,
+        () -> devices + " GPUs are needed, " + CudaDevice.count() + " are here");
+  }
+
+  /** Compiles a test's own kernel for a device; skips the test where there is no NVRTC. */
+  static CudaModule compile(CudaDevice device, String source) {
+    requireNvrtc();
+    TreeMap<String, String> files = new TreeMap<>();
+    files.put("test.cu", source);
+    KernelSpec spec =
+        new KernelSpec(new KernelSources("test.cu", files), new TreeMap<>(), device.architecture());
+    Nvrtc.Result result =
+        Nvrtc.compile("test.cu", source, new TreeMap<>(), spec.options(), Nvrtc.Output.CUBIN);
+    return CudaModule.load(device, result.image(), "test.cu");
+  }
+
+  /** Skips the test where there is no NVRTC. */
+  public static void requireNvrtc() {
+    assumeTrue(Nvrtc.find().found(), () -> Nvrtc.find().problem());
+  }
+}

@@ -1,0 +1,130 @@
+package org.ep4j.cuda.jit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.Gpu;
+import org.ep4j.cuda.driver.Launch;
+import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.driver.LibrarySearch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class KernelCompilerTest {
+  private static final long LIMIT = 1L << 30;
+  private static final KernelSpec SPEC =
+      KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), "sm_90a");
+
+  @TempDir private Path directory;
+
+  /** What a machine without a compiler has. */
+  private static final CompilerBackend NONE =
+      new CompilerBackend() {
+        @Override
+        public LibrarySearch find() {
+          return new LibrarySearch("", "no NVRTC anywhere");
+        }
+
+        @Override
+        public String identity() {
+          throw new AssertionError("there is none to ask");
+        }
+
+        @Override
+        public Compiled compile(KernelSpec spec) {
+          throw new AssertionError("there is none to ask");
+        }
+      };
+
+  @Test
+  void aKernelIsCompiledOnceAndThenFound() {
+    CompilerBackend backend = anyCompiler();
+    KernelCompiler first = new KernelCompiler(backend, new CubinCache(directory, LIMIT));
+    KernelCompiler.Cubin compiled = first.compile(SPEC);
+    assertThat(compiled.origin()).isEqualTo(KernelCompiler.Origin.COMPILED);
+    assertThat(compiled.image()).startsWith(0x7f, 'E', 'L', 'F');
+    assertThat(KernelResources.parse(compiled.log())).extracting("name").containsExactly("smoke");
+    assertThat(first.compile(SPEC).origin()).isEqualTo(KernelCompiler.Origin.MEMORY);
+    KernelCompiler.Cubin cached =
+        new KernelCompiler(backend, new CubinCache(directory, LIMIT)).compile(SPEC);
+    assertThat(cached.origin()).isEqualTo(KernelCompiler.Origin.DISK);
+    assertThat(cached.image()).isEqualTo(compiled.image());
+  }
+
+  @Test
+  void aDamagedFileIsCompiledAgain() throws IOException {
+    CompilerBackend backend = anyCompiler();
+    new KernelCompiler(backend, new CubinCache(directory, LIMIT)).compile(SPEC);
+    Path file = directory.resolve(SPEC.key(backend.identity()) + ".cubin");
+    byte[] content = Files.readAllBytes(file);
+    content[content.length / 2] ^= 1;
+    Files.write(file, content);
+    KernelCompiler again = new KernelCompiler(backend, new CubinCache(directory, LIMIT));
+    assertThat(again.compile(SPEC).origin()).isEqualTo(KernelCompiler.Origin.COMPILED);
+    assertThat(again.cache().get(SPEC.key(backend.identity()))).isPresent();
+  }
+
+  @Test
+  void withoutACompilerTheCacheIsEnough() {
+    CubinCache cache = new CubinCache(directory, LIMIT);
+    cache.put(SPEC.key("nvrtc13.0"), SPEC.description(), new byte[] {1, 2, 3});
+    KernelCompiler.Cubin found = new KernelCompiler(NONE, cache).compile(SPEC);
+    assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.DISK);
+    assertThat(found.image()).containsExactly(1, 2, 3);
+  }
+
+  @Test
+  void withoutACompilerAndWithoutACubinTheMessageTellsBothAndTheRemedy() {
+    KernelCompiler compiler = new KernelCompiler(NONE, new CubinCache(directory, LIMIT));
+    assertThatThrownBy(() -> compiler.compile(SPEC))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageContaining("no NVRTC anywhere")
+        .hasMessageContaining(directory.toString())
+        .hasMessageContaining("smoke.cu")
+        .hasMessageContaining("cache warm --arch sm_90a");
+  }
+
+  @Test
+  void aCompiledKernelRunsOnTheDevice() {
+    try (CudaDevice device = Gpu.open()) {
+      Gpu.requireNvrtc();
+      KernelCompiler compiler =
+          new KernelCompiler(new NvrtcBackend(), new CubinCache(directory, LIMIT));
+      int count = 1000;
+      try (CudaModule module = compiler.load(device, "smoke.cu", Map.of("SMOKE_OFFSET", "3.0f"));
+          Launch launch = Launch.of(module.kernel("smoke"), LaunchConfig.of(8, 128), 16);
+          CudaStream stream = CudaStream.create(device);
+          DeviceMemory out = DeviceMemory.allocate(device, 4L * count)) {
+        launch.parameters().set(ValueLayout.JAVA_LONG, 0, out.address());
+        launch.parameters().set(ValueLayout.JAVA_INT, 8, count);
+        launch.parameters().set(ValueLayout.JAVA_FLOAT, 12, 2f);
+        launch.launch(stream);
+        stream.synchronize();
+        float[] seen = new float[count];
+        out.copyTo(0, MemorySegment.ofArray(seen));
+        for (int i = 0; i < count; i++) {
+          assertThat(seen[i]).isEqualTo(2f * i + 3f);
+        }
+      }
+    }
+  }
+
+  private static CompilerBackend anyCompiler() {
+    NvrtcBackend nvrtc = new NvrtcBackend();
+    NvccBackend nvcc = new NvccBackend();
+    assumeTrue(nvrtc.find().found() || nvcc.find().found(), "neither NVRTC nor nvcc is here");
+    return nvrtc.find().found() ? nvrtc : nvcc;
+  }
+}

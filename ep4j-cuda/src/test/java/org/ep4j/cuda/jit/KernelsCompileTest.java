@@ -1,0 +1,89 @@
+package org.ep4j.cuda.jit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.ep4j.cuda.driver.Nvrtc;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/**
+ * Every kernel of {@link PrebuiltKernels} compiles for every architecture that ep4j knows: with
+ * NVRTC where it is, as it will be at run time, otherwise with nvcc. Skipped where neither is.
+ */
+class KernelsCompileTest {
+  private static final List<String> ARCHITECTURES = List.of("sm_80", "sm_90a", "sm_100a");
+  private static final Pattern SYSTEM_INCLUDE =
+      Pattern.compile("^[ \\t]*#[ \\t]*include[ \\t]*<", Pattern.MULTILINE);
+
+  @TestFactory
+  Stream<DynamicTest> everyKernelCompilesForEveryArchitecture() {
+    CompilerBackend backend = backend();
+    System.out.println(
+        "kernels compiled with " + backend.identity() + " (" + backend.find().library() + "):");
+    return PrebuiltKernels.all().stream()
+        .flatMap(
+            kernel ->
+                ARCHITECTURES.stream()
+                    .map(
+                        architecture ->
+                            DynamicTest.dynamicTest(
+                                kernel.name() + " for " + architecture,
+                                () -> compile(backend, kernel, architecture))));
+  }
+
+  private static void compile(CompilerBackend backend, PrebuiltKernel kernel, String architecture) {
+    assumeTrue(
+        !(backend instanceof NvrtcBackend) || knows(architecture),
+        () -> "NVRTC " + Nvrtc.version() + " does not know " + architecture);
+    CompilerBackend.Compiled compiled = backend.compile(kernel.spec(architecture));
+    assertThat(compiled.cubin()).startsWith(0x7f, 'E', 'L', 'F');
+    List<KernelResources> resources = KernelResources.parse(compiled.log());
+    assertThat(resources).as(compiled.log()).isNotEmpty();
+    for (KernelResources each : resources) {
+      System.out.println("  " + kernel.name() + " " + architecture + ": " + each);
+      if (kernel.mayNotSpill()) {
+        assertThat(each.spills()).as(each.toString()).isFalse();
+      }
+    }
+  }
+
+  private static boolean knows(String architecture) {
+    return Nvrtc.architectures().contains(Integer.parseInt(architecture.replaceAll("[^0-9]", "")));
+  }
+
+  private static CompilerBackend backend() {
+    NvrtcBackend nvrtc = new NvrtcBackend();
+    if (nvrtc.find().found()) {
+      return nvrtc;
+    }
+    NvccBackend nvcc = new NvccBackend();
+    assumeTrue(
+        nvcc.find().found(),
+        () -> "no kernel compiled: " + nvrtc.find().problem() + "; " + nvcc.find().problem());
+    return nvcc;
+  }
+
+  /** NVRTC on a user's machine has no directories to search. */
+  @Test
+  void noKernelIncludesHeadersOfTheSystem() {
+    for (PrebuiltKernel kernel : PrebuiltKernels.all()) {
+      Map<String, String> files = kernel.spec("sm_90a").sources().files();
+      files.forEach(
+          (name, text) ->
+              assertThat(SYSTEM_INCLUDE.matcher(text).find())
+                  .as(name + " includes a header that is not in the jar")
+                  .isFalse());
+    }
+  }
+
+  @Test
+  void everyNameIsUsedOnce() {
+    assertThat(PrebuiltKernels.all()).extracting(PrebuiltKernel::name).doesNotHaveDuplicates();
+  }
+}

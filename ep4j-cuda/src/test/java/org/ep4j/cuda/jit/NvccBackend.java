@@ -1,0 +1,105 @@
+package org.ep4j.cuda.jit;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.ep4j.cuda.driver.LibrarySearch;
+
+/**
+ * Compiles with nvcc, for machines that have it and no NVRTC. The same language, another driver.
+ */
+final class NvccBackend implements CompilerBackend {
+  private static final Pattern VERSION = Pattern.compile("release ([0-9]+\\.[0-9]+)");
+  private static final long LONGEST_SECONDS = 300;
+
+  private final String program = find("nvcc");
+
+  @Override
+  public LibrarySearch find() {
+    return program.isEmpty()
+        ? new LibrarySearch("", "no nvcc on the PATH nor in /usr/local/cuda/bin")
+        : new LibrarySearch(program, "");
+  }
+
+  @Override
+  public String identity() {
+    Matcher version = VERSION.matcher(execute(List.of(program, "--version")));
+    return version.find() ? "nvcc" + version.group(1) : "nvcc";
+  }
+
+  @Override
+  public Compiled compile(KernelSpec spec) {
+    try {
+      Path directory = Files.createTempDirectory("ep4j-nvcc");
+      try {
+        return compile(spec, directory);
+      } finally {
+        delete(directory);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private Compiled compile(KernelSpec spec, Path directory) throws IOException {
+    for (Map.Entry<String, String> file : spec.sources().files().entrySet()) {
+      Path target = directory.resolve(file.getKey());
+      Files.createDirectories(Objects.requireNonNull(target.getParent()));
+      Files.writeString(target, file.getValue());
+    }
+    Path cubin = directory.resolve("out.cubin");
+    List<String> command = new ArrayList<>(List.of(program, "-cubin", "-Xptxas", "-v"));
+    command.addAll(spec.options());
+    command.addAll(List.of("-I", directory.toString(), "-o", cubin.toString()));
+    command.add(directory.resolve(spec.sources().entry()).toString());
+    String log = execute(command);
+    return new Compiled(Files.readAllBytes(cubin), log);
+  }
+
+  private static String execute(List<String> command) {
+    try {
+      Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+      String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      if (!process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS) || process.exitValue() != 0) {
+        throw new AssertionError(String.join(" ", command) + " failed:\n" + output);
+      }
+      return output;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new AssertionError("interrupted", e);
+    }
+  }
+
+  private static String find(String name) {
+    List<String> places = new ArrayList<>(List.of(System.getenv("PATH").split(":", -1)));
+    places.add("/usr/local/cuda/bin");
+    for (String place : places) {
+      Path file = Path.of(place, name);
+      if (Files.isExecutable(file)) {
+        return file.toString();
+      }
+    }
+    return "";
+  }
+
+  private static void delete(Path directory) throws IOException {
+    try (Stream<Path> tree = Files.walk(directory)) {
+      for (Path path : tree.sorted(Comparator.reverseOrder()).toList()) {
+        Files.delete(path);
+      }
+    }
+  }
+}
