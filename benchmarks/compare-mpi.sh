@@ -82,7 +82,7 @@ mpi() {
 
 ep4j() {
   "$root/ep4j" bench ht --ranks "$r" "$@" --tokens "$t" --hidden "$hidden" --topk "$topk" \
-    --experts "$experts" --dtype bf16 --iterations "$n" --warmup "$warmup" --json "$RESULT"
+    --experts "$experts" --dtype bf16 --iterations "$n" --warmup "$warmup" --buffers 4 --json "$RESULT"
 }
 
 require
@@ -96,7 +96,8 @@ export r t n warmup hidden topk experts root
 
 for r in $ranks; do
   for t in $tokens; do
-    n=${iterations:-$((t < 1024 ? 300 : 20))} warmup=$((n / 5 + 1))
+    # The same for all; so long because a JVM compiles meanwhile.
+    n=${iterations:-$((t < 1024 ? 300 : 20))} warmup=$(((t < 1024 ? n : n / 5) + 31))
     for ((round = 1; round <= rounds; round++)); do
       contestant alltoallv bash -c 'mpi "$@"' - "$build/alltoallv_moe"
       $peers_only || contestant ep4j-processes bash -c 'ep4j --processes'

@@ -43,6 +43,9 @@ public final class BenchCommand implements Callable<Integer> {
   private static final int MOST_ITERATIONS = 100_000;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
+  private static final int MANY_TOKENS = 1024;
+  private static final int SETS = 4;
+  private static final int FEW_SETS = 2;
 
   @Parameters(
       index = "0",
@@ -142,10 +145,12 @@ public final class BenchCommand implements Callable<Integer> {
 
   @Option(
       names = "--buffers",
-      defaultValue = "4",
       paramLabel = "N",
-      description = "Input sets in rotation; default ${DEFAULT-VALUE}.")
-  private int buffers;
+      description =
+          "Input sets in rotation; default 4, or 2 of "
+              + MANY_TOKENS
+              + " tokens and more, which no cache holds.")
+  private @Nullable Integer buffers;
 
   @Option(
       names = "--seed",
@@ -206,7 +211,7 @@ public final class BenchCommand implements Callable<Integer> {
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
     range("--iterations", iterations == null ? 1 : iterations, 1, MOST_ITERATIONS);
     range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
-    range("--buffers", buffers, 1, 64);
+    range("--buffers", buffers == null ? 1 : buffers, 1, 64);
     Path artifact = json;
     if (artifact != null && !Files.isDirectory(artifact.toAbsolutePath().resolveSibling("."))) {
       throw usage("--json " + artifact + ": its directory does not exist: make it first");
@@ -219,6 +224,8 @@ public final class BenchCommand implements Callable<Integer> {
     range(
         "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
     List<Payload> wanted = payloads;
+    boolean large = kind != BenchSettings.Kind.LL && highThroughput >= MANY_TOKENS;
+    int sets = buffers != null ? buffers : large ? FEW_SETS : SETS;
     return new BenchSettings(
         kind,
         word("--device", device, "auto", "host", "cuda"),
@@ -234,7 +241,7 @@ public final class BenchCommand implements Callable<Integer> {
             : Layout.EXPERT_MAJOR,
         word("--mode", mode, "exact", "static").equals("static"),
         routing,
-        new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, buffers),
+        new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
         new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy),
         sms);
@@ -271,7 +278,7 @@ public final class BenchCommand implements Callable<Integer> {
   private void checkMemory(BenchSettings settings, int worldSize) {
     long rowBytes =
         settings.payload().dispatchBytes(hidden) + settings.payload().combineBytes(hidden);
-    long inputs = (long) buffers * settings.tokens() * rowBytes;
+    long inputs = (long) settings.effort().buffers() * settings.tokens() * rowBytes;
     // Rows received and to be combined, and as much again for the ceilings.
     int copies = Math.min(topk, settings.layout() == Layout.FLAT ? worldSize : topk);
     long regions = 2L * copies * settings.tokens() * rowBytes;

@@ -49,16 +49,25 @@ final class BenchSession {
   }
 
   private List<Result> highThroughput(BenchReport report) {
+    context.at("warming up");
+    try (HighThroughputBench small = new HighThroughputBench(small())) {
+      small.warmUp();
+    }
     try (HighThroughputBench bench = new HighThroughputBench(context)) {
       context.print(report.highThroughputHead(context.style(), bench.engine(), bench.threads()));
       context.print("verified  " + context.style().good(bench.verify()) + "\n");
       List<Result> results = bench.measure();
       context.print("\n" + report.table(context.style(), results));
+      context.print("verified again: " + context.style().good(bench.verifyAgain()) + "\n");
       return results;
     }
   }
 
   private List<Result> lowLatency(BenchReport report) {
+    context.at("warming up low latency");
+    try (LowLatencyBench small = new LowLatencyBench(small())) {
+      small.warmUp();
+    }
     try (LowLatencyBench bench = new LowLatencyBench(context)) {
       context.print(
           (context.settings().highThroughput() ? "\n" : "")
@@ -66,8 +75,17 @@ final class BenchSession {
       context.print("verified  " + context.style().good(bench.verify()) + "\n");
       List<Result> results = bench.measure();
       context.print("\n" + report.table(context.style(), results));
+      context.print("verified again: " + context.style().good(bench.verifyAgain()) + "\n");
       return results;
     }
+  }
+
+  /**
+   * For running everything on few rows first: until the compiler is done, a vector operation is a
+   * slow call, and large operations would consist of them. So it begins before inputs are drawn.
+   */
+  private RankContext small() {
+    return context.with(context.settings().small());
   }
 
   private static void write(Path file, String text) {

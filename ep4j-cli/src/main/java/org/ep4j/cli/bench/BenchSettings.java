@@ -67,6 +67,11 @@ record BenchSettings(
    */
   record LowLatencyWays(boolean logFmt, boolean hook, boolean zeroCopy) {}
 
+  private static final int SMALL_TOKENS = 32;
+
+  /** A multiple of every payload's block. */
+  private static final int SMALL_HIDDEN = 128;
+
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   boolean highThroughput() {
@@ -75,6 +80,28 @@ record BenchSettings(
 
   boolean lowLatency() {
     return kind != Kind.HT;
+  }
+
+  /** The same with few and short rows: lets the JVM compile what this will run. */
+  BenchSettings small() {
+    int rows = Math.min(SMALL_TOKENS, Math.max(tokens, lowLatencyTokens));
+    return new BenchSettings(
+        kind,
+        device,
+        rows,
+        rows,
+        Math.max(1, rows),
+        Math.min(SMALL_HIDDEN, hidden),
+        topk,
+        experts,
+        payloads,
+        layout,
+        staticSizes,
+        routing,
+        new Effort(1, 0, 1),
+        seed,
+        options,
+        sms);
   }
 
   /** Rows of high throughput. */

@@ -14,11 +14,16 @@ import org.ep4j.memory.PageArena;
  */
 final class Ceilings {
   private static final int WARMUP = 1;
-  private static final int WARMUP_CALLS = 3000;
-  private static final long WARMUP_BYTES = 16 << 10;
+  private static final int WARMUP_CALLS = 6000;
   private static final int LONG_REPEATS = 5;
   private static final int SHORT_REPEATS = 100;
   private static final long SHORT_BYTES = 8L << 20;
+
+  /**
+   * What is copied and read lies in so many bytes, again and again: more than a core's share of any
+   * cache, but touching more for the first time may take longer than all that is measured.
+   */
+  private static final long MOST_ROOM = 64L << 20;
 
   private final ExpertBuffer buffer;
   private final Agreement agreement;
@@ -43,18 +48,19 @@ final class Ceilings {
   double copyMicros(MemorySegment rows, long rowBytes, RowCopies copies, long bytes) {
     try (Arena arena = new PageArena();
         Crew crew = new Crew(buffer.numSms())) {
-      long room = Math.max(bytes, copies.count() * rowBytes);
-      MemorySegment target = touched(arena, room);
+      long roomRows = Math.clamp(MOST_ROOM / rowBytes, 1, Math.max(1, copies.count()));
+      MemorySegment target = touched(arena, roomRows * rowBytes);
       Crew.Part byRow =
           (from, to) -> {
             for (int i = (int) from; i < to; i++) {
               long at = copies.source()[i] * rowBytes;
-              MemorySegment.copy(rows, at, target, copies.target()[i] * rowBytes, rowBytes);
+              MemorySegment.copy(
+                  rows, at, target, copies.target()[i] % roomRows * rowBytes, rowBytes);
             }
           };
       double rowMicros = measure(bytes, () -> crew.run(copies.count(), byRow));
-      MemorySegment source = touched(arena, room);
-      Crew.Part inBulk = (from, to) -> MemorySegment.copy(source, from, target, from, to - from);
+      MemorySegment source = touched(arena, target.byteSize());
+      Crew.Part inBulk = (from, to) -> copyAround(source, target, from, to);
       return Math.min(rowMicros, measure(bytes, () -> crew.run(bytes, inBulk)));
     }
   }
@@ -63,21 +69,46 @@ final class Ceilings {
   double readMicros(long bytes) {
     try (Arena arena = new PageArena();
         Crew crew = new Crew(buffer.numSms())) {
-      MemorySegment source = touched(arena, bytes);
+      MemorySegment source = touched(arena, Math.min(bytes, MOST_ROOM));
       MemoryReader reader = MemoryReader.best();
-      warmUp(reader, source);
+      long room = Math.max(1, Math.min(bytes, MOST_ROOM) / MemoryReader.BLOCK);
       Crew.Part part =
-          (from, to) ->
-              sink.add(reader.sum(source, from * MemoryReader.BLOCK, to * MemoryReader.BLOCK));
+          (from, to) -> {
+            for (long at = from; at < to; ) {
+              long first = at % room;
+              long count = Math.min(to - at, room - first);
+              sink.add(
+                  reader.sum(
+                      source, first * MemoryReader.BLOCK, (first + count) * MemoryReader.BLOCK));
+              at += count;
+            }
+          };
       return measure(bytes, () -> crew.run(bytes / MemoryReader.BLOCK, part));
     }
   }
 
-  /** Many short calls: few long ones would be timed before the JVM has compiled the loop. */
-  private void warmUp(MemoryReader reader, MemorySegment source) {
-    long part = Math.min(source.byteSize(), WARMUP_BYTES) / MemoryReader.BLOCK * MemoryReader.BLOCK;
-    for (int i = 0; i < WARMUP_CALLS; i++) {
-      sink.add(reader.sum(source, 0, part));
+  /** Copies the bytes from {@code from} to {@code to} of memory that repeats. */
+  private static void copyAround(MemorySegment source, MemorySegment target, long from, long to) {
+    long room = target.byteSize();
+    for (long at = from; at < to; ) {
+      long first = at % room;
+      long count = Math.min(to - at, room - first);
+      MemorySegment.copy(source, first, target, first, count);
+      at += count;
+    }
+  }
+
+  /**
+   * Lets the JVM compile the reader, long before it is timed. Many short calls: each is slow before
+   * that.
+   */
+  void warmUp() {
+    MemoryReader reader = MemoryReader.best();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment source = touched(arena, MemoryReader.BLOCK);
+      for (int i = 0; i < WARMUP_CALLS; i++) {
+        sink.add(reader.sum(source, 0, MemoryReader.BLOCK));
+      }
     }
   }
 

@@ -5,6 +5,7 @@ import java.util.List;
 import org.ep4j.cli.launch.Agreement;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Units;
 import org.ep4j.group.Group;
 import org.ep4j.verify.VerificationException;
 
@@ -61,6 +62,17 @@ record RankContext(Group group, Agreement agreement, BenchSettings settings, Pro
     if (!blames.isEmpty()) {
       throw new VerificationFailure(blames.getFirst());
     }
+  }
+
+  /** What a check that began at {@code start} has shown. */
+  String verified(long start) {
+    return "dispatch and combine equal the oracle's bits on all %d ranks (%s)"
+        .formatted(group.size(), Units.micros((System.nanoTime() - start) / 1e3));
+  }
+
+  /** The same ranks with other settings. */
+  RankContext with(BenchSettings others) {
+    return new RankContext(group, agreement, others, progress);
   }
 
   /** Style of what is printed. */
