@@ -1,5 +1,6 @@
 package org.ep4j;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
@@ -173,30 +174,51 @@ public final class Tensor {
   }
 
   /**
-   * Copies the bytes into {@code target}, which must be at least {@link #byteSize()} long. A tensor
-   * on a device is copied after all work that the device was given so far.
+   * This tensor if it lies on the host, otherwise a copy of it on the host.
+   *
+   * @param arena owns the copy
+   * @throws EngineUnavailableException for a device tensor where no module can reach devices
+   */
+  public Tensor onHost(Arena arena) {
+    if (segment != null) {
+      return this;
+    }
+    // An empty allocation would have no address of its own, and engines may look at addresses.
+    MemorySegment copy = arena.allocate(Math.max(1, byteSize()), 64);
+    copyTo(copy);
+    return of(copy, dtype, shape);
+  }
+
+  /**
+   * Copies the bytes into {@code target}, which must be at least {@link #byteSize()} long. A copy
+   * from a device does not wait for work that is still to write the tensor: wait for the event or
+   * the stream of that work first.
    *
    * @throws EngineUnavailableException for a device tensor where no module can reach devices
    */
   public void copyTo(MemorySegment target) {
     MemorySegment exact = exactly("target", target);
     if (segment == null) {
-      Devices.access(device).copyToHost(device, address, exact);
+      if (exact.byteSize() > 0) {
+        Devices.access(device).copyToHost(device, address, exact);
+      }
     } else {
       exact.copyFrom(segment);
     }
   }
 
   /**
-   * Copies the first {@link #byteSize()} bytes of {@code source} into this tensor's memory; on a
-   * device after all work that the device was given so far.
+   * Copies the first {@link #byteSize()} bytes of {@code source} into this tensor's memory. A copy
+   * to a device does not wait for work that still reads the tensor.
    *
    * @throws EngineUnavailableException for a device tensor where no module can reach devices
    */
   public void copyFrom(MemorySegment source) {
     MemorySegment exact = exactly("source", source);
     if (segment == null) {
-      Devices.access(device).copyFromHost(device, address, exact);
+      if (exact.byteSize() > 0) {
+        Devices.access(device).copyFromHost(device, address, exact);
+      }
     } else {
       segment.copyFrom(exact);
     }

@@ -113,12 +113,15 @@ public final class CaseRunner {
                 .scaleKind(metadata.scaleKind())
                 .build());
     SlotTable ours =
-        new SlotTable("dispatch", dispatch.handle().layoutRange(), dispatch.handle().srcInfo());
+        new SlotTable(
+            "dispatch",
+            dispatch.handle().layoutRange().onHost(out),
+            dispatch.handle().srcInfo().onHost(out));
     Map<String, Tensor> outputs = new LinkedHashMap<>();
-    outputs.put("recv_x", usedRows(dispatch.x(), ours, out));
+    outputs.put("recv_x", usedRows(dispatch.x().onHost(out), ours, out));
     Tensor scales = dispatch.scales();
     if (scales != null) {
-      outputs.put("recv_x_scales", packed(usedRows(scales, ours, out)));
+      outputs.put("recv_x_scales", packed(usedRows(scales.onHost(out), ours, out)));
     }
     keep(outputs, "recv_count", dispatch.recvCount(), out);
     outputs.put("src_info", sources(ours, out));

@@ -14,6 +14,11 @@ public final class Devices {
 
   private Devices() {}
 
+  /** Number of devices; 0 where nobody can reach any. */
+  public static int count() {
+    return Found.ACCESS.map(DeviceAccess::devices).orElse(0);
+  }
+
   /**
    * Who copies from and to {@code device}.
    *

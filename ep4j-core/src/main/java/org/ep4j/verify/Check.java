@@ -1,15 +1,20 @@
 package org.ep4j.verify;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.ep4j.DType;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** Compares outputs of one operation on one rank and throws at the first difference. */
-final class Check {
+/**
+ * Compares outputs of one operation on one rank and throws at the first difference. Tensors on a
+ * device are compared in copies on the host, which live until this is closed.
+ */
+final class Check implements AutoCloseable {
   private final String operation;
   private final int rank;
+  private final Arena copies = Arena.ofConfined();
 
   Check(String operation, int rank) {
     this.operation = operation;
@@ -25,8 +30,13 @@ final class Check {
     }
   }
 
-  /** Existence, dtype and shape. */
+  /** Checks existence, dtype and shape; returns the tensor where the host can read it. */
   Tensor tensor(String output, @Nullable Tensor actual, DType dtype, long... shape) {
+    return rows(output, actual, Long.MAX_VALUE, dtype, shape);
+  }
+
+  /** The same, returning the first {@code wanted} rows only, or as many as there are. */
+  Tensor rows(String output, @Nullable Tensor actual, long wanted, DType dtype, long... shape) {
     String expected = dtype + Arrays.toString(shape);
     if (actual == null) {
       throw wrong(output, Place.NONE, -1, expected, "null");
@@ -35,7 +45,7 @@ final class Check {
       throw wrong(
           output, Place.NONE, -1, expected, actual.dtype() + Arrays.toString(actual.shape()));
     }
-    return actual;
+    return (wanted < shape[0] ? actual.rows(0, wanted) : actual).onHost(copies);
   }
 
   void absent(String output, @Nullable Tensor actual) {
@@ -96,5 +106,10 @@ final class Check {
             byteOffset,
             expected,
             actual));
+  }
+
+  @Override
+  public void close() {
+    copies.close();
   }
 }

@@ -66,7 +66,17 @@ public final class CombineOracle {
 
   /** Checks the tensors of a combine. */
   void check(int rank, @Nullable Tensor actualX, @Nullable Tensor actualWeights, Terms terms) {
-    Check check = new Check("combine", rank);
+    try (Check check = new Check("combine", rank)) {
+      check(check, rank, actualX, actualWeights, terms);
+    }
+  }
+
+  private void check(
+      Check check,
+      int rank,
+      @Nullable Tensor actualX,
+      @Nullable Tensor actualWeights,
+      Terms terms) {
     int tokens = world.tokens(rank);
     Tensor x = check.tensor("x", actualX, terms.dtype(), tokens, terms.hidden());
     Tensor weights = actualWeights;

@@ -74,20 +74,21 @@ public final class HighThroughputOracle {
         }
       }
     }
-    Check check = new Check("dispatchLayout", rank);
-    check.ints("tokensPerRank", actual.tokensPerRank(), perRank, ranks);
-    check.ints("tokensPerNode", actual.tokensPerNode(), new int[] {routed}, 1);
-    check.ints("tokensPerExpert", actual.tokensPerExpert(), perExpert, perExpert.length);
-    Tensor table = check.tensor("tokenInRank", actual.tokenInRank(), DType.UINT8, tokens, ranks);
-    MemorySegment expected = MemorySegment.ofArray(inRank);
-    for (int t = 0; t < tokens; t++) {
-      long at = (long) t * ranks;
-      check.bytes(
-          "tokenInRank",
-          expected.asSlice(at, ranks),
-          table.segment(),
-          at,
-          new Check.Place(t, rank, t, -1));
+    try (Check check = new Check("dispatchLayout", rank)) {
+      check.ints("tokensPerRank", actual.tokensPerRank(), perRank, ranks);
+      check.ints("tokensPerNode", actual.tokensPerNode(), new int[] {routed}, 1);
+      check.ints("tokensPerExpert", actual.tokensPerExpert(), perExpert, perExpert.length);
+      Tensor table = check.tensor("tokenInRank", actual.tokenInRank(), DType.UINT8, tokens, ranks);
+      MemorySegment expected = MemorySegment.ofArray(inRank);
+      for (int t = 0; t < tokens; t++) {
+        long at = (long) t * ranks;
+        check.bytes(
+            "tokenInRank",
+            expected.asSlice(at, ranks),
+            table.segment(),
+            at,
+            new Check.Place(t, rank, t, -1));
+      }
     }
   }
 
@@ -98,7 +99,9 @@ public final class HighThroughputOracle {
 
   /** Checks a dispatch that sent indices and, if the routing has them, weights. */
   public void checkDispatch(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
-    check(rank, actual, payload, options, false);
+    try (Check check = new Check(DISPATCH, rank)) {
+      check(check, rank, actual, payload, options, false);
+    }
   }
 
   /**
@@ -107,12 +110,18 @@ public final class HighThroughputOracle {
    * @param options those of the dispatch that made the handle
    */
   public void checkCached(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
-    check(rank, actual, payload, options, true);
+    try (Check check = new Check("cached dispatch", rank)) {
+      check(check, rank, actual, payload, options, true);
+    }
   }
 
   private void check(
-      int rank, Dispatch actual, Payload payload, DispatchOptions options, boolean cached) {
-    Check check = new Check(cached ? "cached dispatch" : DISPATCH, rank);
+      Check check,
+      int rank,
+      Dispatch actual,
+      Payload payload,
+      DispatchOptions options,
+      boolean cached) {
     ReceivePlan plan = ReceivePlan.of(world, rank, options.layout(), options.expertAlignment());
     check.value("receivedRows", Check.Place.NONE, plan.received, actual.receivedRows());
     checkCounts(check, plan, actual);
@@ -127,8 +136,7 @@ public final class HighThroughputOracle {
       throw check.wrong("overflow", Check.Place.NONE, -1, "null", overflow.toString());
     }
     checkSources(check, plan, actual, limit);
-    checkPayload(check, plan, actual, payload, limit);
-    checkPadding(check, plan, actual, payload, options);
+    checkPayload(check, plan, actual, payload, options, limit);
     if (cached) {
       check.absent("topkIdx", actual.topkIdx());
       check.absent("topkWeights", actual.topkWeights());
@@ -182,15 +190,24 @@ public final class HighThroughputOracle {
   }
 
   private static void checkPayload(
-      Check check, ReceivePlan plan, Dispatch actual, Payload payload, long limit) {
-    Tensor x = check.tensor("x", actual.x(), payload.dtype(), limit, payload.hidden());
-    checkRows(check, "x", plan, payload.x(), x, payload.dtype().bytes(payload.hidden()));
+      Check check,
+      ReceivePlan plan,
+      Dispatch actual,
+      Payload payload,
+      DispatchOptions options,
+      long limit) {
+    Tensor x = check.rows("x", actual.x(), plan.rows, payload.dtype(), limit, payload.hidden());
+    long rowBytes = payload.dtype().bytes(payload.hidden());
+    checkRows(check, "x", plan, payload.x(), x, rowBytes);
+    if (options.zeroPadding()) {
+      checkPadding(check, plan, x, rowBytes);
+    }
     Blocks blocks = payload.scales();
     if (blocks == null) {
       check.absent("scales", actual.scales());
     } else {
       Tensor scales =
-          check.tensor("scales", actual.scales(), blocks.dtype(), limit, blocks.columns());
+          check.rows("scales", actual.scales(), plan.rows, blocks.dtype(), limit, blocks.columns());
       long bytes = blocks.dtype().bytes(blocks.columns());
       checkRows(check, "scales", plan, blocks.rows(), scales, bytes);
     }
@@ -216,17 +233,11 @@ public final class HighThroughputOracle {
     }
   }
 
-  private static void checkPadding(
-      Check check, ReceivePlan plan, Dispatch actual, Payload payload, DispatchOptions options) {
-    if (!options.zeroPadding()) {
-      return;
-    }
-    long rowBytes = payload.dtype().bytes(payload.hidden());
+  private static void checkPadding(Check check, ReceivePlan plan, Tensor x, long rowBytes) {
     MemorySegment zeros = MemorySegment.ofArray(new byte[(int) rowBytes]);
     for (int i = 0; i < plan.rows; i++) {
       if (plan.sourceRank[i] < 0) {
-        check.bytes(
-            "x (padding)", zeros, actual.x().segment(), i * rowBytes, Check.Place.element(i));
+        check.bytes("x (padding)", zeros, x.segment(), i * rowBytes, Check.Place.element(i));
       }
     }
   }

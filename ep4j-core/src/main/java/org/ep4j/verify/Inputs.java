@@ -56,10 +56,13 @@ public record Inputs(long seed) {
   public void fill(Tensor tensor, Part part, int rank) {
     int last = tensor.dimensions() - 1;
     long rowBytes = tensor.dtype().bytes(last == 0 ? 1 : tensor.size(last));
-    MemorySegment memory = tensor.segment();
-    for (long row = 0, at = 0; at < memory.byteSize(); row++, at += rowBytes) {
-      fill(memory.asSlice(at, rowBytes), part, tensor.dtype(), rank, row);
-    }
+    HostCopy.write(
+        tensor,
+        memory -> {
+          for (long row = 0, at = 0; at < memory.byteSize(); row++, at += rowBytes) {
+            fill(memory.asSlice(at, rowBytes), part, tensor.dtype(), rank, row);
+          }
+        });
   }
 
   private void fill(MemorySegment target, Part part, DType dtype, int rank, long row) {

@@ -105,16 +105,23 @@ public final class LowLatencyOracle {
    */
   public void checkDispatch(
       int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
+    try (Check check = new Check("lowLatencyDispatch", rank)) {
+      checkDispatch(check, rank, actual, x, options);
+    }
+  }
+
+  private void checkDispatch(
+      Check check, int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
     int local = world.placement().localExperts(rank);
     long perExpert = (long) world.ranks() * maxTokens;
-    Check check = new Check("lowLatencyDispatch", rank);
     Encoder encoder = new Encoder(options, hidden);
     Tensor rows = check.tensor("x", actual.x(), encoder.dtype, local, perExpert, hidden);
     Tensor scales = actual.scales();
     if (encoder.scaleColumns == 0) {
       check.absent("scales", scales);
     } else {
-      check.tensor("scales", scales, encoder.scaleType, local, perExpert, encoder.scaleColumns);
+      scales =
+          check.tensor("scales", scales, encoder.scaleType, local, perExpert, encoder.scaleColumns);
     }
     check.ints("recvCount", actual.recvCount(), receiveCounts(rank), local);
     checkRanges(check, rank, actual.handle().layoutRange());
@@ -170,7 +177,18 @@ public final class LowLatencyOracle {
    */
   public void checkCombine(
       int rank, Tensor actual, Rows y, WorldRouting combined, LowLatencyCombineOptions options) {
-    Check check = new Check("lowLatencyCombine", rank);
+    try (Check check = new Check("lowLatencyCombine", rank)) {
+      checkCombine(check, rank, actual, y, combined, options);
+    }
+  }
+
+  private void checkCombine(
+      Check check,
+      int rank,
+      Tensor actual,
+      Rows y,
+      WorldRouting combined,
+      LowLatencyCombineOptions options) {
     int tokens = world.tokens(rank);
     Tensor x = check.tensor("x", actual, DType.BF16, tokens, hidden);
     float[] sum = new float[hidden];

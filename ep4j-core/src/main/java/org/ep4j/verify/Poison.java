@@ -22,10 +22,10 @@ public final class Poison {
     memory.fill(BYTE);
   }
 
-  /** Poisons a tensor in host memory; null is none. */
+  /** Poisons a tensor; null is none. */
   public static void fill(@Nullable Tensor tensor) {
     if (tensor != null) {
-      tensor.segment().fill(BYTE);
+      HostCopy.write(tensor, Poison::fill);
     }
   }
 

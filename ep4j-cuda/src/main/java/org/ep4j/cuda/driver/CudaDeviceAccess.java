@@ -3,15 +3,46 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.engine.DeviceAccess;
 
-/** Copies between the host and CUDA devices for tensors; see {@link DeviceAccess}. */
+/** Memory of CUDA devices, and copies between it and the host; see {@link DeviceAccess}. */
 public final class CudaDeviceAccess implements DeviceAccess {
   /** Used by {@link java.util.ServiceLoader}. */
   public CudaDeviceAccess() {}
 
   @Override
+  public int devices() {
+    return CudaDevice.count();
+  }
+
+  @Override
+  public long allocate(int device, long bytes) {
+    DeviceMemory.checkSize(bytes);
+    // The driver destroys a context with its last holder, and memory with the context: this holder
+    // belongs to the memory, and free gives it back.
+    CudaDevice holder = CudaDevice.open(device);
+    boolean allocated = false;
+    try (var _ = holder.enter()) {
+      long address = MemoryCalls.allocate(bytes);
+      allocated = true;
+      return address;
+    } finally {
+      if (!allocated) {
+        holder.close();
+      }
+    }
+  }
+
+  @Override
+  public void free(int device, long address) {
+    try (CudaDevice opened = CudaDevice.open(device);
+        var _ = opened.enter()) {
+      MemoryCalls.free(address);
+    }
+    DeviceCalls.releasePrimaryContext(DeviceCalls.device(device));
+  }
+
+  @Override
   public void copyToHost(int device, long address, MemorySegment target) {
     try (CudaDevice opened = CudaDevice.open(device)) {
-      opened.synchronize();
       DeviceCopies.toHost(opened, target, address);
     }
   }
@@ -19,7 +50,6 @@ public final class CudaDeviceAccess implements DeviceAccess {
   @Override
   public void copyFromHost(int device, long address, MemorySegment source) {
     try (CudaDevice opened = CudaDevice.open(device)) {
-      opened.synchronize();
       DeviceCopies.toDevice(opened, address, source);
     }
   }
