@@ -61,11 +61,11 @@ record Batch(long seed, List<Routing> routings, WorldRouting world) {
     return Tensor.of(idx, tokens, topK);
   }
 
-  /** The routing of a rank as the caller might hold it: INT64 or INT32, on the heap or not. */
-  Routing routing(int rank, SplittableRandom own, Arena arena) {
-    Routing routing = routings.get(rank);
+  /** This rank's routing as the caller might hold it: INT64 or INT32, in any memory. */
+  Routing routing(RankContext in, Arena arena) {
+    Routing routing = routings.get(in.rank());
     Tensor idx = routing.topkIdx();
-    if (own.nextBoolean()) {
+    if (in.own().nextBoolean()) {
       int[] narrow = new int[(int) idx.elements()];
       for (int i = 0; i < narrow.length; i++) {
         narrow[i] = (int) idx.getLong(i);
@@ -73,17 +73,16 @@ record Batch(long seed, List<Routing> routings, WorldRouting world) {
       idx = Tensor.of(narrow, idx.shape());
     }
     Tensor weights = routing.topkWeights();
-    return new Routing(
-        placed(idx, own, arena), weights == null ? null : placed(weights, own, arena));
+    return new Routing(placed(idx, in, arena), weights == null ? null : placed(weights, in, arena));
   }
 
-  private static Tensor placed(Tensor tensor, SplittableRandom own, Arena arena) {
-    Tensor copy = empty(tensor.dtype(), own, arena, tensor.shape());
-    tensor.copyTo(copy.segment());
+  private static Tensor placed(Tensor tensor, RankContext in, Arena arena) {
+    Tensor copy = in.empty(arena, tensor.dtype(), tensor.shape());
+    copy.copyFrom(tensor.segment());
     return copy;
   }
 
-  /** A tensor in native memory of any alignment, or on the heap. */
+  /** A tensor in the host's memory: native, of any alignment, or on the heap. */
   static Tensor empty(DType dtype, SplittableRandom own, Arena arena, long... shape) {
     long elements = 1;
     for (long extent : shape) {

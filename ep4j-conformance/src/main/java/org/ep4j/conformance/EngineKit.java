@@ -24,6 +24,11 @@ public abstract class EngineKit {
   /** How ranks run. */
   protected abstract World world();
 
+  /** Whether the engine has low-latency operations. */
+  protected boolean lowLatency() {
+    return true;
+  }
+
   /** Sizes of worlds to try. */
   protected IntStream worldSizes() {
     return IntStream.rangeClosed(1, MOST_RANKS);
@@ -40,6 +45,9 @@ public abstract class EngineKit {
     Integer only = Integer.getInteger("ep4j.ranks");
     int[] sizes = only == null ? worldSizes().toArray() : new int[] {only};
     int cases = Math.ceilDiv(Integer.getInteger("ep4j.cases", cases()), sizes.length);
+    List<String> arguments =
+        List.of(
+            engine(), String.valueOf(seed), String.valueOf(cases), String.valueOf(lowLatency()));
     System.out.printf(
         "%s, %s, %s: -Dep4j.seed=%d, %d cases of %s ranks%n",
         getClass().getSimpleName(),
@@ -53,11 +61,6 @@ public abstract class EngineKit {
             ranks ->
                 DynamicTest.dynamicTest(
                     ranks + " ranks, seed " + seed,
-                    () ->
-                        world()
-                            .run(
-                                ranks,
-                                PropertyJob.class,
-                                List.of(engine(), String.valueOf(seed), String.valueOf(cases)))));
+                    () -> world().run(ranks, PropertyJob.class, arguments)));
   }
 }

@@ -18,6 +18,7 @@ import org.ep4j.verify.CombineOracle.Terms;
 import org.ep4j.verify.HighThroughputOracle;
 import org.ep4j.verify.HighThroughputOracle.Blocks;
 import org.ep4j.verify.HighThroughputOracle.Payload;
+import org.ep4j.verify.HostCopy;
 import org.ep4j.verify.Inputs;
 import org.ep4j.verify.Inputs.Part;
 import org.ep4j.verify.Poison;
@@ -84,13 +85,15 @@ final class HighThroughputStep {
   }
 
   private static void run(RankContext in, int depth) {
+    long mark = in.room().mark();
     try (Arena arena = Arena.ofShared()) {
       new HighThroughputStep(in, arena).run(depth);
     }
+    in.room().release(mark);
   }
 
   private void run(int depth) {
-    Routing routing = batch.routing(in.rank(), in.own(), arena);
+    Routing routing = batch.routing(in, arena);
     if (in.own().nextInt(3) == 0) {
       oracle.checkLayout(in.rank(), in.buffer().dispatchLayout(routing));
     }
@@ -177,15 +180,21 @@ final class HighThroughputStep {
 
   /** A tensor somewhere with this rank's rows. */
   private Tensor filled(Rows rows, DType dtype, long... shape) {
-    Tensor tensor = Batch.empty(dtype, in.own(), arena, shape);
+    Tensor tensor = in.empty(arena, dtype, shape);
     fill(tensor, rows);
     return tensor;
   }
 
   private void fill(Tensor tensor, Rows rows) {
-    for (long i = 0; i < tensor.size(0); i++) {
-      tensor.rows(i, i + 1).segment().copyFrom(rows.row(in.rank(), i));
-    }
+    long count = tensor.size(0);
+    long rowBytes = count == 0 ? 0 : tensor.byteSize() / count;
+    HostCopy.write(
+        tensor,
+        memory -> {
+          for (long i = 0; i < count; i++) {
+            memory.asSlice(i * rowBytes, rowBytes).copyFrom(rows.row(in.rank(), i));
+          }
+        });
   }
 
   private void dispatchAgain(DispatchHandle handle) {
@@ -239,7 +248,7 @@ final class HighThroughputStep {
     }
     Tensor out = null;
     if (in.own().nextBoolean()) {
-      out = Batch.empty(dtype, in.own(), arena, tokens, hidden);
+      out = in.empty(arena, dtype, tokens, hidden);
       Poison.fill(out);
       combining.out(out);
     }
@@ -249,7 +258,7 @@ final class HighThroughputStep {
     in.counts().combines++;
     new CombineOracle(batch.world(), options.layout(), options.expertAlignment())
         .checkCombine(in.rank(), combine, terms);
-    if (out != null && out.segment().mismatch(combine.x().segment()) >= 0) {
+    if (out != null && HostCopy.mismatch(out, combine.x()) >= 0) {
       throw new AssertionError("the sums of a combine with 'out' are not in it");
     }
     Poison.fill(combine);
@@ -269,7 +278,7 @@ final class HighThroughputStep {
     }
     if (y == null) {
       long extra = in.own().nextInt(3);
-      y = Batch.empty(terms.dtype(), in.own(), arena, rows + extra, terms.hidden());
+      y = in.empty(arena, terms.dtype(), rows + extra, terms.hidden());
     }
     fill(y, terms.y());
     return y;

@@ -15,6 +15,7 @@ import org.ep4j.Routing;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 import org.ep4j.Tensor;
+import org.ep4j.verify.HostCopy;
 import org.ep4j.verify.LowLatencyOracle;
 import org.ep4j.verify.Poison;
 import org.ep4j.verify.WorldRouting;
@@ -55,7 +56,7 @@ final class LowLatencyFlight {
     this.hooked = hooked;
     int hidden = in.shape().hidden();
     batch = Batch.draw(in.shared(), in.shape(), in.shape().lowLatencyMaxTokens(), true, arena);
-    routing = batch.routing(in.rank(), in.own(), arena);
+    routing = batch.routing(in, arena);
     oracle = new LowLatencyOracle(batch.world(), in.shape().lowLatencyMaxTokens(), hidden, masked);
     x = new WildRows(in.shared().nextLong(), hidden);
     y = new WildRows(in.shared().nextLong(), hidden);
@@ -91,10 +92,15 @@ final class LowLatencyFlight {
   /** Sends the rows. */
   void sendDispatch() {
     int tokens = batch.world().tokens(in.rank());
-    Tensor rows = Batch.empty(DType.BF16, in.own(), arena, tokens, in.shape().hidden());
-    for (long t = 0; t < tokens; t++) {
-      x.fill(rows.rows(t, t + 1).segment(), in.rank(), t);
-    }
+    Tensor rows = in.empty(arena, DType.BF16, tokens, in.shape().hidden());
+    long rowBytes = 2L * in.shape().hidden();
+    HostCopy.write(
+        rows,
+        memory -> {
+          for (long t = 0; t < tokens; t++) {
+            x.fill(memory.asSlice(t * rowBytes, rowBytes), in.rank(), t);
+          }
+        });
     in.next("send " + dispatching + ", " + tokens + " tokens");
     dispatch = in.buffer().lowLatencyDispatch(rows, routing, dispatching);
   }
@@ -145,8 +151,12 @@ final class LowLatencyFlight {
     boolean zeroCopy = arithmetic != 0 && in.own().nextBoolean();
     Tensor rows =
         zeroCopy ? in.buffer().lowLatencyCombineBuffer(received.handle()) : expertMemory();
-    Poison.fill(rows);
-    fillExpertRows(rows);
+    HostCopy.write(
+        rows,
+        memory -> {
+          Poison.fill(memory);
+          fillExpertRows(memory);
+        });
     Routing weighed = combinedRouting();
     LowLatencyCombineOptions.Builder builder =
         LowLatencyCombineOptions.builder()
@@ -157,7 +167,7 @@ final class LowLatencyFlight {
             .async(!hooked && in.own().nextInt(3) == 0);
     if (in.own().nextBoolean()) {
       int tokens = batch.world().tokens(in.rank());
-      Tensor out = Batch.empty(DType.BF16, in.own(), arena, tokens, in.shape().hidden());
+      Tensor out = in.empty(arena, DType.BF16, tokens, in.shape().hidden());
       Poison.fill(out);
       builder.out(out);
     }
@@ -181,7 +191,7 @@ final class LowLatencyFlight {
     in.counts().lowLatencyCombines++;
     oracle.checkCombine(in.rank(), summed.x(), y, Objects.requireNonNull(combined), combining);
     Tensor out = combining.out();
-    if (out != null && out.segment().mismatch(summed.x().segment()) >= 0) {
+    if (out != null && HostCopy.mismatch(out, summed.x()) >= 0) {
       throw new AssertionError("the sums of a low-latency combine with 'out' are not in it");
     }
     checkWaits();
@@ -189,16 +199,15 @@ final class LowLatencyFlight {
   }
 
   private Tensor expertMemory() {
-    return Batch.empty(
-        DType.BF16,
-        in.own(),
+    return in.empty(
         arena,
+        DType.BF16,
         in.shape().placement().localExperts(in.rank()),
         (long) in.shape().ranks() * in.shape().lowLatencyMaxTokens(),
         in.shape().hidden());
   }
 
-  private void fillExpertRows(Tensor rows) {
+  private void fillExpertRows(MemorySegment rows) {
     WorldRouting world = batch.world();
     long rowBytes = 2L * in.shape().hidden();
     for (int s = 0; s < world.ranks(); s++) {
@@ -207,8 +216,7 @@ final class LowLatencyFlight {
           if (world.destination(s, t, k) == in.rank()) {
             long slot = oracle.slot(s, t, world.expert(s, t, k));
             if (slot >= 0) {
-              MemorySegment row = rows.segment().asSlice(slot * rowBytes, rowBytes);
-              y.fill(row, in.rank(), slot);
+              y.fill(rows.asSlice(slot * rowBytes, rowBytes), in.rank(), slot);
             }
           }
         }

@@ -10,8 +10,9 @@ import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 
 /**
- * Random cases against the oracle. Arguments: engine, seed, number of cases; case i has seed + i.
- * Every case is a buffer of a random shape and a random sequence of operations on it.
+ * Random cases against the oracle. Arguments: engine, seed, number of cases, whether low-latency
+ * operations are among them; case i has seed + i. Every case is a buffer of a random shape and a
+ * random sequence of operations on it.
  */
 final class PropertyJob implements RankJob {
   private static final int MOST_STEPS = 8;
@@ -21,18 +22,23 @@ final class PropertyJob implements RankJob {
     String engine = arguments.get(0);
     long seed = Long.parseLong(arguments.get(1));
     int cases = Integer.parseInt(arguments.get(2));
-    for (int i = 0; i < cases; i++) {
-      runCase(group, engine, seed + i);
+    boolean lowLatency = Boolean.parseBoolean(arguments.get(3));
+    try (DeviceRoom room = DeviceRoom.open(group, engine)) {
+      for (int i = 0; i < cases; i++) {
+        runCase(group, engine, seed + i, lowLatency, room);
+      }
+      room.settle();
     }
   }
 
-  private static void runCase(Group group, String engine, long seed) {
+  private static void runCase(
+      Group group, String engine, long seed, boolean lowLatency, DeviceRoom room) {
     SplittableRandom shared = new SplittableRandom(seed);
-    Shape shape = Shape.draw(group.size(), shared);
+    Shape shape = Shape.draw(group.size(), lowLatency, shared);
     SplittableRandom own = new SplittableRandom(~seed * (group.rank() + 1));
     RankContext.Counts counts = new RankContext.Counts();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine))) {
-      RankContext in = new RankContext(buffer, shape, shared, own, counts);
+      RankContext in = new RankContext(buffer, shape, shared, own, room, counts);
       for (int steps = shared.nextInt(1, MOST_STEPS + 1); steps > 0; steps--) {
         runStep(in);
       }
@@ -90,6 +96,7 @@ final class PropertyJob implements RankJob {
     boolean[] nobody = new boolean[in.shape().ranks()];
     boolean two = in.shared().nextInt(3) == 0;
     boolean hooked = in.shared().nextBoolean();
+    in.room().release(0);
     try (Arena arena = Arena.ofShared()) {
       LowLatencyFlight first = new LowLatencyFlight(in, arena, hooked, nobody);
       if (!two) {
@@ -124,6 +131,7 @@ final class PropertyJob implements RankJob {
     int aside = in.shared().nextInt(ranks);
     boolean[] masked = new boolean[ranks];
     masked[aside] = true;
+    in.room().release(0);
     try (Arena arena = Arena.ofShared()) {
       LowLatencyFlight flight =
           new LowLatencyFlight(in.branch(), arena, in.shared().nextBoolean(), masked);

@@ -1,7 +1,10 @@
 package org.ep4j.conformance;
 
+import java.lang.foreign.Arena;
 import java.util.SplittableRandom;
+import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.Tensor;
 
 /**
  * What the steps of a random case work with on one rank.
@@ -10,6 +13,7 @@ import org.ep4j.ExpertBuffer;
  * @param shape its shape
  * @param shared draws what all ranks must agree on: every rank draws the same in the same order
  * @param own draws what is this rank's own business
+ * @param room memory of the rank's device for tensors of a step
  * @param counts operations done so far
  */
 record RankContext(
@@ -17,6 +21,7 @@ record RankContext(
     Shape shape,
     SplittableRandom shared,
     SplittableRandom own,
+    DeviceRoom room,
     Counts counts) {
   /** Operations done so far, as the buffer's statistics should count them, and the last one. */
   static final class Counts {
@@ -32,12 +37,19 @@ record RankContext(
    * its end.
    */
   RankContext branch() {
-    return new RankContext(buffer, shape, new SplittableRandom(shared.nextLong()), own, counts);
+    SplittableRandom branch = new SplittableRandom(shared.nextLong());
+    return new RankContext(buffer, shape, branch, own, room, counts);
   }
 
   /** Remembers what is done next, for the report of a failure. */
   void next(String operation) {
     counts.last = operation;
+  }
+
+  /** A tensor of any bytes in memory of any kind that a caller may have. */
+  Tensor empty(Arena arena, DType dtype, long... shape) {
+    Tensor onDevice = room.exists() && own.nextInt(3) != 0 ? room.tensor(dtype, shape) : null;
+    return onDevice == null ? Batch.empty(dtype, own, arena, shape) : onDevice;
   }
 
   int rank() {

@@ -31,8 +31,14 @@ record Shape(
   private static final int[] LOW_LATENCY_BLOCKS = {1, 2, 3, 4, 8, 12};
   private static final DType[] ROWS = {DType.BF16, DType.BF16, DType.FP32, DType.FP16};
 
-  static Shape draw(int ranks, SplittableRandom random) {
-    int kind = random.nextInt(4); // 0: high throughput, 1: low latency, else both
+  /**
+   * Draws a shape.
+   *
+   * @param latency whether low-latency operations may be among those of the buffer
+   */
+  static Shape draw(int ranks, boolean latency, SplittableRandom random) {
+    // 0: high throughput, 1: low latency, else both
+    int kind = latency ? random.nextInt(4) : 0;
     boolean lowLatency = kind != 0;
     int hidden =
         lowLatency

@@ -2,7 +2,7 @@ package org.ep4j.conformance;
 
 import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.lang.foreign.ValueLayout;
+import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -29,14 +29,14 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Many small operations on one buffer: neither the heap nor the process may grow, and the last
- * results must be those of the first. Arguments: engine, number of operations.
+ * results must be those of the first. Arguments: engine, number of operations, whether low-latency
+ * operations are among them.
  */
 final class SoakJob implements RankJob {
   private static final int HIDDEN = 128;
   private static final int TOP_K = 2;
   private static final int EXPERTS = 4;
   private static final int TOKENS = 4;
-  private static final int OPERATIONS_A_ROUND = 4;
   private static final long KIBIBYTE = 1024;
 
   /** What a JVM may take for itself while it compiles and profiles. */
@@ -44,14 +44,15 @@ final class SoakJob implements RankJob {
 
   @Override
   public void run(Group group, List<String> arguments) throws IOException {
-    long rounds = Long.parseLong(arguments.get(1)) / OPERATIONS_A_ROUND;
+    boolean lowLatency = Boolean.parseBoolean(arguments.get(2));
+    long rounds = Long.parseLong(arguments.get(1)) / (lowLatency ? 4 : 2);
     BufferConfig config =
         BufferConfig.builder()
             .hidden(HIDDEN)
             .topK(TOP_K)
             .experts(EXPERTS)
             .maxTokens(TOKENS)
-            .lowLatencyMaxTokens(TOKENS)
+            .lowLatencyMaxTokens(lowLatency ? TOKENS : 0)
             .engine(arguments.getFirst())
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
@@ -67,7 +68,10 @@ final class SoakJob implements RankJob {
       long processBefore = 0;
       for (long round = 0; round < rounds; round++) {
         byte @Nullable [] sums =
-            round(buffer, tokens, x, routing, round == 0 || round == rounds - 1);
+            highThroughput(buffer, tokens, routing, round == 0 || round == rounds - 1);
+        if (lowLatency) {
+          lowLatency(buffer, x, routing);
+        }
         if (round == 0 && sums != null) {
           first = sums;
         } else if (sums != null && !Arrays.equals(first, sums)) {
@@ -83,21 +87,25 @@ final class SoakJob implements RankJob {
     }
   }
 
-  private static byte @Nullable [] round(
-      ExpertBuffer buffer, Tokens tokens, Tensor x, Routing routing, boolean wanted) {
+  private static byte @Nullable [] highThroughput(
+      ExpertBuffer buffer, Tokens tokens, Routing routing, boolean wanted) {
     Dispatch dispatch = buffer.dispatch(tokens, routing, DispatchOptions.DEFAULT);
-    byte[] sums = null;
     try (DispatchHandle handle = dispatch.handle()) {
       Combine combine = buffer.combine(dispatch.x(), handle);
-      if (wanted) {
-        sums = combine.x().segment().toArray(ValueLayout.JAVA_BYTE);
+      if (!wanted) {
+        return null;
       }
+      byte[] sums = new byte[(int) combine.x().byteSize()];
+      combine.x().copyTo(MemorySegment.ofArray(sums));
+      return sums;
     }
+  }
+
+  private static void lowLatency(ExpertBuffer buffer, Tensor x, Routing routing) {
     LowLatencyDispatch rows =
         buffer.lowLatencyDispatch(x, routing, LowLatencyDispatchOptions.DEFAULT);
     Tensor y = buffer.lowLatencyCombineBuffer(rows.handle());
     buffer.lowLatencyCombine(y, routing, rows.handle(), ZERO_COPY);
-    return sums;
   }
 
   private static final LowLatencyCombineOptions ZERO_COPY =

@@ -6,11 +6,14 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.ep4j.cases.CaseDirectory;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
 /** Recorded vectors must come out bit for bit. Subclasses name the engine and the world. */
 public abstract class VectorKit {
+  private static final String NONE = "this engine has no low-latency operations";
+
   /** For subclasses. */
   protected VectorKit() {}
 
@@ -20,22 +23,37 @@ public abstract class VectorKit {
   /** How ranks run. */
   protected abstract World world();
 
+  /** Whether the engine has low-latency operations; cases of them are skipped if not. */
+  protected boolean lowLatency() {
+    return true;
+  }
+
   @TestFactory
   final Stream<DynamicTest> everyRecordedCaseComesOutBitForBit() {
     if (!world().costly()) {
-      return Vectors.tests(one -> run(List.of(one)));
+      return Vectors.tests(
+          one -> {
+            Assumptions.assumeTrue(possible(one), NONE);
+            run(List.of(one));
+          });
     }
     Map<Integer, List<CaseDirectory>> bySize = new TreeMap<>();
     for (CaseDirectory one : Vectors.cases()) {
-      bySize.computeIfAbsent(one.ranks(), ranks -> new ArrayList<>()).add(one);
+      if (possible(one)) {
+        bySize.computeIfAbsent(one.ranks(), ranks -> new ArrayList<>()).add(one);
+      }
     }
     return bySize.isEmpty()
-        ? Vectors.tests(one -> {})
+        ? Vectors.tests(one -> Assumptions.abort(NONE))
         : bySize.entrySet().stream()
             .map(
                 group ->
                     DynamicTest.dynamicTest(
                         "all cases of " + group.getKey() + " ranks", () -> run(group.getValue())));
+  }
+
+  private boolean possible(CaseDirectory one) {
+    return lowLatency() || !one.metadata().lowLatency();
   }
 
   private void run(List<CaseDirectory> cases) {

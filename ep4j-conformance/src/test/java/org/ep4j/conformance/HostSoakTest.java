@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 class HostSoakTest {
   @Test
   void tenThousandOperationsLeaveMemoryAsItWas() {
-    new ThreadWorld().run(2, SoakJob.class, List.of("host", "10000"));
+    new ThreadWorld().run(2, SoakJob.class, List.of("host", "10000", "true"));
   }
 
   /** Runs with {@code -Dgroups=soak} only; {@code -Dep4j.soak} is another number. */
@@ -16,6 +16,6 @@ class HostSoakTest {
   @Tag("soak")
   void aMillionOperationsLeaveMemoryAsItWas() {
     new ProcessWorld(Duration.ofMinutes(30), Duration.ofSeconds(10))
-        .run(2, SoakJob.class, List.of("host", System.getProperty("ep4j.soak", "1000000")));
+        .run(2, SoakJob.class, List.of("host", System.getProperty("ep4j.soak", "1000000"), "true"));
   }
 }

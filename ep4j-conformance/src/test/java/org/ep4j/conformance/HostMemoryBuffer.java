@@ -1,0 +1,157 @@
+package org.ep4j.conformance;
+
+import static org.ep4j.conformance.HostMemoryDevices.onHost;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferStatistics;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchLayout;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.Routing;
+import org.ep4j.Schedule;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.jspecify.annotations.Nullable;
+
+/** A buffer of {@link HostMemoryEngine}. */
+record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
+  private static @Nullable Tensor orNull(@Nullable Tensor tensor) {
+    return tensor == null ? null : onHost(tensor);
+  }
+
+  private static Tokens onTheHost(Tokens tokens) {
+    return new Tokens(onHost(tokens.x()), orNull(tokens.scales()), orNull(tokens.globalScales()));
+  }
+
+  private static Routing onTheHost(Routing routing) {
+    return new Routing(onHost(routing.topkIdx()), orNull(routing.topkWeights()));
+  }
+
+  @Override
+  public DispatchLayout dispatchLayout(Routing routing) {
+    return new HostMemoryResults.OfLayout(host.dispatchLayout(onTheHost(routing)), device);
+  }
+
+  @Override
+  public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    return new HostMemoryResults.OfDispatch(
+        host.dispatch(onTheHost(tokens), onTheHost(routing), options), device);
+  }
+
+  @Override
+  public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
+    return new HostMemoryResults.OfDispatch(
+        host.dispatch(onTheHost(tokens), handle, schedule), device);
+  }
+
+  @Override
+  public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
+    CombineOptions onHost =
+        new CombineOptions(
+            orNull(options.topkWeights()),
+            orNull(options.bias0()),
+            orNull(options.bias1()),
+            options.partialRounding(),
+            orNull(options.out()),
+            options.previousEvent(),
+            options.stream(),
+            options.async());
+    return new HostMemoryResults.OfCombine(host.combine(onHost(y), handle, onHost), device);
+  }
+
+  @Override
+  public LowLatencyDispatch lowLatencyDispatch(
+      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    throw new IllegalStateException("no low-latency operations");
+  }
+
+  @Override
+  public LowLatencyCombine lowLatencyCombine(
+      Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
+    throw new IllegalStateException("no low-latency operations");
+  }
+
+  @Override
+  public Tensor lowLatencyCombineBuffer(LowLatencyHandle handle) {
+    throw new IllegalStateException("no low-latency operations");
+  }
+
+  @Override
+  public int rank() {
+    return host.rank();
+  }
+
+  @Override
+  public int worldSize() {
+    return host.worldSize();
+  }
+
+  @Override
+  public BufferConfig config() {
+    return host.config();
+  }
+
+  @Override
+  public String engine() {
+    return HostMemoryEngine.NAME;
+  }
+
+  @Override
+  public void updateMask(int rank, boolean masked) {
+    host.updateMask(rank, masked);
+  }
+
+  @Override
+  public boolean isMasked(int rank) {
+    return host.isMasked(rank);
+  }
+
+  @Override
+  public void queryMask(Tensor mask) {
+    host.queryMask(mask);
+  }
+
+  @Override
+  public void cleanMask() {
+    host.cleanMask();
+  }
+
+  @Override
+  public int numSms() {
+    return host.numSms();
+  }
+
+  @Override
+  public void setNumSms(int sms) {
+    host.setNumSms(sms);
+  }
+
+  @Override
+  public void barrier() {
+    host.barrier();
+  }
+
+  @Override
+  public void reset() {
+    host.reset();
+  }
+
+  @Override
+  public BufferStatistics statistics() {
+    return host.statistics();
+  }
+
+  @Override
+  public void close() {
+    host.close();
+  }
+}

@@ -1,0 +1,49 @@
+package org.ep4j.conformance;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.engine.EngineProvider;
+import org.ep4j.engine.Engines;
+import org.ep4j.group.Group;
+
+/**
+ * The host engine as an engine of {@link HostMemoryDevices}: without low-latency operations, with
+ * results on a device.
+ */
+public final class HostMemoryEngine implements EngineProvider {
+  static final String NAME = "host-memory-device";
+
+  /** Used by {@link java.util.ServiceLoader}. */
+  public HostMemoryEngine() {}
+
+  @Override
+  public String name() {
+    return NAME;
+  }
+
+  @Override
+  public int priority() {
+    return -1;
+  }
+
+  @Override
+  public String unavailableBecause() {
+    return "";
+  }
+
+  @Override
+  public BufferSizes sizes(BufferConfig config) {
+    throw new UnsupportedOperationException("nobody asks");
+  }
+
+  @Override
+  public ExpertBuffer open(Group group, BufferConfig config) {
+    if (config.lowLatencyMaxTokens() > 0) {
+      throw new EngineUnavailableException("engine " + NAME + " has no low-latency operations");
+    }
+    BufferConfig host = config.toBuilder().engine("host").build();
+    return new HostMemoryBuffer(Engines.open(group, host), group.rank() % 2);
+  }
+}
