@@ -4,11 +4,14 @@ module org.ep4j.cli {
   requires info.picocli;
   requires static jdk.incubator.vector;
   requires org.ep4j;
+  requires org.ep4j.cuda;
   requires static org.jspecify;
 
   opens org.ep4j.cli to
       info.picocli;
   opens org.ep4j.cli.bench to
+      info.picocli;
+  opens org.ep4j.cli.cache to
       info.picocli;
   opens org.ep4j.cli.doctor to
       info.picocli;

@@ -120,7 +120,7 @@ class RoomsTest {
         .resideInAnyPackage("org.ep4j.cli..", "org.ep4j.examples..")
         .should()
         .dependOnClassesThat()
-        .resideInAPackage(HOST)
+        .resideInAnyPackage(HOST, CUDA_ENGINE)
         .check(House.CLASSES);
   }
 }

@@ -2,6 +2,7 @@ package org.ep4j.cli;
 
 import java.io.PrintWriter;
 import org.ep4j.cli.bench.BenchCommand;
+import org.ep4j.cli.cache.CacheCommand;
 import org.ep4j.cli.doctor.DoctorCommand;
 import org.ep4j.cli.launch.LaunchCommand;
 import org.ep4j.cli.text.Style;
@@ -26,6 +27,7 @@ import picocli.CommandLine.Spec;
       VerifyCommand.class,
       LaunchCommand.class,
       DoctorCommand.class,
+      CacheCommand.class,
       VersionCommand.class
     },
     mixinStandardHelpOptions = true,
@@ -92,6 +94,6 @@ public final class Main implements Runnable {
   public void run() {
     throw new CommandLine.ParameterException(
         CommandSpecs.require(spec).commandLine(),
-        "say what to do: bench, run, verify, launch, doctor or version");
+        "say what to do: bench, run, verify, launch, doctor, cache or version");
   }
 }

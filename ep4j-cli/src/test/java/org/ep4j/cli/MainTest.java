@@ -35,7 +35,7 @@ class MainTest {
     CommandLineRun run = CommandLineRun.of();
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("bench, run, verify, launch, doctor or version");
+    assertThat(run.err()).contains("bench, run, verify, launch, doctor, cache or version");
   }
 
   @Test
@@ -47,7 +47,7 @@ class MainTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"launch", "doctor", "version"})
+  @ValueSource(strings = {"launch", "doctor", "cache", "version"})
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 

@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import org.ep4j.cuda.driver.CudaDriver;
 
 /** NVIDIA devices, their driver, and the libraries that a GPU engine needs. */
 final class GpuFacts {
@@ -15,9 +16,6 @@ final class GpuFacts {
 
   private static final List<Wanted> LIBRARIES =
       List.of(
-          new Wanted("CUDA driver library", "libcuda.so.1", "comes with the NVIDIA driver"),
-          new Wanted("NVRTC", "libnvrtc.so*", "compiles kernels at run time; part of CUDA"),
-          new Wanted("nvJitLink", "libnvJitLink.so*", "links kernels at run time; part of CUDA"),
           new Wanted("NCCL", "libnccl.so*", "a backend between GPUs; package libnccl2"),
           new Wanted("NVSHMEM", "libnvshmem_host.so*", "a backend between GPUs and hosts"));
 
@@ -25,7 +23,7 @@ final class GpuFacts {
 
   static List<Finding> look(Libraries libraries) {
     List<Finding> findings = new ArrayList<>();
-    findings.addAll(devices());
+    findings.addAll(CudaDriver.find().found() ? CudaFacts.devices() : devices());
     Optional<String> driver =
         SystemFiles.line(DRIVER.resolve("version")).map(line -> line.replace("NVRM version:", ""));
     findings.add(
@@ -33,12 +31,14 @@ final class GpuFacts {
             ? Finding.found(TOPIC, "driver", driver.get().strip(), "")
             : Finding.missing(
                 TOPIC, "driver", "no " + DRIVER, "the NVIDIA kernel driver is not loaded"));
+    findings.addAll(CudaFacts.libraries());
     for (Wanted wanted : LIBRARIES) {
       findings.add(NetworkFacts.library(TOPIC, wanted.name, wanted.library, wanted.use, libraries));
     }
     return findings;
   }
 
+  /** What the kernel module knows, for machines whose driver library cannot be used. */
   private static List<Finding> devices() {
     List<Finding> findings = new ArrayList<>();
     for (Path device : SystemFiles.entries(DRIVER.resolve("gpus"), "*")) {

@@ -5,6 +5,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.NvJitLink;
+import org.ep4j.cuda.driver.Nvrtc;
+import org.ep4j.cuda.jit.CubinCache;
 import org.ep4j.group.LaunchEnvironment;
 
 /** Each effective setting and the variable or property it came from. */
@@ -14,9 +18,22 @@ final class SettingFacts {
   /** Variables that other parts than the group read, with their meanings. */
   private static final Map<String, String> OTHERS =
       Map.of(
-          "EP4J_SHM_DIR", "directory of regions shared between processes",
-          "EP4J_JAVA_HOME", "the JDK that ./ep4j uses",
-          "DEEP_EP_BACKEND", "backend between GPUs");
+          "EP4J_SHM_DIR",
+          "directory of regions shared between processes",
+          "EP4J_JAVA_HOME",
+          "the JDK that ./ep4j uses",
+          "DEEP_EP_BACKEND",
+          "backend between GPUs",
+          CudaDriver.LIBRARY_VARIABLE,
+          "the CUDA driver library",
+          Nvrtc.LIBRARY_VARIABLE,
+          "the NVRTC library",
+          NvJitLink.LIBRARY_VARIABLE,
+          "the nvJitLink library",
+          CubinCache.DIRECTORY_VARIABLE,
+          "directory of compiled kernels",
+          CubinCache.SIZE_VARIABLE,
+          "MiB of compiled kernels to keep");
 
   private static final String DEFAULT = "default";
 

@@ -6,7 +6,7 @@ import java.util.List;
 
 /** The command that starts this program again, on the same JVM with the same options. */
 public final class JavaCommand {
-  private static final String CORE = "org.ep4j";
+  private static final String NATIVE_CALLERS = "org.ep4j,org.ep4j.cuda";
   private static final String VECTOR = "jdk.incubator.vector";
   private static final String MODULE = "org.ep4j.cli";
   private static final String MAIN = MODULE + ".Main";
@@ -28,7 +28,7 @@ public final class JavaCommand {
       command.addAll(List.of("--add-modules", VECTOR));
     }
     if (modulePath != null && JavaCommand.class.getModule().isNamed()) {
-      command.add("--enable-native-access=" + CORE);
+      command.add("--enable-native-access=" + NATIVE_CALLERS);
       command.addAll(inherited(own));
       command.addAll(List.of("--module-path", modulePath, "--module", MODULE + "/" + MAIN));
     } else {

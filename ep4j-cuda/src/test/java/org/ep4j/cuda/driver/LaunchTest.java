@@ -46,6 +46,7 @@ class LaunchTest {
       """;
   private static final int PARAMETER_BYTES = 8 + 4 + 4 + 500 * 4;
   private static final int WINDOW = 1000;
+  private static final int LEAST_WINDOWS = 30;
   private static final int MOST_WINDOWS = 200;
 
   @SuppressWarnings("NullAway.Init") // before each test
@@ -250,7 +251,9 @@ class LaunchTest {
       launch.setDynamicSharedBytes(128);
       long allocated = 1;
       long nanos = 0;
-      for (int window = 0; window < MOST_WINDOWS && allocated != 0; window++) {
+      for (int window = 0;
+          window < LEAST_WINDOWS || (allocated != 0 && window < MOST_WINDOWS);
+          window++) {
         long before = threads.getCurrentThreadAllocatedBytes();
         long start = System.nanoTime();
         for (int i = 0; i < WINDOW; i++) {

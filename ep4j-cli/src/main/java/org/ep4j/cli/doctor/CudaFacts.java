@@ -1,0 +1,139 @@
+package org.ep4j.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.cli.text.Units;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.CudaException;
+import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.driver.LibrarySearch;
+import org.ep4j.cuda.driver.NvJitLink;
+import org.ep4j.cuda.driver.Nvrtc;
+import org.ep4j.cuda.jit.CubinCache;
+
+/** What the CUDA driver itself says, and the compilers. Looking takes no memory of a device. */
+final class CudaFacts {
+  private static final String TOPIC = "GPU";
+
+  private CudaFacts() {}
+
+  /** The devices and how they reach one another; only where the driver works. */
+  static List<Finding> devices() {
+    List<Finding> findings = new ArrayList<>();
+    int count = CudaDevice.count();
+    for (int device = 0; device < count; device++) {
+      findings.add(device(device));
+    }
+    if (count > 1) {
+      findings.add(peers(count));
+    }
+    return findings;
+  }
+
+  private static Finding device(int ordinal) {
+    String name = "GPU " + ordinal;
+    try {
+      DeviceProperties device = DeviceProperties.of(ordinal);
+      return Finding.found(
+          TOPIC,
+          name,
+          "%s, compute capability %s, %d SMs, %s"
+              .formatted(
+                  device.name(),
+                  device.computeCapability(),
+                  device.multiprocessors(),
+                  Units.bytes(device.memoryBytes())),
+          "bus %s; kernels are compiled for %s%s"
+              .formatted(
+                  device.pciBusId(),
+                  device.architecture(),
+                  device.fabricHandles() ? "; memory can be shared over a fabric" : ""));
+    } catch (CudaException e) {
+      return Finding.warning(TOPIC, name, "cannot be asked", String.valueOf(e.getMessage()));
+    }
+  }
+
+  private static Finding peers(int count) {
+    List<String> apart = new ArrayList<>();
+    for (int from = 0; from < count; from++) {
+      for (int to = 0; to < count; to++) {
+        if (!CudaDevice.canAccess(from, to)) {
+          apart.add(from + " to " + to);
+        }
+      }
+    }
+    return apart.isEmpty()
+        ? Finding.found(
+            TOPIC, "peer access", "all " + count + " reach one another", "rows go straight there")
+        : Finding.warning(
+            TOPIC,
+            "peer access",
+            "not from " + String.join(", ", apart),
+            "ranks there cannot write to one another; nvidia-smi topo -p2p r says why");
+  }
+
+  /** The driver library, the compilers and what they left on disk. */
+  static List<Finding> libraries() {
+    return List.of(driver(), nvrtc(), nvJitLink(), cache());
+  }
+
+  private static Finding driver() {
+    LibrarySearch search = CudaDriver.find();
+    return search.found()
+        ? Finding.found(
+            TOPIC,
+            "CUDA driver library",
+            "CUDA " + CudaDriver.versionText(CudaDriver.version()),
+            search.library())
+        : Finding.missing(TOPIC, "CUDA driver library", "cannot be used", search.problem());
+  }
+
+  private static Finding nvrtc() {
+    LibrarySearch search = Nvrtc.find();
+    return search.found()
+        ? Finding.found(
+            TOPIC,
+            "NVRTC",
+            Nvrtc.version() + " for sm_" + spelled(Nvrtc.architectures()),
+            search.library() + " compiles kernels at run time")
+        : Finding.missing(
+            TOPIC,
+            "NVRTC",
+            "cannot be used",
+            search.problem() + "; without it only kernels in the cache run");
+  }
+
+  private static String spelled(List<Integer> architectures) {
+    return String.join(", ", architectures.stream().map(String::valueOf).toList());
+  }
+
+  private static Finding nvJitLink() {
+    LibrarySearch search = NvJitLink.find();
+    return search.found()
+        ? Finding.found(TOPIC, "nvJitLink", NvJitLink.version().toString(), search.library())
+        : Finding.missing(
+            TOPIC,
+            "nvJitLink",
+            "cannot be used",
+            search.problem() + "; only backends between GPUs need it");
+  }
+
+  private static Finding cache() {
+    CubinCache cache;
+    try {
+      cache = CubinCache.standard(System.getenv());
+    } catch (IllegalArgumentException e) {
+      return Finding.warning(
+          TOPIC, "compiled kernels", "unusable variables", String.valueOf(e.getMessage()));
+    }
+    List<CubinCache.Entry> entries = cache.list();
+    return Finding.found(
+        TOPIC,
+        "compiled kernels",
+        entries.size()
+            + ", "
+            + Units.bytes(entries.stream().mapToLong(CubinCache.Entry::bytes).sum()),
+        cache.directory() + "; ep4j cache");
+  }
+}

@@ -1,0 +1,118 @@
+package org.ep4j.cli.cache;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import org.ep4j.cli.CliProcess;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cuda.driver.Nvrtc;
+import org.ep4j.cuda.jit.CubinCache;
+import org.ep4j.cuda.jit.PrebuiltKernels;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class CacheCommandTest {
+  @TempDir private Path scratch;
+
+  @Test
+  void nothingToDoIsWrongUsage() {
+    CommandLineRun run = CommandLineRun.of("cache");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("list, warm or clear");
+  }
+
+  @Test
+  void listShowsWhatIsThereAndClearDeletesIt() throws Exception {
+    CubinCache cache = new CubinCache(scratch.resolve("cubins"), 1 << 20);
+    cache.put("0123abcd-nvrtc13.0", "dispatch.cu sm_90a {HIDDEN=7168}", new byte[5000]);
+
+    CommandLineRun list = run(Map.of(), "cache", "list");
+    assertThat(list.code()).isEqualTo(ExitCodes.OK);
+    assertThat(list.out())
+        .contains("dispatch.cu sm_90a {HIDDEN=7168}")
+        .contains("nvrtc13.0")
+        .contains("5.0 KiB")
+        .contains("kernels: 1")
+        .contains("at most 7.0 MiB")
+        .contains(cache.directory().toString());
+
+    CommandLineRun clear = run(Map.of(), "cache", "clear");
+    assertThat(clear.code()).isEqualTo(ExitCodes.OK);
+    assertThat(clear.out()).contains("kernels deleted: 1");
+    assertThat(cache.list()).isEmpty();
+    assertThat(run(Map.of(), "cache", "list").out()).contains("kernels: 0");
+  }
+
+  @Test
+  void withoutACompilerWarmSaysWhatToInstall() throws Exception {
+    CommandLineRun run =
+        run(
+            Map.of(Nvrtc.LIBRARY_VARIABLE, scratch.resolve("absent.so").toString()),
+            "cache",
+            "warm",
+            "--arch",
+            "sm_90a");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(run.err()).contains("no NVRTC").contains(Nvrtc.LIBRARY_VARIABLE);
+  }
+
+  @Test
+  void withoutAGpuWarmAsksForAnArchitecture() throws Exception {
+    CommandLineRun run =
+        run(Map.of("EP4J_CUDA_DRIVER", scratch.resolve("absent.so").toString()), "cache", "warm");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(run.err()).contains("--arch sm_90a").contains("absent.so");
+  }
+
+  @Test
+  void anArchitectureThatIsNoneIsWrongUsage() {
+    CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "hopper");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("hopper").contains("sm_90a");
+  }
+
+  @Test
+  void aSizeThatIsNoneIsWrongUsage() throws Exception {
+    CommandLineRun run = run(Map.of(CubinCache.SIZE_VARIABLE, "plenty"), "cache", "list");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains(CubinCache.SIZE_VARIABLE).contains("plenty");
+  }
+
+  @Test
+  void warmCompilesOnceAndListShowsIt() throws Exception {
+    assumeTrue(Nvrtc.find().found(), () -> Nvrtc.find().problem());
+
+    CommandLineRun first = run(Map.of(), "cache", "warm", "--arch", "sm_90a");
+    assertThat(first.code()).as(first.err()).isEqualTo(ExitCodes.OK);
+    assertThat(first.out()).contains("compiled in");
+    CommandLineRun second = run(Map.of(), "cache", "warm", "--arch", "sm_90a");
+    assertThat(second.out()).contains("was there").doesNotContain("compiled in");
+    assertThat(run(Map.of(), "cache", "list").out())
+        .contains(PrebuiltKernels.all().getFirst().entry());
+  }
+
+  private CommandLineRun run(Map<String, String> variables, String... arguments) throws Exception {
+    Map<String, String> environment =
+        new HashMap<>(
+            Map.of(
+                CubinCache.DIRECTORY_VARIABLE,
+                scratch.resolve("cubins").toString(),
+                CubinCache.SIZE_VARIABLE,
+                "7"));
+    environment.putAll(variables);
+    Path outputs = Files.createTempDirectory(scratch, "run");
+    try (CliProcess process = CliProcess.start(outputs, environment, arguments)) {
+      return process.end();
+    }
+  }
+}

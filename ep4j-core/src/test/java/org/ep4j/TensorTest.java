@@ -1,0 +1,49 @@
+package org.ep4j;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.junit.jupiter.api.Test;
+
+class TensorTest {
+  @Test
+  void hostBytesAreCopiedBothWays() {
+    try (Arena arena = Arena.ofConfined()) {
+      Tensor tensor = Tensor.of(arena.allocate(100, 8), DType.INT32, 2, 3);
+      tensor.copyFrom(MemorySegment.ofArray(new int[] {1, 2, 3, 4, 5, 6, 7}));
+      assertThat(tensor.getInt(5)).isEqualTo(6);
+      MemorySegment back = arena.allocate(28, 4);
+      tensor.rows(1, 2).copyTo(back);
+      assertThat(back.toArray(ValueLayout.JAVA_INT)).containsExactly(4, 5, 6, 0, 0, 0, 0);
+    }
+  }
+
+  @Test
+  void memoryThatIsTooShortIsRefused() {
+    Tensor tensor = Tensor.of(new int[6], 2, 3);
+    assertThatThrownBy(() -> tensor.copyTo(MemorySegment.ofArray(new int[5])))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("target is 20 bytes")
+        .hasMessageContaining("24 bytes");
+    assertThatThrownBy(() -> tensor.copyFrom(MemorySegment.ofArray(new int[5])))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("source is 20 bytes");
+  }
+
+  /** The core alone reaches no device; the message says which module does. */
+  @Test
+  void aDeviceTensorThatNobodyCanReachNamesTheModule() {
+    Tensor tensor = Tensor.ofDevice(4096, 3, DType.INT32, 2, 3);
+    MemorySegment memory = MemorySegment.ofArray(new int[6]);
+    assertThatThrownBy(() -> tensor.copyTo(memory))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageContaining("device 3")
+        .hasMessageContaining("ep4j-cuda");
+    assertThatThrownBy(() -> tensor.copyFrom(memory))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageContaining("ep4j-cuda");
+  }
+}
