@@ -4,7 +4,7 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.engine.ReceiveCapacity;
 
 /**
  * The high-throughput part of each rank's region; the same on all ranks. Offsets count from the
@@ -69,7 +69,7 @@ final class HighThroughputLayout {
 
   HighThroughputLayout(BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
-    capacity = capacity(config, placement);
+    capacity = ReceiveCapacity.rows(config);
     maxRowBytes = config.rowDType().bytes(config.hidden());
     maxScaleBytes = Math.max(16, config.hidden() / 4);
     countsLayout = new CountsLayout(placement.ranks(), placement.experts());
@@ -91,25 +91,6 @@ final class HighThroughputLayout {
   long likelyBytes(BufferConfig config, int ranks) {
     long received = Math.min(capacity, (long) ranks * config.maxTokens());
     return bytes == 0 ? 0 : rows + received * maxRowBytes;
-  }
-
-  private static int capacity(BufferConfig config, ExpertPlacement placement) {
-    long needed = config.maxReceiveRows();
-    if (needed == 0) {
-      long tokens = (long) placement.ranks() * config.maxTokens();
-      int local = placement.maxLocalExperts();
-      long grouped =
-          tokens * Math.min(config.topK(), local) + (config.expertAlignment() - 1L) * local;
-      needed = Math.max(tokens, grouped);
-    }
-    if (needed > Integer.MAX_VALUE) {
-      throw new InvalidArgumentException(
-          "maxReceiveRows",
-          needed + " rows" + (config.maxReceiveRows() == 0 ? " (worst case of maxTokens)" : ""),
-          "at most " + Integer.MAX_VALUE,
-          "set maxReceiveRows to what the batches really need, or lower maxTokens");
-    }
-    return (int) needed;
   }
 
   private static long page(long offset) {

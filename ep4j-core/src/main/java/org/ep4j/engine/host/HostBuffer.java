@@ -22,6 +22,8 @@ import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Entrance;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

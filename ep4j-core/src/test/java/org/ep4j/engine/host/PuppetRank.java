@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import static java.util.Objects.requireNonNull;
 
 import org.ep4j.BufferConfig;
+import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 

@@ -1,18 +1,21 @@
-package org.ep4j.engine.host;
+package org.ep4j.engine;
 
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /** The door of a buffer: one thread at a time, nobody once it is shut. Any thread may knock. */
-final class Entrance {
+public final class Entrance {
   /** The thread inside; null between calls. */
   private final AtomicReference<@Nullable Thread> inside = new AtomicReference<>();
 
   /** Written and read by the thread inside. */
   private boolean shut;
 
+  /** An open door. */
+  public Entrance() {}
+
   /** Lets the calling thread in until {@link #leave}. */
-  void enter() {
+  public void enter() {
     Thread other = inside.compareAndExchange(null, Thread.currentThread());
     if (other != null) {
       throw new IllegalStateException(
@@ -29,7 +32,7 @@ final class Entrance {
   }
 
   /** Lets the calling thread in to close the buffer, also if that has been done before. */
-  void enterToClose() {
+  public void enterToClose() {
     Thread other = inside.compareAndExchange(null, Thread.currentThread());
     if (other != null) {
       throw new IllegalStateException(
@@ -37,16 +40,18 @@ final class Entrance {
     }
   }
 
-  void leave() {
+  /** Lets the next one in. */
+  public void leave() {
     inside.set(null);
   }
 
   /** Nobody enters from now on. */
-  void shut() {
+  public void shut() {
     shut = true;
   }
 
-  boolean isShut() {
+  /** Whether {@link #shut} has been called; asked by the thread inside. */
+  public boolean isShut() {
     return shut;
   }
 }

@@ -1,4 +1,4 @@
-package org.ep4j.engine.host;
+package org.ep4j.engine;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -16,7 +16,7 @@ import org.ep4j.group.Group;
  * The first thing ranks say to each other at open: their configuration, field by field, so that a
  * difference is an error that names rank and field on every rank.
  */
-final class ConfigAgreement {
+public final class ConfigAgreement {
   /** Raised when words in shared memory change their place or meaning. */
   private static final int PROTOCOL = 1;
 
@@ -25,7 +25,7 @@ final class ConfigAgreement {
   private ConfigAgreement() {}
 
   /** Exchanges the configurations; collective. */
-  static void require(Group group, BufferConfig config) {
+  public static void require(Group group, BufferConfig config) {
     byte[] mine = encode(fields(group, config));
     byte[][] all = group.allGather(mine, config.timeout());
     List<String> differences = new ArrayList<>();
@@ -113,7 +113,7 @@ final class ConfigAgreement {
     if (field.equals("host")) {
       return "rank "
           + rank
-          + " runs on another host than rank 0: the host engine serves the ranks of one host";
+          + " runs on another host than rank 0: this engine serves the ranks of one host";
     }
     if (field.equals("placement")) {
       return "rank " + rank + " differs in placement: " + firstMove(first, other);

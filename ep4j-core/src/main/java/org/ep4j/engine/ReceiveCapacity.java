@@ -1,0 +1,35 @@
+package org.ep4j.engine;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+
+/** Rows that a receive region holds: the same for every engine. */
+public final class ReceiveCapacity {
+  private ReceiveCapacity() {}
+
+  /**
+   * {@link BufferConfig#maxReceiveRows()}, or the worst case of both layouts. The placement of
+   * {@code config} is settled.
+   */
+  public static int rows(BufferConfig config) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    long needed = config.maxReceiveRows();
+    if (needed == 0) {
+      long tokens = (long) placement.ranks() * config.maxTokens();
+      int local = placement.maxLocalExperts();
+      long grouped =
+          tokens * Math.min(config.topK(), local) + (config.expertAlignment() - 1L) * local;
+      needed = Math.max(tokens, grouped);
+    }
+    if (needed > Integer.MAX_VALUE) {
+      throw new InvalidArgumentException(
+          "maxReceiveRows",
+          needed + " rows" + (config.maxReceiveRows() == 0 ? " (worst case of maxTokens)" : ""),
+          "at most " + Integer.MAX_VALUE,
+          "set maxReceiveRows to what the batches really need, or lower maxTokens");
+    }
+    return (int) needed;
+  }
+}
