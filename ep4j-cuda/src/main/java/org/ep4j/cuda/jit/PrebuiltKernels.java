@@ -9,7 +9,12 @@ import java.util.Map;
  */
 public final class PrebuiltKernels {
   private static final List<PrebuiltKernel> ALL =
-      List.of(new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true));
+      List.of(
+          new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
+          new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
+          new PrebuiltKernel("expand", "expand.cu", Map.of(), true),
+          new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
+          new PrebuiltKernel("layout", "layout.cu", Map.of(), false));
 
   private PrebuiltKernels() {}
 

@@ -1,0 +1,202 @@
+// High-throughput combine in one kernel: rows are pushed home and summed there.
+//
+// Each rank pushes the rows that it holds into the home region of their source, where those of
+// holder h lie together in the order of its FLAT rows; row n of holder h belongs to the n-th token
+// that this rank sent to h. After every four rows of a holder the pusher raises the group's word
+// (see protocol.cuh). The warps of the same blocks that do not push take the tokens in order, wait
+// for the groups of their rows and add them in ascending rank order to the biases.
+//
+// EXPERT_MAJOR: the pusher first adds the rows of a token here, in ascending local expert order.
+// They travel in the type of the rows (rounded) or as float32.
+//
+// Before it pushes to a rank, a pusher waits for its `ready`: only then are the home rows of the
+// combine before no longer read. Wide rows may be combined in several passes of columns.
+#include "push_home.cuh"
+
+// Rows of one token in its home region, as lanes of a warp find them; [64] a warp, shared.
+struct TokenHome {
+  const char** rows;
+
+  // All lanes. Waits for the rows; their number, or -1 if that is vain.
+  __device__ __forceinline__ int find(const CombineParameters& p, const Watch& w, const Homes& homes,
+                                      u32 token) const {
+    const char* region = p.peers[p.rank];
+    u32 found = 0;
+    for (u32 first = 0; first < p.top_k; first += 32) {
+      u32 k = first + lane_id();
+      u64 way = k < p.top_k ? p.ways[(u64)token * p.top_k + k] : NOWHERE;
+      bool leads = way != NOWHERE;
+      u32 mask = __ballot_sync(0xffffffff, leads);
+      bool there = true;
+      if (leads) {
+        u32 holder = (u32)(way >> 32);
+        u32 number = (u32)way - homes.own_first[holder];
+        there = wait_epoch(w, group_word(p, (u32)p.rank, holder, number / GROUP), PHASE_ROWS, holder);
+        rows[found + __popc(mask & ((1u << lane_id()) - 1))] =
+            region + p.home_offset + (u64)(homes.own_home[holder] + number) * p.home_row_bytes;
+      }
+      if (!__all_sync(0xffffffff, there)) {
+        return -1;
+      }
+      found += __popc(mask);
+    }
+    __syncwarp();
+    return (int)found;
+  }
+};
+
+// One vector of a home row: E elements from column `at` on.
+template <class T, class H>
+struct HomeVector {
+  uint4 low;
+  uint4 high;
+
+  __device__ __forceinline__ void load(const char* row, u32 at) {
+    low = load_row(row + at * (16 / H::ELEMENTS));
+    if constexpr (H::ELEMENTS != T::ELEMENTS) {
+      high = load_row(row + at * (16 / H::ELEMENTS) + 16);
+    }
+  }
+
+  __device__ __forceinline__ void add_to(float* sum) const {
+    add_vector<H>(sum, low);
+    if constexpr (H::ELEMENTS != T::ELEMENTS) {
+      add_vector<H>(sum + H::ELEMENTS, high);
+    }
+  }
+};
+
+template <class T, class H>
+__device__ __forceinline__ void sum_token(const CombineParameters& p, u32 token,
+                                          const char* const* rows, int count) {
+  constexpr u32 E = T::ELEMENTS;
+  constexpr u32 U = H::ELEMENTS == E ? 4 : 2;  // vectors of a lane at a time
+  u64 begin = ((u64)token * p.hidden + p.column) * (16 / E);
+  for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
+    float sum[U][E] = {};
+#pragma unroll
+    for (u32 u = 0; u < U; u++) {
+      u32 at = first + u * 32 * E;
+      if (at < p.columns && p.bias0 != nullptr) {
+        add_vector<T>(sum[u], load_row(p.bias0 + begin + at * (16 / E)));
+        if (p.bias1 != nullptr) {
+          add_vector<T>(sum[u], load_row(p.bias1 + begin + at * (16 / E)));
+        }
+      }
+    }
+    // Two rows at a time, so that enough loads are on their way.
+    for (int i = 0; i < count; i += 2) {
+      HomeVector<T, H> a[U];
+      HomeVector<T, H> b[U];
+#pragma unroll
+      for (u32 u = 0; u < U; u++) {
+        u32 at = first + u * 32 * E;
+        if (at < p.columns) {
+          a[u].load(rows[i], at);
+          if (i + 1 < count) {
+            b[u].load(rows[i + 1], at);
+          }
+        }
+      }
+#pragma unroll
+      for (u32 u = 0; u < U; u++) {
+        if (first + u * 32 * E < p.columns) {
+          a[u].add_to(sum[u]);
+          if (i + 1 < count) {
+            b[u].add_to(sum[u]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (u32 u = 0; u < U; u++) {
+      u32 at = first + u * 32 * E;
+      if (at < p.columns) {
+        store_row(p.out + begin + at * (16 / E), round_vector<T>(sum[u]));
+      }
+    }
+  }
+}
+
+// Weights lie in the home region as the rows do.
+__device__ __forceinline__ void sum_weights(const CombineParameters& p, u32 token,
+                                            const char* const* rows, int count) {
+  const char* home = p.peers[p.rank] + p.home_offset;
+  const float* weights = (const float*)(p.peers[p.rank] + p.home_weights_offset);
+  for (u32 k = lane_id(); k < p.top_k; k += 32) {
+    float sum = 0;
+    for (int i = 0; i < count; i++) {
+      sum += __ldcg(weights + (u64)(rows[i] - home) / p.home_row_bytes * p.top_k + k);
+    }
+    p.out_weights[(u64)token * p.top_k + k] = sum;
+  }
+}
+
+template <class T, class H>
+__device__ __forceinline__ void sum_tokens(const CombineParameters& p, const Watch& w,
+                                           const Homes& homes, TokenHome home) {
+  u32 warps = (blockDim.x >> 5) - (u32)p.push_warps;
+  u32 warp = blockIdx.x * warps + warp_id() - (u32)p.push_warps;
+  for (u32 token = warp; token < p.tokens; token += gridDim.x * warps) {
+    int count = home.find(p, w, homes, token);
+    if (count < 0) {
+      return;
+    }
+    sum_token<T, H>(p, token, home.rows, count);
+    if (p.weights != nullptr && p.column == 0) {
+      sum_weights(p, token, home.rows, count);
+    }
+    __syncwarp();
+  }
+}
+
+template <class T, class H>
+__device__ __forceinline__ void combine(const CombineParameters& p) {
+  extern __shared__ __align__(128) char shared[];
+  u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
+  const char** pointers = (const char**)(barriers + p.push_warps * STAGES);
+  Homes homes((u32*)(pointers + 64 * ((blockDim.x >> 5) - p.push_warps)), p.ranks);
+
+  Control* control = (Control*)p.peers[p.rank];
+  Watch w = watch_of(control, p.record, p.host_abort, p.timeout);
+  if (leave_at_once(w, p.receipt)) {
+    return;
+  }
+  if (blockIdx.x == 0 && threadIdx.x < p.ranks) {
+    store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
+  }
+  homes.fill(p);
+  u32 warp = warp_id();
+  if (warp < p.push_warps) {
+    Groups groups(p, homes, blockIdx.x * (u32)p.push_warps + warp, gridDim.x * (u32)p.push_warps);
+#if EP4J_TMA
+    if (p.places == nullptr) {
+      Ring ring(shared + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,
+                (u32)p.stage_bytes);
+      push_rows(p, w, groups, ring, 16 / T::ELEMENTS);
+    } else {
+      push_sums<T, H>(p, w, groups);
+    }
+#else
+    push_sums<T, H>(p, w, groups);
+#endif
+  } else {
+    sum_tokens<T, H>(p, w, homes, TokenHome{pointers + 64 * (warp - p.push_warps)});
+  }
+  if (last_block(control) && threadIdx.x == 0) {
+    end_epoch(w, p.receipt);
+  }
+}
+
+// Rows of the named type; the second type is that in which they travel.
+#define EP4J_COMBINE(name, T, H)                                \
+  extern "C" __global__ void __launch_bounds__(512, 1)          \
+      name(const __grid_constant__ CombineParameters p) {       \
+    combine<T, H>(p);                                           \
+  }
+
+EP4J_COMBINE(ep4j_combine_bf16, Bf16, Bf16)
+EP4J_COMBINE(ep4j_combine_fp16, Fp16, Fp16)
+EP4J_COMBINE(ep4j_combine_fp32, Fp32, Fp32)
+EP4J_COMBINE(ep4j_combine_bf16_exact, Bf16, Fp32)
+EP4J_COMBINE(ep4j_combine_fp16_exact, Fp16, Fp32)

@@ -1,0 +1,100 @@
+// What the host tells a dispatch; 8 bytes a field, in the order of org.ep4j.cuda.engine.DispatchField.
+#pragma once
+#include "protocol.cuh"
+
+struct DispatchParameters {
+  // The world.
+  char* const* peers;  // [ranks] where each rank's region lies
+  u64 rank;
+  u64 ranks;
+  u64 experts;
+  u64 local_experts;
+  const u32* placement;  // [experts] rank << 16 | local number
+
+  // The routing of this rank's tokens.
+  u64 tokens;
+  u64 top_k;
+  const void* ids;  // [tokens, top_k]
+  u64 wide_ids;     // 1: INT64, 0: INT32
+  const float* weights;  // [tokens, top_k] or null
+
+  // The payload.
+  const char* x;
+  u64 row_bytes;
+  const char* scales;  // null: none
+  u64 scale_bytes;     // a row
+  const float* factors;  // null: none
+
+  // The handle: written by a dispatch, read by a cached one.
+  u64* ways;    // [tokens, top_k] rank << 32 | slot, ascending; NOWHERE fills up
+  u32* lists;   // [ranks, tokens] tokens that go to each rank
+  u32* matrix;  // [ranks, ranks] rows from each rank to each rank, then [ranks] row limits
+  u64 cached;
+
+  // Where things lie in every rank's region.
+  u64 ready_offset;   // u64 [ranks]
+  u64 done_offset;    // u64 [ranks]
+  u64 counts_offset;  // u64 [ranks, ranks + experts + 1]
+  u64 rows_offset;
+  u64 scales_offset;
+  u64 factors_offset;
+  u64 ids_offset;
+  u64 weights_offset;
+  u64 tokens_offset;
+  u64 sources_offset;
+
+  // Sizes.
+  u64 limit;         // rows that this rank takes (EXPERT_MAJOR: after expansion)
+  u64 expert_major;  // 1: rows arrive in FLAT order and are expanded by the next kernel
+  u64 staging_rows;  // EXPERT_MAJOR: rows that fit where they arrive, the same on all ranks
+  u64 alignment;
+  u64 fill;          // 1: mark the rows that no token has, up to `limit`
+
+  // How it runs.
+  u64* block_counts;  // [blocks, ranks + experts] in this rank's memory
+  u64 push_warps;
+  u64 stage_bytes;
+  u64 timeout;  // ns
+  Record* record;
+  const u64* host_abort;
+  Receipt receipt;  // two fields
+
+  // What the host wants to know, in mapped host memory.
+  u64 counts_ticket;    // tells the host that the rest is there
+  u64* totals;          // see Total
+  u64* rank_offsets;    // [ranks + 1]
+  u64* expert_offsets;  // [local_experts + 1]
+  u32* received;        // [local_experts]
+  u32* aligned;         // [local_experts]
+
+  // The same for the kernel that expands; of the handle.
+  u32* flat_rows;     // [1] rows in FLAT order
+  u32* group_starts;  // [local_experts + 1]
+  u32* group_rows;    // [local_experts]
+};
+
+// Words of `totals`; the ticket is written last.
+enum Total {
+  TOTAL_TICKET,
+  TOTAL_NEEDED,
+  TOTAL_RECEIVED,
+  TOTAL_OVERFLOW_RANK,  // ranks: none
+  TOTAL_OVERFLOW_NEEDED,
+  TOTAL_OVERFLOW_LIMIT
+};
+
+constexpr u64 NOWHERE = ~0ull;
+
+__device__ __forceinline__ u64 pack_way(u32 rank, u32 slot) { return (u64)rank << 32 | slot; }
+__device__ __forceinline__ u32 way_rank(u64 way) { return way >> 32; }
+__device__ __forceinline__ u32 way_slot(u64 way) { return (u32)way; }
+
+template <class Parameters>
+__device__ __forceinline__ i64 expert_of(const Parameters& p, u64 at) {
+  return p.wide_ids ? ((const i64*)p.ids)[at] : (i64)((const int*)p.ids)[at];
+}
+
+// Counters of rank `source` in the region of rank `at`.
+__device__ __forceinline__ u64* counts_of(const DispatchParameters& p, u32 at, u32 source) {
+  return (u64*)(p.peers[at] + p.counts_offset) + source * (p.ranks + p.experts + 1);
+}

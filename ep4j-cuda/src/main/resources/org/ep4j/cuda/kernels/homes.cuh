@@ -1,0 +1,155 @@
+// Where the rows of a combine go and come from: what the host says, and what each block derives.
+#pragma once
+#include "protocol.cuh"
+
+constexpr u64 NOWHERE = ~0ull;
+constexpr u32 GROUP = 4;  // rows a word
+
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.CombineField.
+struct CombineParameters {
+  char* const* peers;
+  u64 rank;
+  u64 ranks;
+  u64 top_k;
+
+  // The handle.
+  u64 tokens;
+  const u64* ways;     // [tokens, top_k]
+  const u32* matrix;   // [ranks, ranks] rows, then [ranks] row limits
+  const u64* places;   // EXPERT_MAJOR: [flat rows, top_k]; else null
+
+  // Rows to combine; columns of this pass begin `column` elements into a row.
+  const char* y;
+  u64 hidden;   // elements of a row of y
+  u64 column;
+  u64 columns;
+  const float* weights;  // [rows, top_k] or, EXPERT_MAJOR, [rows]; null: none
+
+  // Results.
+  char* out;           // [tokens, hidden]
+  const char* bias0;   // or null
+  const char* bias1;
+  float* out_weights;  // [tokens, top_k]
+
+  // Where things lie in every rank's region.
+  u64 ready_offset;
+  u64 groups_offset;        // u64 [ranks, group_words]
+  u64 group_words;
+  u64 home_offset;          // rows, `home_row_bytes` each
+  u64 home_row_bytes;
+  u64 home_weights_offset;  // float [rows, top_k]
+
+  // How it runs.
+  u64 push_warps;
+  u64 stage_bytes;
+  u64 timeout;
+  Record* record;
+  const u64* host_abort;
+  Receipt receipt;  // two fields
+};
+
+// Rows that holder h sends to source s.
+__device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 source, u32 holder) {
+  u32 base = 0;
+  for (u32 s = 0; s < source; s++) {
+    base += p.matrix[s * p.ranks + holder];
+  }
+  u32 rows = p.matrix[source * p.ranks + holder];
+  u32 limit = p.matrix[p.ranks * p.ranks + holder];
+  return base >= limit ? 0 : min(rows, limit - base);
+}
+
+// What a block knows of each rank; arrays [ranks] in shared memory.
+struct Homes {
+  u32* push_first;  // first row held here that belongs to the rank
+  u32* push_rows;   // how many
+  u32* push_home;   // row of its home region where they begin
+  u32* own_first;   // slot of this rank's first row there
+  u32* own_home;    // row of this rank's home region where its rows begin
+
+  static constexpr u32 ARRAYS = 5;
+
+  __device__ __forceinline__ Homes(u32* words, u64 ranks)
+      : push_first(words),
+        push_rows(words + ranks),
+        push_home(words + 2 * ranks),
+        own_first(words + 3 * ranks),
+        own_home(words + 4 * ranks) {}
+
+  __device__ __forceinline__ void fill(const CombineParameters& p) const {
+    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+      u32 first = 0;
+      for (u32 s = 0; s < r; s++) {
+        first += p.matrix[s * p.ranks + p.rank];
+      }
+      push_first[r] = first;
+      push_rows[r] = rows_between(p, r, (u32)p.rank);
+      u32 home = 0;
+      for (u32 h = 0; h < p.rank; h++) {
+        home += p.matrix[r * p.ranks + h];
+      }
+      push_home[r] = home;
+      u32 own = 0;
+      for (u32 s = 0; s < p.rank; s++) {
+        own += p.matrix[s * p.ranks + r];
+      }
+      own_first[r] = own;
+      home = 0;
+      for (u32 h = 0; h < r; h++) {
+        home += p.matrix[p.rank * p.ranks + h];
+      }
+      own_home[r] = home;
+    }
+    __syncthreads();
+  }
+};
+
+__device__ __forceinline__ u64* group_word(const CombineParameters& p, u32 source, u32 holder,
+                                           u32 group) {
+  return (u64*)(p.peers[source] + p.groups_offset) + holder * p.group_words + group;
+}
+
+// The groups of rows that a pushing warp takes: in rounds over the ranks, so that at any moment all
+// links are busy and rows come home in about the order in which they are summed.
+struct Groups {
+  const CombineParameters& p;
+  const Homes& homes;
+  u32 job;
+  u32 stride;
+  u32 jobs;
+  u32 source = 0;
+  u32 group = 0;
+
+  __device__ __forceinline__ Groups(const CombineParameters& p, const Homes& homes, u32 job,
+                                    u32 stride)
+      : p(p), homes(homes), job(job), stride(stride), jobs(0) {
+    u32 most = 0;
+    for (u32 r = 0; r < p.ranks; r++) {
+      most = max(most, homes.push_rows[r]);
+    }
+    jobs = (most + GROUP - 1) / GROUP * (u32)p.ranks;
+  }
+
+  __device__ __forceinline__ bool next() {
+    for (; job < jobs; job += stride) {
+      group = job / (u32)p.ranks;
+      source = job - group * (u32)p.ranks + (u32)p.rank + 1;
+      source = source >= p.ranks ? source - (u32)p.ranks : source;
+      if (group * GROUP < homes.push_rows[source]) {
+        job += stride;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  __device__ __forceinline__ u32 rows() const {
+    return min(GROUP, homes.push_rows[source] - group * GROUP);
+  }
+
+  __device__ __forceinline__ u32 first_row() const {
+    return homes.push_first[source] + group * GROUP;
+  }
+
+  __device__ __forceinline__ u64 home_row() const { return homes.push_home[source] + group * GROUP; }
+};

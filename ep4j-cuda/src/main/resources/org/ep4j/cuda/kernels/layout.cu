@@ -1,0 +1,45 @@
+// Counts of a routing without sending anything: any number of blocks; counters and the control's
+// `claimed` are cleared before.
+#include "layout.cuh"
+
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.LayoutField.
+struct LayoutParameters {
+  Control* control;
+  u64 ranks;
+  u64 experts;
+  const u32* placement;
+  u64 tokens;
+  u64 top_k;
+  const void* ids;
+  u64 wide_ids;
+  u32* per_rank;    // [ranks]
+  u32* per_node;    // [1]
+  u32* per_expert;  // [experts]
+  u8* in_rank;      // [tokens, ranks]
+  Record* record;
+};
+
+extern "C" __global__ void __launch_bounds__(256)
+    ep4j_layout(const __grid_constant__ LayoutParameters p) {
+  Watch w = watch_of(p.control, p.record, nullptr, 0);
+  for (u32 token = blockIdx.x * blockDim.x + threadIdx.x; token < p.tokens;
+       token += gridDim.x * blockDim.x) {
+    u8* row = p.in_rank + (u64)token * p.ranks;
+    bool any = false;
+    for (u32 k = 0; k < p.top_k; k++) {
+      i64 id = checked_expert(p, w, token, k);
+      if (id >= 0) {
+        u32 rank = p.placement[id] >> 16;
+        atomicAdd(&p.per_expert[id], 1);
+        if (row[rank] == 0) {
+          row[rank] = 1;
+          atomicAdd(&p.per_rank[rank], 1);
+        }
+        any = true;
+      }
+    }
+    if (any) {
+      atomicAdd(p.per_node, 1);
+    }
+  }
+}

@@ -1,0 +1,213 @@
+// From routing to slots: each block counts its own tokens, block 0 tells the peers the sums, and
+// once all ranks' counts are here every block knows the slots of its tokens. No atomics on global
+// memory, so the order is that of the tokens.
+//
+// block_counts[b][*] is written by block b with its epoch in the word, read by block 0 (all of it)
+// and by the blocks after b (the rows to each rank).
+#pragma once
+#include "dispatch_parameters.cuh"
+#include "tiles.cuh"
+
+// Tokens of a block.
+struct Chunk {
+  u32 begin;
+  u32 end;
+
+  static __device__ __forceinline__ Chunk of(u64 tokens, u32 block, u32 blocks) {
+    return Chunk{(u32)(tokens * block / blocks), (u32)(tokens * (block + 1) / blocks)};
+  }
+};
+
+__device__ __noinline__ void bad_routing(const Watch& w, u64 state, u64 token, u64 choice, u64 id) {
+  if (atomicExch(&w.control->claimed, w.epoch) != w.epoch) {
+    w.record->epoch = w.epoch;
+    w.record->token = token;
+    w.record->choice = choice;
+    w.record->seen = id;
+    store_release_system(&w.record->state, state);
+  }
+}
+
+// The expert of a choice, or -1; a bad one is reported and counts as none.
+template <class Parameters>
+__device__ __forceinline__ i64 checked_expert(const Parameters& p, const Watch& w, u32 token,
+                                              u32 k) {
+  i64 id = expert_of(p, (u64)token * p.top_k + k);
+  if (id == -1) {
+    return -1;
+  }
+  if (id < -1 || id >= (i64)p.experts) {
+    bad_routing(w, STATE_NO_SUCH_EXPERT, token, k, (u64)id);
+    return -1;
+  }
+  for (u32 j = 0; j < k; j++) {
+    if (expert_of(p, (u64)token * p.top_k + j) == id) {
+      bad_routing(w, STATE_DUPLICATE, token, k, (u64)id);
+      return -1;
+    }
+  }
+  return id;
+}
+
+// Counts the chunk and writes its ways relative to the block. `expert_counts` is cleared, shared.
+__device__ __forceinline__ void count_chunk(const DispatchParameters& p, const Watch& w, Chunk chunk,
+                                            Tiles& tiles, u32* expert_counts) {
+  for (u32 first = chunk.begin; first < chunk.end; first += blockDim.x) {
+    u32 token = first + threadIdx.x;
+    bool mine = token < chunk.end;
+    if (first != chunk.begin) {
+      tiles.clear();
+    }
+    for (u32 k = 0; mine && k < p.top_k; k++) {
+      i64 id = checked_expert(p, w, token, k);
+      if (id >= 0) {
+        tiles.mark(p.placement[id] >> 16);
+        atomicAdd(&expert_counts[id], 1);
+      }
+    }
+    tiles.close();
+    if (mine) {
+      u64* ways = p.ways + (u64)token * p.top_k;
+      u32 n = 0;
+      for (u32 r = 0; r < p.ranks; r++) {
+        if (tiles.has(r)) {
+          ways[n++] = pack_way(r, tiles.number(r));
+        }
+      }
+      while (n < p.top_k) {
+        ways[n++] = NOWHERE;
+      }
+    }
+  }
+  __syncthreads();
+}
+
+__device__ __forceinline__ void publish_block(const DispatchParameters& p, const Watch& w,
+                                              const Tiles& tiles, const u32* expert_counts) {
+  u64* counts = p.block_counts + (u64)blockIdx.x * (p.ranks + p.experts);
+  for (u32 i = threadIdx.x; i < p.ranks + p.experts; i += blockDim.x) {
+    u32 value = i < p.ranks ? tiles.running[i] : expert_counts[i - p.ranks];
+    store_release_gpu(&counts[i], tagged(w.epoch, value));
+  }
+}
+
+// Sum of a counter over the blocks before `end`.
+__device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Watch& w, u32 i,
+                                          u32 end) {
+  u32 sum = 0;
+  for (u32 b = 0; b < end; b++) {
+    const u64* at = p.block_counts + (u64)b * (p.ranks + p.experts) + i;
+    sum += wait_tagged<false>(w, at, PHASE_BLOCKS, p.rank);
+  }
+  return sum;
+}
+
+// Block 0: the counts of all blocks, to all ranks.
+__device__ __forceinline__ void publish_rank(const DispatchParameters& p, const Watch& w) {
+  u32 words = p.ranks + p.experts + 1;
+  for (u32 i = threadIdx.x; i < words; i += blockDim.x) {
+    u32 value = i < p.ranks + p.experts ? sum_blocks(p, w, i, gridDim.x) : (u32)p.limit;
+    for (u32 r = 0; r < p.ranks; r++) {
+      u32 to = p.rank + 1 + r < p.ranks ? p.rank + 1 + r : p.rank + 1 + r - p.ranks;
+      store_release_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
+    }
+  }
+}
+
+// What a block knows of the way to each rank; arrays [ranks] in shared memory.
+struct Slots {
+  u32* base;     // first slot of this block's rows
+  u32* earlier;  // this rank's rows before them
+  u32* rows;     // this block's rows
+  u32* limit;    // slots that the rank takes
+  u32* spare;    // for anybody
+  u32* received;  // [1] rows that this rank receives
+
+  static constexpr u32 ARRAYS = 5;
+
+  __device__ __forceinline__ Slots(u32* words, u64 ranks)
+      : base(words),
+        earlier(base + ranks),
+        rows(earlier + ranks),
+        limit(rows + ranks),
+        spare(limit + ranks),
+        received(spare + ranks) {}
+};
+
+// All blocks: waits for the rows between all ranks; block 0 writes them into the handle.
+__device__ __forceinline__ void find_slots(const DispatchParameters& p, const Watch& w,
+                                           const Slots& slots, const Tiles& tiles) {
+  for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
+    u32 earlier = sum_blocks(p, w, d, blockIdx.x);
+    u32 limit = wait_tagged<true>(w, &counts_of(p, p.rank, d)[p.ranks + p.experts], PHASE_COUNTS, d);
+    if (p.expert_major) {
+      limit = p.staging_rows;  // where rows arrive; the kernel that expands them has the limit
+    }
+    slots.earlier[d] = earlier;
+    slots.base[d] = earlier;
+    slots.rows[d] = tiles.running[d];
+    slots.limit[d] = limit;
+    if (blockIdx.x == 0) {
+      p.matrix[p.ranks * p.ranks + d] = limit;
+    }
+  }
+  if (threadIdx.x == 0) {
+    *slots.received = 0;
+  }
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < p.ranks * p.ranks; i += blockDim.x) {
+    u32 s = i / p.ranks;
+    u32 d = i - s * p.ranks;
+    u32 rows = wait_tagged<true>(w, &counts_of(p, p.rank, s)[d], PHASE_COUNTS, s);
+    if (s < p.rank) {
+      atomicAdd(&slots.base[d], rows);
+    }
+    if (d == p.rank) {
+      atomicAdd(slots.received, rows);
+    }
+    if (blockIdx.x == 0) {
+      p.matrix[i] = rows;
+    }
+  }
+  __syncthreads();
+}
+
+// The same from the handle of an earlier dispatch, with even parts for the blocks.
+__device__ __forceinline__ void recall_slots(const DispatchParameters& p, const Slots& slots) {
+  for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
+    u32 base = 0;
+    for (u32 s = 0; s < p.rank; s++) {
+      base += p.matrix[s * p.ranks + d];
+    }
+    u64 all = p.matrix[p.rank * p.ranks + d];
+    u32 first = all * blockIdx.x / gridDim.x;
+    slots.earlier[d] = first;
+    slots.base[d] = base + first;
+    slots.rows[d] = all * (blockIdx.x + 1) / gridDim.x - first;
+    slots.limit[d] = p.matrix[p.ranks * p.ranks + d];
+  }
+  if (threadIdx.x == 0) {
+    u32 received = 0;
+    for (u32 s = 0; s < p.ranks; s++) {
+      received += p.matrix[s * p.ranks + p.rank];
+    }
+    *slots.received = received;
+  }
+  __syncthreads();
+}
+
+// Makes the ways of the chunk absolute and lists the tokens of each rank.
+__device__ __forceinline__ void resolve_chunk(const DispatchParameters& p, Chunk chunk,
+                                              const Slots& slots) {
+  for (u32 token = chunk.begin + threadIdx.x; token < chunk.end; token += blockDim.x) {
+    u64* ways = p.ways + (u64)token * p.top_k;
+    for (u32 k = 0; k < p.top_k && ways[k] != NOWHERE; k++) {
+      u32 r = way_rank(ways[k]);
+      u32 number = way_slot(ways[k]);
+      u32 slot = slots.base[r] + number;
+      p.lists[r * p.tokens + slots.earlier[r] + number] = token;
+      ways[k] = slot < slots.limit[r] ? pack_way(r, slot) : NOWHERE;
+    }
+  }
+  __syncthreads();
+}

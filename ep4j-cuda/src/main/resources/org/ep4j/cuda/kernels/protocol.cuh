@@ -1,0 +1,173 @@
+// Words that ranks and blocks share, and how to wait for them.
+//
+// Every operation on a buffer has an epoch: the value of `epoch` in the control words when its
+// kernel starts, plus one. All ranks run the same operations in the same order, so they agree.
+// Kernels of a buffer run one after the other (the host sees to it), so a kernel is alone with the
+// control words of its rank.
+//
+// Words in the region of rank d, written by rank s over NVLink, waited for by d:
+//   ready[s]   epoch: s has entered the operation, everything before it on s has ended
+//   done[s]    epoch: all that s sends to d in this operation has been written
+//   counts[s]  one word a counter: low half of the epoch above, value below. A word carries both,
+//              so it needs no flag; being there it also says ready. Order: rows to each rank,
+//              rows to each expert, row limit of s.
+//   groups[s]  epoch of the combine for which the four rows of a group have been written
+// All are written with system-wide release and read with acquire. They only grow; nothing is
+// reset between operations. A rank cannot overtake: it leaves a dispatch only after every peer's
+// `done`, which the peer sends after all its blocks have read the counts.
+//
+// A wait that misses its deadline writes what it waited for into the record, raises `abort` so that
+// the other blocks leave too, and the kernel ends without having done its work. It never traps.
+#pragma once
+#include "ptx.cuh"
+
+// At the start of each rank's region; 8 bytes a field.
+struct Control {
+  u64 epoch;    // of the last operation that ended
+  u64 arrived;  // blocks of the running kernel that have finished
+  u64 abort;    // epoch of the operation that gave up
+  u64 claimed;    // epoch whose bad routing is in the record
+  u64 failed;     // 1 once a wait has failed: later kernels leave at once, until the host resets
+  u64 ticket;     // highest ticket of an operation that ended
+  u64 rows_sent;      // FLAT rows of all dispatches, own ones included
+  u64 rows_received;
+  u64 payload_bytes;  // rows and scales sent
+  u64 unused[7];
+};
+
+// What a failed wait leaves for the host, in mapped host memory. `state` is written last.
+struct Record {
+  u64 state;  // 0 nothing, else a State
+  u64 epoch;
+  u64 phase;
+  u64 peer;
+  u64 expected;
+  u64 seen;
+  u64 token;
+  u64 choice;
+};
+
+enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4 };
+enum State { STATE_TIMEOUT = 1, STATE_NO_SUCH_EXPERT = 2, STATE_DUPLICATE = 3 };
+
+// How a kernel waits; each thread has its own.
+struct Watch {
+  Control* control;
+  Record* record;
+  const u64* host_abort;  // mapped host memory: not 0 once the host knows that waiting is vain
+  u64 epoch;
+  u64 deadline;           // of the GPU's nanosecond clock
+};
+
+__device__ __forceinline__ Watch watch_of(Control* control, Record* record, const u64* host_abort,
+                                          u64 timeout) {
+  return Watch{control, record, host_abort, load_acquire_gpu(&control->epoch) + 1,
+               nanoseconds() + timeout};
+}
+
+__device__ __noinline__ void give_up(const Watch& w, u64 phase, u64 peer, u64 expected, u64 seen) {
+  // The first failure is the one to tell; it overrides a bad routing.
+  if (atomicExch(&w.control->failed, 1ull) == 0) {
+    w.record->epoch = w.epoch;
+    w.record->phase = phase;
+    w.record->peer = peer;
+    w.record->expected = expected;
+    w.record->seen = seen;
+    store_release_system(&w.record->state, STATE_TIMEOUT);
+  }
+  store_release_gpu(&w.control->abort, w.epoch);
+}
+
+__device__ __forceinline__ bool aborted(const Watch& w) {
+  return load_acquire_gpu(&w.control->abort) == w.epoch;
+}
+
+// The rare part of a wait. Returns true when waiting has become vain.
+__device__ __noinline__ bool vain(const Watch& w, u32 polls, u64 phase, u64 peer, u64 expected,
+                                  u64 seen) {
+  if (aborted(w)) {
+    return true;
+  }
+  // Host memory is far away: ask it now and then only.
+  if (nanoseconds() > w.deadline ||
+      ((polls & 0xffff) == 0 && load_acquire_system(w.host_abort) != 0)) {
+    give_up(w, phase, peer, expected, seen);
+    return true;
+  }
+  return false;
+}
+
+// Waits until a word that only grows has reached the epoch.
+__device__ __forceinline__ bool wait_epoch(const Watch& w, const u64* at, u64 phase, u64 peer) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_acquire_system(at);
+    if (seen >= w.epoch) {
+      return true;
+    }
+    if ((polls & 0xff) == 0 && vain(w, polls, phase, peer, w.epoch, seen)) {
+      return false;
+    }
+  }
+}
+
+// A counter that carries its epoch.
+__device__ __forceinline__ u64 tagged(u64 epoch, u32 value) { return epoch << 32 | value; }
+
+__device__ __forceinline__ bool tag_is(u64 word, u64 epoch) { return word >> 32 == (epoch & 0xffffffff); }
+
+// Waits for a counter of this epoch; 0 if that is vain.
+template <bool SYSTEM>
+__device__ __forceinline__ u32 wait_tagged(const Watch& w, const u64* at, u64 phase, u64 peer) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = SYSTEM ? load_acquire_system(at) : load_acquire_gpu(at);
+    if (tag_is(seen, w.epoch)) {
+      return (u32)seen;
+    }
+    if ((polls & 0xff) == 0 && vain(w, polls, phase, peer, w.epoch & 0xffffffff, seen >> 32)) {
+      return 0;
+    }
+  }
+}
+
+// Counts this block as finished; true in the last one, for all of its threads. What other blocks
+// wrote before is visible to all threads of the last.
+__device__ __forceinline__ bool last_block(Control* control) {
+  __shared__ bool last;
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(&control->arrived, 1ull) == gridDim.x - 1;
+    __threadfence_system();
+  }
+  __syncthreads();
+  return last;
+}
+
+// What the host asked to be told about the end of an operation: once the kernel has ended well or
+// badly, `completed` (mapped host memory) holds at least the ticket. A ticket of 0 tells nothing.
+struct Receipt {
+  u64 ticket;
+  u64* completed;
+};
+
+// Ends the operation; called by one thread of the last block.
+__device__ __forceinline__ void end_epoch(const Watch& w, Receipt receipt) {
+  w.control->arrived = 0;
+  // A graph replays an old ticket: the word must not go back.
+  if (receipt.ticket > w.control->ticket) {
+    w.control->ticket = receipt.ticket;
+    store_release_system(receipt.completed, receipt.ticket);
+  }
+  store_release_gpu(&w.control->epoch, w.epoch);
+}
+
+// True if an earlier operation has failed: the kernel has nothing to do but to end.
+__device__ __forceinline__ bool leave_at_once(const Watch& w, Receipt receipt) {
+  if (!__syncthreads_or(load_acquire_gpu(&w.control->failed) != 0)) {
+    return false;
+  }
+  if (last_block(w.control) && threadIdx.x == 0) {
+    end_epoch(w, receipt);
+  }
+  return true;
+}

@@ -1,0 +1,201 @@
+// The warps of a combine that push rows home.
+#pragma once
+#include "convert.cuh"
+#include "homes.cuh"
+#include "rows.cuh"
+
+// The weights of a group of rows: all lanes.
+__device__ __forceinline__ void push_weights(const CombineParameters& p, const Groups& g) {
+  u32 k_count = (u32)p.top_k;
+  float* home = (float*)(p.peers[g.source] + p.home_weights_offset) + g.home_row() * k_count;
+  for (u32 i = lane_id(); i < g.rows() * k_count; i += 32) {
+    u64 at = (u64)g.first_row() * k_count + i;
+    if (p.places == nullptr) {
+      home[i] = p.weights[at];
+    } else {
+      // Place i of the row, if there is one, is of the choice that it carries.
+      u64 row = at - at % k_count;
+      u32 choice = (u32)(at % k_count);
+      float weight = 0;
+      for (u32 j = 0; j < k_count; j++) {
+        u64 place = p.places[row + j];
+        if (place != NOWHERE && (u32)(place >> 32) == choice) {
+          weight = p.weights[(u32)place];
+        }
+      }
+      home[i] = weight;
+    }
+  }
+}
+
+// Adds the rows of FLAT row `flat` in expert order and writes the sum: all lanes.
+template <class T, class H>
+__device__ __forceinline__ void push_partial(const CombineParameters& p, u64 flat, char* home) {
+  constexpr u32 E = T::ELEMENTS;
+  u64 row_bytes = p.hidden * (16 / E);
+  const u64* places = p.places + flat * p.top_k;
+  for (u32 at = lane_id() * E; at < p.columns; at += 32 * E) {
+    float sum[E] = {};
+    for (u32 k = 0; k < p.top_k; k++) {
+      u64 place = places[k];
+      if (place != NOWHERE) {
+        add_vector<T>(sum, load_row(p.y + (u32)place * row_bytes + (p.column + at) * (16 / E)));
+      }
+    }
+    if constexpr (H::ELEMENTS == E) {
+      store_row(home + at * (16 / E), round_vector<T>(sum));
+    } else {
+      store_row(home + at * 4, round_vector<Fp32>(sum));
+      store_row(home + at * 4 + 16, round_vector<Fp32>(sum + E / 2));
+    }
+  }
+}
+
+// Raises the word of a group whose rows this warp has written.
+__device__ __forceinline__ void raise_group(const CombineParameters& p, const Watch& w, u32 source,
+                                            u32 group) {
+  __syncwarp();
+  if (lane_id() == 0) {
+    fence_proxy();
+    store_release_system(group_word(p, source, (u32)p.rank, group), w.epoch);
+  }
+}
+
+__device__ __forceinline__ bool await_source(const CombineParameters& p, const Watch& w,
+                                             u32 source) {
+  const u64* ready = (const u64*)(p.peers[p.rank] + p.ready_offset) + source;
+  bool there = wait_epoch(w, ready, PHASE_ENTER, source);
+  return __all_sync(0xffffffff, there);
+}
+
+// EXPERT_MAJOR, and every layout without a tensor memory accelerator.
+template <class T, class H>
+__device__ __forceinline__ void push_sums(const CombineParameters& p, const Watch& w,
+                                          Groups groups) {
+  u64 row_bytes = p.hidden * (16 / T::ELEMENTS);
+  while (groups.next()) {
+    if (!await_source(p, w, groups.source)) {
+      return;
+    }
+    char* home = p.peers[groups.source] + p.home_offset;
+    for (u32 i = 0; i < groups.rows(); i++) {
+      u64 flat = groups.first_row() + i;
+      char* to = home + (groups.home_row() + i) * p.home_row_bytes;
+      if (p.places != nullptr) {
+        push_partial<T, H>(p, flat, to);
+      } else {
+        const char* from = p.y + flat * row_bytes + p.column * (16 / T::ELEMENTS);
+        for (u32 at = lane_id() * 16; at < p.columns * (16 / T::ELEMENTS); at += 512) {
+          store_row(to + at, load_row(from + at));
+        }
+      }
+    }
+    if (p.weights != nullptr && p.column == 0) {
+      push_weights(p, groups);
+    }
+    raise_group(p, w, groups.source, groups.group);
+  }
+}
+
+#if EP4J_TMA
+// A walk over the pieces of the rows of a warp's groups.
+struct Pieces {
+  Groups groups;
+  u32 row_bytes;
+  u32 stage_bytes;
+  u32 row = 0;
+  u32 at = 0;
+  bool begun = false;
+
+  __device__ __forceinline__ Pieces(const Groups& groups, u32 row_bytes, u32 stage_bytes)
+      : groups(groups), row_bytes(row_bytes), stage_bytes(stage_bytes) {}
+
+  __device__ __forceinline__ bool next() {
+    if (begun) {
+      at += stage_bytes;
+      if (at < row_bytes) {
+        return true;
+      }
+      at = 0;
+      if (++row < groups.rows()) {
+        return true;
+      }
+    }
+    begun = true;
+    row = 0;
+    return groups.next();
+  }
+
+  __device__ __forceinline__ u32 bytes() const { return min(stage_bytes, row_bytes - at); }
+
+  __device__ __forceinline__ bool first_of_group() const { return row == 0 && at == 0; }
+
+  __device__ __forceinline__ bool last_of_group() const {
+    return row + 1 == groups.rows() && at + stage_bytes >= row_bytes;
+  }
+};
+
+// FLAT: rows go home as they are. A group's word is raised two pieces later, when its stores have
+// most likely been written without waiting for them.
+__device__ __forceinline__ void push_rows(const CombineParameters& p, const Watch& w, Groups groups,
+                                          Ring& ring, u32 element_bytes) {
+  u64 stride = p.hidden * element_bytes;
+  const char* y = p.y + p.column * element_bytes;
+  Pieces work(groups, (u32)p.columns * element_bytes, ring.stage_bytes);
+  Pieces ahead = work;
+  u32 loaded = 0;
+  auto load = [&]() {
+    if (ahead.next()) {
+      ring.load(loaded++, y + (ahead.groups.first_row() + ahead.row) * stride + ahead.at,
+                ahead.bytes());
+    }
+  };
+  for (u32 i = 0; i + 1 < STAGES; i++) {
+    load();
+  }
+  u32 owed_source = 0;
+  u32 owed_group = 0;
+  u32 owed_at = 0;
+  bool owed = false;
+  u32 step = 0;
+  bool there = true;
+  for (; work.next(); step++) {
+    const Groups& g = work.groups;
+    const char* stage = ring.arrived(step);
+    if (work.first_of_group()) {
+      // Once one wait has failed the rest is only drained: loads in flight must not outlive us.
+      there = there && await_source(p, w, g.source);
+      if (there && p.weights != nullptr && p.column == 0) {
+        push_weights(p, g);
+      }
+    }
+    if (there && lane_id() == 0) {
+      char* home = p.peers[g.source] + p.home_offset + (g.home_row() + work.row) * p.home_row_bytes;
+      bulk_store(home + work.at, stage, work.bytes());
+    }
+    bulk_commit();
+    if (owed && step - owed_at >= 2) {
+      bulk_wait<2>();
+      raise_group(p, w, owed_source, owed_group);
+      owed = false;
+    }
+    if (there && work.last_of_group()) {
+      if (owed) {
+        bulk_wait<1>();
+        raise_group(p, w, owed_source, owed_group);
+      }
+      owed_source = g.source;
+      owed_group = g.group;
+      owed_at = step;
+      owed = true;
+    }
+    bulk_wait_read<1>();
+    __syncwarp();
+    load();
+  }
+  bulk_wait<0>();
+  if (owed) {
+    raise_group(p, w, owed_source, owed_group);
+  }
+}
+#endif

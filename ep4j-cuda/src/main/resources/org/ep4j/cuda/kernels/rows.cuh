@@ -1,0 +1,141 @@
+// Moving rows: each warp leads a ring of stages in shared memory, loads a piece of a row into one
+// stage while earlier pieces are still on their way out, and stores a piece to all its places from
+// the one copy. Without a tensor memory accelerator the warp copies with ordinary instructions.
+#pragma once
+#include "ptx.cuh"
+
+// Places of one row: lane i knows the i-th of the first 32; null leads nowhere.
+//
+// A source of work has:
+//   bool next()                    moves to the next row of this warp; false at the end
+//   const char* row()              where it lies
+//   char* place(u32 round)         this lane's place in a round of 32
+//   u32 rounds()                   rounds that are needed
+// All lanes call all of them alike.
+
+// Stages of a warp: one is being filled, one is leaving, one is ready.
+constexpr u32 STAGES = 3;
+
+#if EP4J_TMA
+
+struct Ring {
+  char* stages;
+  u64* barriers;
+  u32 stage_bytes;
+
+  // All lanes of the warp. `stages` is aligned to 128 bytes.
+  __device__ __forceinline__ Ring(char* stages, u64* barriers, u32 stage_bytes)
+      : stages(stages), barriers(barriers), stage_bytes(stage_bytes) {
+    if (lane_id() == 0) {
+      for (u32 i = 0; i < STAGES; i++) {
+        barrier_init(&barriers[i]);
+      }
+      barrier_init_done();
+    }
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ void load(u32 step, const char* from, u32 bytes) {
+    u32 s = step % STAGES;
+    if (lane_id() == 0) {
+      barrier_expect(&barriers[s], bytes);
+      bulk_load(stages + s * stage_bytes, from, bytes, &barriers[s]);
+    }
+  }
+
+  __device__ __forceinline__ const char* arrived(u32 step) {
+    u32 s = step % STAGES;
+    barrier_wait(&barriers[s], step / STAGES & 1);
+    return stages + s * stage_bytes;
+  }
+};
+
+// Copies all rows of `work`, a second walk over the same rows being `ahead`. Returns when nothing
+// of it is left in shared memory and all has been written.
+template <class Work>
+__device__ __forceinline__ void move_rows(Ring& ring, Work work, Work ahead, u32 row_bytes) {
+  u32 pieces = (row_bytes + ring.stage_bytes - 1) / ring.stage_bytes;
+  u32 loaded = 0;
+  u32 ahead_piece = pieces;
+  // Loads the next piece if there is one.
+  auto load = [&]() {
+    if (ahead_piece == pieces) {
+      if (!ahead.next()) {
+        return;
+      }
+      ahead_piece = 0;
+    }
+    u32 at = ahead_piece++ * ring.stage_bytes;
+    ring.load(loaded++, ahead.row() + at, min(ring.stage_bytes, row_bytes - at));
+  };
+  for (u32 i = 0; i + 1 < STAGES; i++) {
+    load();
+  }
+  u32 step = 0;
+  while (work.next()) {
+    for (u32 p = 0; p < pieces; p++) {
+      u32 at = p * ring.stage_bytes;
+      u32 bytes = min(ring.stage_bytes, row_bytes - at);
+      const char* stage = ring.arrived(step);
+      for (u32 round = 0; round < work.rounds(); round++) {
+        char* place = work.place(round);
+        if (place != nullptr) {
+          bulk_store(place + at, stage, bytes);
+        }
+      }
+      bulk_commit();
+      // The stage to load into is that of the step before: its stores must have read it.
+      bulk_wait_read<1>();
+      __syncwarp();
+      load();
+      step++;
+    }
+  }
+  bulk_wait<0>();
+  __syncwarp();
+}
+
+#else
+
+struct Ring {
+  __device__ __forceinline__ Ring(char*, u64*, u32) {}
+};
+
+template <class Work>
+__device__ __forceinline__ void move_rows(Ring&, Work work, Work, u32 row_bytes) {
+  while (work.next()) {
+    for (u32 round = 0; round < work.rounds(); round++) {
+      u64 mine = (u64)work.place(round);
+      for (u32 i = 0; i < 32; i++) {
+        char* place = (char*)__shfl_sync(0xffffffff, mine, i);
+        if (place != nullptr) {
+          for (u32 at = lane_id() * 16; at < row_bytes; at += 512) {
+            store_row(place + at, load_row(work.row() + at));
+          }
+        }
+      }
+    }
+  }
+}
+
+#endif
+
+// Copies short runs of bytes with the widest unit that all lengths and addresses allow; `thread` of
+// `threads` threads.
+__device__ __forceinline__ void copy_bytes(char* to, const char* from, u64 bytes, u32 thread,
+                                           u32 threads) {
+  u64 all = (u64)to | (u64)from | bytes;
+  if ((all & 15) == 0) {
+    for (u64 i = thread; i < bytes / 16; i += threads) {
+      ((uint4*)to)[i] = ((const uint4*)from)[i];
+    }
+  } else if ((all & 3) == 0) {
+    for (u64 i = thread; i < bytes / 4; i += threads) {
+      ((u32*)to)[i] = ((const u32*)from)[i];
+    }
+  } else {
+    for (u64 i = thread; i < bytes; i += threads) {
+      to[i] = from[i];
+    }
+  }
+}

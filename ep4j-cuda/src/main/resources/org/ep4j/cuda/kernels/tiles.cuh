@@ -1,0 +1,62 @@
+// Stable grouping: gives each (item, key) pair its number among the pairs of that key, in the order
+// of the items. Items have few keys, all different. Used for tokens by rank and rows by expert.
+#pragma once
+#include "ptx.cuh"
+
+// A block groups items in tiles of one item a thread. In each tile
+//   mark()   every thread marks the keys of its item,
+//   close()  all threads: turns marks into numbers,
+//   then has()/number() tell them, until the next tile's mark().
+// After the last tile `running[key]` is the number of pairs of the key in the block.
+struct Tiles {
+  u32 keys;
+  u32* running;  // [keys]
+  u32* marks;    // [warps][keys], a bit a lane
+  u32* before;   // [warps][keys], pairs in earlier tiles and earlier warps
+
+  static __device__ __forceinline__ u32 words(u32 keys, u32 warps) { return keys * (1 + 2 * warps); }
+
+  // All threads; `words` lies in shared memory.
+  __device__ __forceinline__ Tiles(u32* words, u32 keys, u32 warps)
+      : keys(keys), running(words), marks(words + keys), before(words + keys * (1 + warps)) {
+    for (u32 k = threadIdx.x; k < keys; k += blockDim.x) {
+      running[k] = 0;
+    }
+    clear();
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ void clear() {
+    for (u32 k = lane_id(); k < keys; k += 32) {
+      marks[warp_id() * keys + k] = 0;
+    }
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ void mark(u32 key) {
+    atomicOr(&marks[warp_id() * keys + key], 1u << lane_id());
+  }
+
+  __device__ __forceinline__ void close() {
+    __syncthreads();
+    u32 warps = blockDim.x >> 5;
+    for (u32 k = threadIdx.x; k < keys; k += blockDim.x) {
+      u32 sum = running[k];
+      for (u32 w = 0; w < warps; w++) {
+        before[w * keys + k] = sum;
+        sum += __popc(marks[w * keys + k]);
+      }
+      running[k] = sum;
+    }
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ bool has(u32 key) const {
+    return marks[warp_id() * keys + key] >> lane_id() & 1;
+  }
+
+  __device__ __forceinline__ u32 number(u32 key) const {
+    u32 earlier = marks[warp_id() * keys + key] & ((1u << lane_id()) - 1);
+    return before[warp_id() * keys + key] + __popc(earlier);
+  }
+};
