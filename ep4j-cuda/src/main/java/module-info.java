@@ -6,6 +6,8 @@ module org.ep4j.cuda {
   exports org.ep4j.cuda.driver;
   exports org.ep4j.cuda.jit;
 
+  provides org.ep4j.engine.EngineProvider with
+      org.ep4j.cuda.engine.CudaEngineProvider;
   provides org.ep4j.engine.DeviceAccess with
       org.ep4j.cuda.driver.CudaDeviceAccess;
 }

@@ -1,0 +1,128 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Layout;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Launches combines. Home rows have the size of the widest row of the buffer: wider rows are
+ * combined in passes of columns. Arguments have been checked.
+ */
+final class Combiner {
+  /** Warps that may push rows; the others sum. */
+  private static final int MOST_WARPS = 8;
+
+  /** Columns of a pass come in vectors of 16 bytes, also where 2-byte rows travel as float32. */
+  private static final int COLUMNS = 8;
+
+  private static final long POINTERS = 64L * Long.BYTES;
+
+  private final CudaContext context;
+  private final DeviceView sums;
+  private final DeviceView weights;
+
+  Combiner(CudaContext context) {
+    this.context = context;
+    sums = new DeviceView(context.device.ordinal());
+    weights = new DeviceView(context.device.ordinal());
+  }
+
+  /** Where the sums go if the caller named no place. */
+  Tensor ownSums(DType dtype, long tokens) {
+    int hidden = context.config.hidden();
+    long address =
+        context.staging.memory(
+            Staging.Place.OUT, dtype.bytes((long) context.config.maxTokens() * hidden));
+    return sums.of(address, dtype, tokens, hidden);
+  }
+
+  Tensor ownWeights(long tokens, int topK) {
+    long bytes = (long) context.config.maxTokens() * context.config.topK() * Float.BYTES;
+    long address = context.staging.memory(Staging.Place.OUT_WEIGHTS, bytes);
+    return weights.of(address, DType.FP32, tokens, topK);
+  }
+
+  /**
+   * Enqueues a combine and returns its ticket.
+   *
+   * @param out on the device
+   * @param outWeights on the device, or null
+   */
+  long combine(
+      Tensor y,
+      CudaHandle handle,
+      CombineOptions options,
+      Tensor out,
+      @Nullable Tensor outWeights,
+      CudaStream stream,
+      boolean captured) {
+    boolean flat = handle.layout == Layout.FLAT;
+    DType dtype = y.dtype();
+    boolean exact = !flat && !options.partialRounding();
+    DType traveling = exact ? DType.FP32 : dtype;
+    KernelCall<CombineField> call = context.kernels.combine(dtype, exact);
+    setConstants(call);
+    int hidden = context.config.hidden();
+    HandleLayout at = handle.at();
+    call.set(CombineField.TOP_K, handle.topK);
+    call.set(CombineField.TOKENS, handle.tokens);
+    call.set(CombineField.WAYS, handle.onDevice(at.ways));
+    call.set(CombineField.MATRIX, handle.onDevice(at.matrix));
+    call.set(CombineField.PLACES, flat ? 0 : handle.places());
+    call.set(CombineField.Y, address(Staging.Place.Y, y, stream));
+    call.set(CombineField.HIDDEN, hidden);
+    call.set(
+        CombineField.WEIGHTS, address(Staging.Place.ROW_WEIGHTS, options.topkWeights(), stream));
+    call.set(CombineField.OUT, out.address());
+    call.set(CombineField.BIAS0, address(Staging.Place.BIAS0, options.bias0(), stream));
+    call.set(CombineField.BIAS1, address(Staging.Place.BIAS1, options.bias1(), stream));
+    call.set(CombineField.OUT_WEIGHTS, outWeights == null ? 0 : outWeights.address());
+    long most = context.layout.maxRowBytes * 8 / traveling.bits() / COLUMNS * COLUMNS;
+    long ticket = context.completion.next(captured);
+    for (long column = 0; column < hidden; column += most) {
+      long columns = Math.min(most, hidden - column);
+      long pieceBytes = dtype.bytes(columns);
+      int warps = flat ? MOST_WARPS : Kernels.WARPS / 2;
+      Stages stages = stages(pieceBytes, warps, flat);
+      call.set(CombineField.COLUMN, column);
+      call.set(CombineField.COLUMNS, columns);
+      call.set(CombineField.HOME_ROW_BYTES, traveling.bytes(columns));
+      call.set(CombineField.PUSH_WARPS, stages.warps());
+      call.set(CombineField.STAGE_BYTES, stages.stageBytes());
+      call.set(CombineField.TICKET, column + columns == hidden ? ticket : 0);
+      call.launch(context.sms(), stages.bytes(), stream.handle());
+    }
+    return ticket;
+  }
+
+  private Stages stages(long rowBytes, int warps, boolean flat) {
+    long words = POINTERS * Kernels.WARPS + 5L * context.ranks * Integer.BYTES;
+    // Sums are pushed from registers: their warps need no stages.
+    return flat
+        ? Stages.of(context.kernels.sharedBytes, words, rowBytes, warps)
+        : new Stages(warps, 0, (int) words + warps * Stages.BARRIERS_OF_WARP);
+  }
+
+  private void setConstants(KernelCall<CombineField> call) {
+    RegionLayout layout = context.layout;
+    call.set(CombineField.PEERS, context.peers.table());
+    call.set(CombineField.RANK, context.rank);
+    call.set(CombineField.RANKS, context.ranks);
+    call.set(CombineField.READY_OFFSET, layout.ready);
+    call.set(CombineField.GROUPS_OFFSET, layout.groups);
+    call.set(CombineField.GROUP_WORDS, layout.groupWords);
+    call.set(CombineField.HOME_OFFSET, layout.landing.rows);
+    call.set(CombineField.HOME_WEIGHTS_OFFSET, layout.homeWeights);
+    call.set(CombineField.TIMEOUT, context.config.timeout().toNanos());
+    call.set(CombineField.RECORD, context.words.recordOnDevice());
+    call.set(CombineField.HOST_ABORT, context.words.abortOnDevice());
+    call.set(CombineField.COMPLETED, context.words.completedOnDevice());
+  }
+
+  private long address(Staging.Place place, @Nullable Tensor tensor, CudaStream stream) {
+    return context.staging.address(place, tensor, stream);
+  }
+}

@@ -1,0 +1,188 @@
+package org.ep4j.cuda.engine;
+
+import java.time.Duration;
+import org.ep4j.BufferConfig;
+import org.ep4j.Ep4jException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.Arguments;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How the host learns that operations have ended, and how badly. Each operation has a ticket; they
+ * end in the order of their tickets. Any thread may wait.
+ *
+ * <p>The deadline of an operation is the kernel's: the host waits a little longer, for the case
+ * that the GPU never came to run it.
+ */
+final class Completion {
+  private static final Duration GRACE = Duration.ofSeconds(20);
+  private static final int SPINS = 4096;
+
+  private final HostWords words;
+  private final Group group;
+  private final BufferConfig config;
+  private long ticket;
+  private long lastRunning;
+
+  /** What broke the buffer; null while all is well. Guarded by this. */
+  private @Nullable RuntimeException failure;
+
+  Completion(HostWords words, Group group, BufferConfig config) {
+    this.words = words;
+    this.group = group;
+    this.config = config;
+  }
+
+  /**
+   * The ticket of the next operation; called by the one thread in the buffer.
+   *
+   * @param captured whether it will run only when a graph is replayed
+   */
+  long next(boolean captured) {
+    ticket++;
+    if (!captured) {
+      lastRunning = ticket;
+    }
+    return ticket;
+  }
+
+  /** Waits until all operations given to the GPU so far have ended, well or badly. */
+  void awaitAll() {
+    awaitWord(0, lastRunning, "the last operation", Long.MAX_VALUE);
+  }
+
+  boolean reached(long wanted) {
+    return words.completed() >= wanted;
+  }
+
+  /** Waits until an operation has ended; throws what went wrong in it. */
+  void await(long wanted, String operation) {
+    awaitWord(0, wanted, operation, Long.MAX_VALUE);
+    check(operation);
+  }
+
+  /** The same for at most {@code limit}. */
+  boolean await(long wanted, String operation, Duration limit) {
+    if (!awaitWord(0, wanted, operation, limit.toNanos())) {
+      return false;
+    }
+    check(operation);
+    return true;
+  }
+
+  /** Waits for a ticket that a kernel writes to a word in page-locked memory. */
+  void awaitAt(long address, long wanted, String operation) {
+    awaitWord(address, wanted, operation, Long.MAX_VALUE);
+    check(operation);
+  }
+
+  /** Address 0: the operation's end. Returns whether it was reached in time. */
+  private boolean awaitWord(long address, long wanted, String operation, long limit) {
+    long start = 0;
+    for (int turn = 1; !done(address, wanted); turn++) {
+      if (turn % SPINS != 0) {
+        Thread.onSpinWait();
+        continue;
+      }
+      long now = System.nanoTime();
+      if (start == 0) {
+        start = now;
+      }
+      if (now - start > limit) {
+        return false;
+      }
+      lookAfterPeers();
+      if (now - start > config.timeout().plus(GRACE).toNanos()) {
+        throw breakWith(
+            new Ep4jException(
+                operation
+                    + ": the GPU has not ended it after "
+                    + (now - start) / 1_000_000
+                    + " ms; is its stream waiting for other work? Call reset() on all ranks to go"
+                    + " on"));
+      }
+      Thread.yield();
+    }
+    return true;
+  }
+
+  private boolean done(long address, long wanted) {
+    return address == 0
+        ? words.completed() >= wanted
+        // An operation that gave up ends without having written its counts.
+        : NativeMemory.getLongAcquire(address) == wanted || words.completed() >= wanted;
+  }
+
+  /** Waiting for the dead is vain. */
+  private void lookAfterPeers() {
+    if (deadPeer() >= 0) {
+      words.abort();
+    }
+  }
+
+  private int deadPeer() {
+    for (int r = 0; r < group.size(); r++) {
+      if (!group.isAlive(r)) {
+        return r;
+      }
+    }
+    return -1;
+  }
+
+  /** Throws what a kernel reported. */
+  synchronized void check(String operation) {
+    if (failure != null) {
+      throw failure;
+    }
+    long state = words.state();
+    if (state == 0) {
+      return;
+    }
+    if (state == HostWords.STATE_TIMEOUT) {
+      throw breakWith(timeout(operation));
+    }
+    int token = words.token();
+    int choice = words.choice();
+    long id = words.seen();
+    words.clearRecord();
+    throw state == HostWords.STATE_DUPLICATE
+        ? Arguments.duplicateExpert(token, choice, id)
+        : Arguments.noSuchExpert(token, choice, id, config.experts());
+  }
+
+  private PeerTimeoutException timeout(String operation) {
+    int dead = deadPeer();
+    int peer = dead >= 0 && group.isAlive(words.peer()) ? dead : words.peer();
+    String report = group.deathReport(peer);
+    return new PeerTimeoutException(
+        operation,
+        words.phase().text,
+        words.epoch(),
+        peer,
+        words.expected(),
+        words.seen(),
+        config.timeout().toMillis(),
+        report == null ? "" : report);
+  }
+
+  private synchronized RuntimeException breakWith(RuntimeException reason) {
+    failure = reason;
+    return reason;
+  }
+
+  /** Refuses to begin an operation on a broken buffer. */
+  synchronized void requireUsable() {
+    if (failure != null) {
+      throw new IllegalStateException(
+          "the buffer needs reset() on all live ranks: " + failure.getMessage(), failure);
+    }
+  }
+
+  /** All is well again. */
+  synchronized void reset() {
+    failure = null;
+    words.reset();
+  }
+}

@@ -1,0 +1,322 @@
+package org.ep4j.cuda.engine;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferStatistics;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchLayout;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Ep4jException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Routing;
+import org.ep4j.Schedule;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Entrance;
+import org.ep4j.group.Group;
+import org.ep4j.group.GroupException;
+import org.ep4j.group.GroupTimeoutException;
+import org.ep4j.group.PeerLostException;
+
+/**
+ * A buffer of the CUDA engine: lets one thread at a time into the operations, with the device
+ * current for it.
+ */
+final class CudaBuffer implements ExpertBuffer {
+  /** How long closing waits for ranks that may still reach this one's memory. */
+  private static final Duration PARTING = Duration.ofSeconds(5);
+
+  /** Rows sent, rows received and bytes sent among the control words of {@code protocol.cuh}. */
+  private static final long TRAFFIC = 48;
+
+  private static final int TRAFFIC_WORDS = 3;
+
+  private final CudaContext context;
+  private final HandlePool pool;
+  private final CudaDispatchLayout counting;
+  private final Opening owned;
+  private final HighThroughput highThroughput;
+  private final Entrance entrance = new Entrance();
+
+  CudaBuffer(CudaContext context, HandlePool pool, CudaDispatchLayout counting, Opening owned) {
+    this.context = context;
+    this.pool = pool;
+    this.counting = counting;
+    this.owned = owned;
+    highThroughput = new HighThroughput(context, pool);
+  }
+
+  /** Opens a buffer on every rank; collective. */
+  static CudaBuffer open(Group group, BufferConfig config) {
+    return Opening.open(group, config);
+  }
+
+  private void enter() {
+    entrance.enter();
+    context.device.makeCurrent();
+  }
+
+  private void leave() {
+    entrance.leave();
+  }
+
+  @Override
+  public int rank() {
+    return context.rank;
+  }
+
+  @Override
+  public int worldSize() {
+    return context.ranks;
+  }
+
+  @Override
+  public BufferConfig config() {
+    return context.config;
+  }
+
+  @Override
+  public String engine() {
+    return "cuda";
+  }
+
+  @Override
+  public DispatchLayout dispatchLayout(Routing routing) {
+    enter();
+    try {
+      Arguments.routing(context.config, routing, context.config.maxTokens(), "maxTokens");
+      context.staging.check("topkIdx", routing.topkIdx(), false);
+      context.completion.requireUsable();
+      context.order(context.stream, false, null);
+      counting.count(routing);
+      return counting;
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    enter();
+    try {
+      return highThroughput.dispatch(tokens, routing, options);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
+    enter();
+    try {
+      return highThroughput.dispatch(tokens, handle, schedule);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
+    enter();
+    try {
+      return highThroughput.combine(y, handle, options);
+    } finally {
+      leave();
+    }
+  }
+
+  private static IllegalStateException noLowLatency() {
+    return new IllegalStateException(
+        "the buffer was opened without low-latency operations; the CUDA engine has none yet: open a"
+            + " buffer with engine 'host' for them");
+  }
+
+  @Override
+  public LowLatencyDispatch lowLatencyDispatch(
+      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    throw noLowLatency();
+  }
+
+  @Override
+  public LowLatencyCombine lowLatencyCombine(
+      Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
+    throw noLowLatency();
+  }
+
+  @Override
+  public Tensor lowLatencyCombineBuffer(LowLatencyHandle handle) {
+    throw noLowLatency();
+  }
+
+  @Override
+  public void updateMask(int rank, boolean masked) {
+    throw noLowLatency();
+  }
+
+  @Override
+  public boolean isMasked(int rank) {
+    if (rank < 0 || rank >= context.ranks) {
+      throw Arguments.invalid(
+          "rank", rank, "0.." + (context.ranks - 1), "name a rank of the group");
+    }
+    return false;
+  }
+
+  @Override
+  public void queryMask(Tensor mask) {
+    Arguments.shape("mask", mask, DType.INT32, context.ranks);
+    Arguments.writableOnHost("mask", mask);
+    mask.segment().fill((byte) 0);
+  }
+
+  @Override
+  public void cleanMask() {
+    // Nobody can be masked.
+  }
+
+  @Override
+  public int numSms() {
+    return context.sms();
+  }
+
+  @Override
+  public void setNumSms(int sms) {
+    enter();
+    try {
+      context.setSms(sms);
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public void barrier() {
+    enter();
+    try {
+      context.completion.requireUsable();
+      context.completion.awaitAll();
+      context.completion.check("barrier");
+      Duration timeout = context.config.timeout();
+      try {
+        context.group.barrier(timeout);
+      } catch (PeerLostException | GroupTimeoutException e) {
+        throw missing(e);
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  private PeerTimeoutException missing(GroupException problem) {
+    int peer = context.rank;
+    String report = problem.getMessage();
+    for (int r = 0; r < context.ranks; r++) {
+      String death = context.group.deathReport(r);
+      if (death != null) {
+        peer = r;
+        report = death;
+      }
+    }
+    PeerTimeoutException timeout =
+        new PeerTimeoutException(
+            "barrier", "entry", 0, peer, 1, 0, context.config.timeout().toMillis(), report);
+    timeout.initCause(problem);
+    return timeout;
+  }
+
+  @Override
+  public void reset() {
+    enter();
+    try {
+      // Kernels that wait for somebody leave now; then nobody writes into anybody's words.
+      context.words.abort();
+      context.completion.awaitAll();
+      Duration timeout = context.config.timeout();
+      try (Group live = context.group.survivors(timeout)) {
+        if (live.size() < context.ranks) {
+          throw new Ep4jException(
+              "reset() needs all ranks on the CUDA engine, and "
+                  + (context.ranks - live.size())
+                  + " of "
+                  + context.ranks
+                  + " are gone: close this buffer and open another on Group.survivors()");
+        }
+        live.barrier(timeout);
+        context.region.fill8(0, TRAFFIC, (byte) 0, context.stream);
+        context.region.fill8(
+            context.layout.ready,
+            context.layout.words - context.layout.ready,
+            (byte) 0,
+            context.stream);
+        context.stream.synchronize();
+        live.barrier(timeout);
+      }
+      context.completion.reset();
+      context.generation++;
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public BufferStatistics statistics() {
+    enter();
+    try {
+      context.completion.awaitAll();
+      MemorySegment words = MemorySegment.ofArray(new long[TRAFFIC_WORDS]);
+      context.region.copyTo(TRAFFIC, words);
+      return new BufferStatistics(
+          highThroughput.dispatches,
+          highThroughput.combines,
+          0,
+          0,
+          words.getAtIndex(ValueLayout.JAVA_LONG, 0),
+          words.getAtIndex(ValueLayout.JAVA_LONG, 1),
+          words.getAtIndex(ValueLayout.JAVA_LONG, 2),
+          context.layout.bytes,
+          context.staging.bytes() + pool.deviceBytes());
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public void close() {
+    entrance.enterToClose();
+    try {
+      if (entrance.isShut()) {
+        return;
+      }
+      context.device.makeCurrent();
+      context.completion.awaitAll();
+      entrance.shut();
+      try {
+        // A peer's kernel may still be writing words here.
+        context.group.barrier(PARTING);
+      } catch (GroupException | IllegalStateException e) {
+        // Who is gone or does not come writes nothing.
+      }
+      owned.close();
+    } finally {
+      leave();
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "CUDA buffer of " + context + (entrance.isShut() ? ", closed" : "");
+  }
+}

@@ -1,0 +1,143 @@
+package org.ep4j.cuda.engine;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.DeviceStream;
+import org.ep4j.Event;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaEvent;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the operations of one buffer on one rank share: the device, its region and those of the
+ * peers, the stream, and the order of the operations. Used by one thread at a time.
+ */
+final class CudaContext {
+  final Group group;
+  final BufferConfig config;
+  final ExpertPlacement placement;
+  final int rank;
+  final int ranks;
+  final CudaDevice device;
+  final RegionLayout layout;
+  final DeviceMemory region;
+  final Peers peers;
+
+  /** {@code rank << 16 | local number} by expert, on the device. */
+  final DeviceMemory owners;
+
+  final HostWords words;
+  final Completion completion;
+  final Kernels kernels;
+  final Staging staging;
+
+  /** The buffer's own stream. */
+  final CudaStream stream;
+
+  /** Number of resets so far: handles of an earlier generation are stale. */
+  int generation;
+
+  private int sms;
+
+  /** Recorded after the last operation, unless that was captured. */
+  private final CudaEvent lastOperation;
+
+  private long lastStream;
+
+  /** The caller's stream of the last call, so that a warm call makes nothing. */
+  private @Nullable CudaStream callers;
+
+  CudaContext(
+      Group group,
+      BufferConfig config,
+      CudaDevice device,
+      RegionLayout layout,
+      Resources resources) {
+    this.group = group;
+    this.config = config;
+    this.placement = Objects.requireNonNull(config.placement(), "settled placement");
+    this.rank = group.rank();
+    this.ranks = group.size();
+    this.device = device;
+    this.layout = layout;
+    this.region = resources.region();
+    this.peers = resources.peers();
+    this.owners = resources.owners();
+    this.words = resources.words();
+    this.kernels = resources.kernels();
+    this.staging = resources.staging();
+    this.stream = resources.stream();
+    this.lastOperation = resources.lastOperation();
+    this.lastStream = stream.handle();
+    this.completion = resources.completion();
+    setSms(config.numSms());
+  }
+
+  /** What the buffer owns; made before the context and closed after it. */
+  record Resources(
+      DeviceMemory region,
+      Peers peers,
+      DeviceMemory owners,
+      HostWords words,
+      Completion completion,
+      Kernels kernels,
+      Staging staging,
+      CudaStream stream,
+      CudaEvent lastOperation) {}
+
+  int sms() {
+    return sms;
+  }
+
+  void setSms(int wanted) {
+    sms = SmChoice.settle(wanted, device.properties().multiprocessors(), peers.ranksOnDevice);
+  }
+
+  /** The stream of a call. */
+  CudaStream stream(@Nullable DeviceStream wanted) {
+    if (wanted == null) {
+      return stream;
+    }
+    CudaStream known = callers;
+    if (known == null || known.handle() != wanted.handle()) {
+      known = CudaStream.wrapping(device, wanted.handle());
+      callers = known;
+    }
+    return known;
+  }
+
+  /**
+   * Makes the next operation run after the last one and after {@code previous}. Operations of this
+   * buffer are in order by themselves; other events are waited for here.
+   */
+  void order(CudaStream on, boolean capturing, @Nullable Event previous) {
+    if (on.handle() != lastStream && !capturing) {
+      on.waitFor(lastOperation);
+    }
+    if (previous != null && !(previous instanceof StreamEvent event && event.isOf(completion))) {
+      previous.await();
+    }
+  }
+
+  /** Remembers where the last operation runs. */
+  void ordered(CudaStream on, boolean capturing) {
+    lastStream = on.handle();
+    if (!capturing) {
+      lastOperation.record(on);
+    }
+  }
+
+  /** Address of an offset of this rank's region. */
+  long at(long offset) {
+    return region.address() + offset;
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " of " + ranks + " on " + device;
+  }
+}

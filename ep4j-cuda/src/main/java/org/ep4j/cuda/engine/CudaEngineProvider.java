@@ -1,0 +1,51 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.LibrarySearch;
+import org.ep4j.engine.EngineProvider;
+import org.ep4j.group.Group;
+
+/** Offers the CUDA engine to {@link java.util.ServiceLoader}. */
+public final class CudaEngineProvider implements EngineProvider {
+  private static final int PRIORITY = 10;
+
+  /** Used by {@link java.util.ServiceLoader}. */
+  public CudaEngineProvider() {}
+
+  @Override
+  public String name() {
+    return "cuda";
+  }
+
+  @Override
+  public int priority() {
+    return PRIORITY;
+  }
+
+  @Override
+  public String unavailableBecause() {
+    LibrarySearch driver = CudaDriver.find();
+    if (!driver.found()) {
+      return driver.problem();
+    }
+    return CudaDevice.count() > 0
+        ? ""
+        : "the CUDA driver shows no device to this process: look at CUDA_VISIBLE_DEVICES";
+  }
+
+  @Override
+  public BufferSizes sizes(BufferConfig config) {
+    RegionLayout layout = new RegionLayout(config);
+    HandleLayout handle = new HandleLayout(config, 0, layout.landingRows);
+    return new BufferSizes(layout.bytes, handle.deviceBytes, 0);
+  }
+
+  @Override
+  public ExpertBuffer open(Group group, BufferConfig config) {
+    return CudaBuffer.open(group, config);
+  }
+}

@@ -1,0 +1,173 @@
+package org.ep4j.cuda.engine;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.DispatchHandle;
+import org.ep4j.Layout;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The ways of a dispatch, in device memory, and its counts, which the dispatch kernel writes into
+ * page-locked memory. Kernels of a buffer run in order, so a recycled handle may be given to a new
+ * dispatch while an older operation that uses it is still on its way.
+ */
+final class CudaHandle implements DispatchHandle {
+  private static final int TICKET = 0;
+  private static final int NEEDED = 8;
+  private static final int RECEIVED = 16;
+  private static final int OVERFLOW_RANK = 24;
+  private static final int OVERFLOW_NEEDED = 32;
+  private static final int OVERFLOW_LIMIT = 40;
+
+  private final HandlePool pool;
+  private final HandleLayout at;
+  private final DeviceMemory device;
+  private final PinnedMemory host;
+  private @Nullable DeviceMemory places;
+  private final AtomicInteger closed = new AtomicInteger();
+
+  Layout layout = Layout.FLAT;
+  int tokens;
+  int topK;
+  boolean weighted;
+  boolean staticSizing;
+  boolean zeroPadding;
+  int generation;
+
+  /** Rows that this rank takes. */
+  long limit;
+
+  /** What the kernel writes when the counts are there. */
+  long ticket;
+
+  /** Whether the dispatch is part of a graph: then its counts are those of the last replay. */
+  boolean captured;
+
+  CudaHandle(HandlePool pool, CudaDevice memory, HandleLayout at) {
+    this.pool = pool;
+    this.at = at;
+    device = DeviceMemory.allocate(memory, at.deviceBytes);
+    host = PinnedMemory.allocate(memory, at.hostBytes);
+  }
+
+  /** Makes the handle ready for a new dispatch. */
+  void open() {
+    closed.set(0);
+  }
+
+  boolean isOf(HandlePool other) {
+    return pool == other;
+  }
+
+  void requireOpen() {
+    if (closed.get() != 0) {
+      throw new IllegalStateException(
+          "the dispatch handle has been closed: close it after its last use");
+    }
+  }
+
+  /** Address of an array of {@link HandleLayout} on the device. */
+  long onDevice(long offset) {
+    return device.address() + offset;
+  }
+
+  /** Address of an array of {@link HandleLayout} as kernels see it. */
+  long hostOnDevice(long offset) {
+    return host.deviceAddress() + offset;
+  }
+
+  PinnedMemory host() {
+    return host;
+  }
+
+  HandleLayout at() {
+    return at;
+  }
+
+  /** Where the rows of an EXPERT_MAJOR dispatch went. */
+  long places() {
+    DeviceMemory memory = places;
+    if (memory == null) {
+      memory = DeviceMemory.allocate(device.device(), at.placesBytes);
+      places = memory;
+    }
+    return memory.address();
+  }
+
+  /** Waits until the counts have been written. */
+  void awaitCounts() {
+    if (!captured) {
+      pool.completion().awaitAt(host.hostAddress() + at.totals + TICKET, ticket, "dispatch");
+    }
+  }
+
+  private long total(int word) {
+    return NativeMemory.getLong(host.hostAddress() + at.totals + word);
+  }
+
+  long neededRows() {
+    return total(NEEDED);
+  }
+
+  long receivedRows() {
+    return total(RECEIVED);
+  }
+
+  int overflowRank() {
+    return (int) total(OVERFLOW_RANK);
+  }
+
+  long overflowNeeded() {
+    return total(OVERFLOW_NEEDED);
+  }
+
+  long overflowLimit() {
+    return total(OVERFLOW_LIMIT);
+  }
+
+  @Override
+  public Layout layout() {
+    return layout;
+  }
+
+  @Override
+  public int tokens() {
+    return tokens;
+  }
+
+  @Override
+  public int topK() {
+    return topK;
+  }
+
+  @Override
+  public long rows() {
+    awaitCounts();
+    return Math.min(neededRows(), limit);
+  }
+
+  @Override
+  public void close() {
+    if (closed.compareAndSet(0, 1)) {
+      pool.give(this);
+    }
+  }
+
+  /** Gives the memory back, when the buffer closes. */
+  void free() {
+    closed.set(1);
+    device.close();
+    host.close();
+    if (places != null) {
+      places.close();
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "handle of a dispatch (" + layout + ", " + tokens + " tokens)";
+  }
+}

@@ -1,0 +1,58 @@
+package org.ep4j.cuda.engine;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertPlacement;
+
+/** Where things lie in the memory of a handle: a part on the device and a part the host reads. */
+final class HandleLayout {
+  private static final int ALIGNMENT = 256;
+  private static final int TOTALS = 64;
+
+  /** On the device. */
+  final long ways;
+
+  final long lists;
+  final long matrix;
+  final long flatRows;
+  final long groupStarts;
+  final long groupRows;
+  final long deviceBytes;
+
+  /** On the device, only for EXPERT_MAJOR and on its own. */
+  final long placesBytes;
+
+  /** In page-locked memory. */
+  final long totals;
+
+  final long rankOffsets;
+  final long expertOffsets;
+  final long received;
+  final long aligned;
+  final long hostBytes;
+
+  HandleLayout(BufferConfig config, int rank, long landingRows) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    long ranks = placement.ranks();
+    long tokens = config.maxTokens();
+    long local = placement.localExperts(rank);
+    ways = 0;
+    lists = align(ways + tokens * config.topK() * Long.BYTES);
+    matrix = align(lists + ranks * tokens * Integer.BYTES);
+    flatRows = align(matrix + (ranks + 1) * ranks * Integer.BYTES);
+    groupStarts = flatRows + ALIGNMENT;
+    groupRows = align(groupStarts + (local + 1) * Integer.BYTES);
+    deviceBytes = align(groupRows + Math.max(1, local) * Integer.BYTES);
+    placesBytes = Math.max(1, landingRows * config.topK()) * Long.BYTES;
+    totals = 0;
+    rankOffsets = TOTALS;
+    expertOffsets = align(rankOffsets + (ranks + 1) * Long.BYTES);
+    received = align(expertOffsets + (local + 1) * Long.BYTES);
+    aligned = align(received + local * Integer.BYTES);
+    hostBytes = align(aligned + local * Integer.BYTES + 1);
+  }
+
+  private static long align(long offset) {
+    return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  }
+}

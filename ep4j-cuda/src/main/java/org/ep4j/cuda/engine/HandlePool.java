@@ -1,0 +1,60 @@
+package org.ep4j.cuda.engine;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.cuda.driver.CudaDevice;
+
+/**
+ * The handles of one buffer; closed ones are used again, first in, first out, and only behind some
+ * others, so that a caller who still uses a closed handle is told so. Their memory is freed when
+ * the buffer closes. Any thread may give; one at a time takes.
+ */
+final class HandlePool implements AutoCloseable {
+  private static final int REST = 4;
+
+  private final CudaDevice device;
+  private final HandleLayout layout;
+  private final Completion completion;
+  private final ArrayDeque<CudaHandle> resting = new ArrayDeque<>();
+  private final List<CudaHandle> all = new ArrayList<>();
+
+  HandlePool(CudaDevice device, HandleLayout layout, Completion completion) {
+    this.device = device;
+    this.layout = layout;
+    this.completion = completion;
+  }
+
+  Completion completion() {
+    return completion;
+  }
+
+  /** An open handle. */
+  synchronized CudaHandle take() {
+    if (resting.size() > REST) {
+      CudaHandle handle = resting.remove();
+      handle.open();
+      return handle;
+    }
+    CudaHandle handle = new CudaHandle(this, device, layout);
+    all.add(handle);
+    return handle;
+  }
+
+  synchronized void give(CudaHandle handle) {
+    resting.add(handle);
+  }
+
+  /** Bytes on the device. */
+  synchronized long deviceBytes() {
+    return all.size() * layout.deviceBytes;
+  }
+
+  /** Frees the memory of all handles. */
+  @Override
+  public synchronized void close() {
+    all.forEach(CudaHandle::free);
+    all.clear();
+    resting.clear();
+  }
+}

@@ -1,0 +1,115 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * Words in page-locked memory through which kernels and the host tell each other things.
+ *
+ * <p>{@code completed}: highest ticket of an operation that ended; written by kernels with release,
+ * read here with acquire. {@code abort}: not 0 once waiting is vain; written here, read by waiting
+ * kernels. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write {@code
+ * state} last, with release.
+ */
+final class HostWords implements AutoCloseable {
+  /** A wait has missed its deadline. */
+  static final long STATE_TIMEOUT = 1;
+
+  /** A routing names an expert that does not exist. */
+  static final long STATE_NO_SUCH_EXPERT = 2;
+
+  /** A routing names an expert twice for a token. */
+  static final long STATE_DUPLICATE = 3;
+
+  private static final int STATE = 0;
+  private static final int EPOCH = 8;
+  private static final int PHASE = 16;
+  private static final int PEER = 24;
+  private static final int EXPECTED = 32;
+  private static final int SEEN = 40;
+  private static final int TOKEN = 48;
+  private static final int CHOICE = 56;
+  private static final int ABORT = 128;
+  private static final int COMPLETED = 256;
+  private static final int BYTES = 4096;
+
+  private final PinnedMemory memory;
+  private final long host;
+  private final long device;
+
+  HostWords(CudaDevice device) {
+    memory = PinnedMemory.allocate(device, BYTES);
+    host = memory.hostAddress();
+    this.device = memory.deviceAddress();
+  }
+
+  long recordOnDevice() {
+    return device + STATE;
+  }
+
+  long abortOnDevice() {
+    return device + ABORT;
+  }
+
+  long completedOnDevice() {
+    return device + COMPLETED;
+  }
+
+  long completed() {
+    return NativeMemory.getLongAcquire(host + COMPLETED);
+  }
+
+  long state() {
+    return NativeMemory.getLongAcquire(host + STATE);
+  }
+
+  long epoch() {
+    return NativeMemory.getLong(host + EPOCH);
+  }
+
+  Phase phase() {
+    return Phase.of(NativeMemory.getLong(host + PHASE));
+  }
+
+  int peer() {
+    return (int) NativeMemory.getLong(host + PEER);
+  }
+
+  long expected() {
+    return NativeMemory.getLong(host + EXPECTED);
+  }
+
+  long seen() {
+    return NativeMemory.getLong(host + SEEN);
+  }
+
+  int token() {
+    return (int) NativeMemory.getLong(host + TOKEN);
+  }
+
+  int choice() {
+    return (int) NativeMemory.getLong(host + CHOICE);
+  }
+
+  /** Tells waiting kernels to give up. */
+  void abort() {
+    NativeMemory.putLongRelease(host + ABORT, 1);
+  }
+
+  /** Forgets a failure, while no kernel runs that could write another. */
+  void clearRecord() {
+    NativeMemory.putLongRelease(host + STATE, 0);
+  }
+
+  /** As new, but for what has completed. */
+  void reset() {
+    NativeMemory.putLongRelease(host + ABORT, 0);
+    clearRecord();
+  }
+
+  @Override
+  public void close() {
+    memory.close();
+  }
+}

@@ -1,0 +1,46 @@
+package org.ep4j.cuda.engine;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.cuda.driver.Kernel;
+import org.ep4j.cuda.driver.Launch;
+import org.ep4j.cuda.driver.LaunchConfig;
+
+/**
+ * A kernel with its parameters, filled anew for each launch. A launch copies them, so the next may
+ * be prepared at once. Allocates nothing once made.
+ *
+ * @param <F> the parameters in their order, 8 bytes each
+ */
+final class KernelCall<F extends Enum<F>> implements AutoCloseable {
+  private final Launch launch;
+  private final MemorySegment parameters;
+
+  KernelCall(Kernel kernel, Class<F> fields, int threads, int mostSharedBytes) {
+    kernel.setMaxDynamicSharedBytes(mostSharedBytes);
+    launch =
+        Launch.of(
+            kernel, LaunchConfig.of(1, threads), fields.getEnumConstants().length * Long.BYTES);
+    parameters = launch.parameters();
+  }
+
+  void set(F field, long value) {
+    parameters.set(ValueLayout.JAVA_LONG, (long) field.ordinal() * Long.BYTES, value);
+  }
+
+  void set(F field, boolean value) {
+    set(field, value ? 1 : 0);
+  }
+
+  /** Launches on a raw stream; the device is current. */
+  void launch(int blocks, int sharedBytes, long stream) {
+    launch.setGrid(blocks, 1, 1);
+    launch.setDynamicSharedBytes(sharedBytes);
+    launch.launch(stream);
+  }
+
+  @Override
+  public void close() {
+    launch.close();
+  }
+}

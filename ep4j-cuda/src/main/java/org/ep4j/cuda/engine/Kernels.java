@@ -1,0 +1,91 @@
+package org.ep4j.cuda.engine;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.DType;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.Kernel;
+import org.ep4j.cuda.jit.KernelCompiler;
+
+/** The compiled kernels of one buffer on its device, and how much shared memory each may use. */
+final class Kernels implements AutoCloseable {
+  /** Threads of a block, as the kernels' launch bounds say. */
+  static final int THREADS = 512;
+
+  /** Warps of a block. */
+  static final int WARPS = THREADS / 32;
+
+  /** Threads of a block of the layout kernel. */
+  static final int LAYOUT_THREADS = 256;
+
+  private final List<CudaModule> modules = new ArrayList<>();
+  private final List<KernelCall<?>> calls = new ArrayList<>();
+
+  /** Dynamic shared memory of a block. */
+  final int sharedBytes;
+
+  final KernelCall<DispatchField> dispatch;
+  final KernelCall<ExpandField> expand;
+  final KernelCall<LayoutField> layout;
+  private final KernelCall<CombineField> combineBf16;
+  private final KernelCall<CombineField> combineFp16;
+  private final KernelCall<CombineField> combineFp32;
+  private final KernelCall<CombineField> combineBf16Exact;
+  private final KernelCall<CombineField> combineFp16Exact;
+
+  Kernels(CudaDevice device) {
+    KernelCompiler compiler = KernelCompiler.standard();
+    CudaModule dispatching = load(compiler, device, "dispatch.cu");
+    CudaModule expanding = load(compiler, device, "expand.cu");
+    CudaModule combining = load(compiler, device, "combine.cu");
+    CudaModule counting = load(compiler, device, "layout.cu");
+    Kernel first = dispatching.kernel("ep4j_dispatch");
+    // All of them have the same static part: one word that blocks share.
+    sharedBytes =
+        (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
+            / 1024
+            * 1024;
+    dispatch = call(first, DispatchField.class);
+    expand = call(expanding.kernel("ep4j_expand"), ExpandField.class);
+    combineBf16 = call(combining.kernel("ep4j_combine_bf16"), CombineField.class);
+    combineFp16 = call(combining.kernel("ep4j_combine_fp16"), CombineField.class);
+    combineFp32 = call(combining.kernel("ep4j_combine_fp32"), CombineField.class);
+    combineBf16Exact = call(combining.kernel("ep4j_combine_bf16_exact"), CombineField.class);
+    combineFp16Exact = call(combining.kernel("ep4j_combine_fp16_exact"), CombineField.class);
+    layout = new KernelCall<>(counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0);
+    calls.add(layout);
+  }
+
+  private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {
+    CudaModule module = compiler.load(device, entry, Map.of());
+    modules.add(module);
+    return module;
+  }
+
+  private <F extends Enum<F>> KernelCall<F> call(Kernel kernel, Class<F> fields) {
+    KernelCall<F> call = new KernelCall<>(kernel, fields, THREADS, sharedBytes);
+    calls.add(call);
+    return call;
+  }
+
+  /**
+   * The combine of a row type.
+   *
+   * @param exact whether partial sums travel as float32
+   */
+  KernelCall<CombineField> combine(DType dtype, boolean exact) {
+    return switch (dtype) {
+      case BF16 -> exact ? combineBf16Exact : combineBf16;
+      case FP16 -> exact ? combineFp16Exact : combineFp16;
+      default -> combineFp32;
+    };
+  }
+
+  @Override
+  public void close() {
+    calls.forEach(KernelCall::close);
+    modules.forEach(CudaModule::close);
+  }
+}

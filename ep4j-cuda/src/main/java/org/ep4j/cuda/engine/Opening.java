@@ -1,0 +1,153 @@
+package org.ep4j.cuda.engine;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaEvent;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.group.Group;
+
+/**
+ * Makes what a buffer owns, and gives it back in the opposite order: when the buffer closes, or at
+ * once if not all of it can be made.
+ */
+final class Opening implements AutoCloseable {
+  /** Names the device of this process. */
+  private static final String DEVICE_VARIABLE = "EP4J_CUDA_DEVICE";
+
+  private static final String LOCAL_RANK_VARIABLE = "LOCAL_RANK";
+  private static final int MOST_EXPERTS_OF_A_RANK = 1 << 16;
+
+  private final Deque<AutoCloseable> owned = new ArrayDeque<>();
+
+  private <T extends AutoCloseable> T own(T resource) {
+    owned.push(resource);
+    return resource;
+  }
+
+  /** Opens a buffer; collective. */
+  static CudaBuffer open(Group group, BufferConfig config) {
+    if (config.lowLatencyMaxTokens() > 0) {
+      throw new InvalidArgumentException(
+          "lowLatencyMaxTokens",
+          String.valueOf(config.lowLatencyMaxTokens()),
+          "0 on the CUDA engine, which has no low-latency operations yet",
+          "open a buffer with engine 'host' for them");
+    }
+    ConfigAgreement.require(group, config);
+    Opening opening = new Opening();
+    boolean complete = false;
+    try {
+      CudaBuffer buffer = opening.build(group, config);
+      complete = true;
+      return buffer;
+    } finally {
+      if (!complete) {
+        opening.close();
+      }
+    }
+  }
+
+  private CudaBuffer build(Group group, BufferConfig config) {
+    Duration timeout = config.timeout();
+    CudaDevice device = own(CudaDevice.open(ordinal(group)));
+    device.makeCurrent();
+    RegionLayout layout = new RegionLayout(config);
+    DeviceMemory region = own(DeviceMemory.allocate(device, layout.bytes));
+    CudaStream stream = own(CudaStream.create(device));
+    region.fill8(0, layout.words, (byte) 0, stream);
+    stream.synchronize();
+    DeviceMemory owners = own(owners(device, config));
+    HostWords words = own(new HostWords(device));
+    Completion completion = new Completion(words, group, config);
+    Staging staging = own(new Staging(device, completion));
+    Kernels kernels = own(new Kernels(device));
+    CudaEvent last = own(CudaEvent.create(device));
+    // Maps the peers' regions: from here on all ranks have cleared their words.
+    Peers peers = own(new Peers(group, device, region, timeout));
+    CudaContext context =
+        new CudaContext(
+            group,
+            config,
+            device,
+            layout,
+            new CudaContext.Resources(
+                region, peers, owners, words, completion, kernels, staging, stream, last));
+    HandlePool pool =
+        own(
+            new HandlePool(
+                device, new HandleLayout(config, group.rank(), layout.landingRows), completion));
+    CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
+    return new CudaBuffer(context, pool, counting, this);
+  }
+
+  /** Ranks of a node take its devices in turn, unless the environment says otherwise. */
+  private static int ordinal(Group group) {
+    String wanted = System.getenv(DEVICE_VARIABLE);
+    if (wanted != null && !group.inProcess()) {
+      return number(DEVICE_VARIABLE, wanted);
+    }
+    String local = System.getenv(LOCAL_RANK_VARIABLE);
+    int rank =
+        local != null && !group.inProcess() ? number(LOCAL_RANK_VARIABLE, local) : group.rank();
+    return rank % CudaDevice.count();
+  }
+
+  private static int number(String variable, String text) {
+    try {
+      return Integer.parseUnsignedInt(text.strip());
+    } catch (NumberFormatException e) {
+      throw new InvalidArgumentException(
+          variable, "'" + text + "'", "a number", "unset it, or name a device");
+    }
+  }
+
+  private static DeviceMemory owners(CudaDevice device, BufferConfig config) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    if (placement.maxLocalExperts() > MOST_EXPERTS_OF_A_RANK) {
+      throw new InvalidArgumentException(
+          "placement",
+          placement.maxLocalExperts() + " experts on a rank",
+          "at most " + MOST_EXPERTS_OF_A_RANK,
+          "use more ranks");
+    }
+    int[] owners = new int[placement.experts()];
+    for (int e = 0; e < owners.length; e++) {
+      owners[e] = placement.rankOf(e) << 16 | placement.localOf(e);
+    }
+    DeviceMemory memory =
+        DeviceMemory.allocate(device, (long) Math.max(1, owners.length) * Integer.BYTES);
+    memory.copyFrom(0, MemorySegment.ofArray(owners));
+    return memory;
+  }
+
+  /** Gives everything back. */
+  @Override
+  public void close() {
+    RuntimeException first = null;
+    while (!owned.isEmpty()) {
+      try {
+        owned.pop().close();
+      } catch (Exception e) {
+        RuntimeException problem =
+            e instanceof RuntimeException known ? known : new IllegalStateException(e);
+        if (first == null) {
+          first = problem;
+        } else {
+          first.addSuppressed(problem);
+        }
+      }
+    }
+    if (first != null) {
+      throw first;
+    }
+  }
+}

@@ -1,0 +1,28 @@
+package org.ep4j.cuda.engine;
+
+/** What a kernel waited for; numbered as in {@code kernels/protocol.cuh}. */
+enum Phase {
+  /** Not a phase. */
+  NONE("start"),
+  /** For a peer to begin the operation. */
+  ENTER("entry"),
+  /** For a peer's counts. */
+  COUNTS("counts"),
+  /** For a peer's rows. */
+  ROWS("rows"),
+  /** For other blocks of the same kernel. */
+  BLOCKS("own blocks");
+
+  private static final Phase[] ALL = values();
+
+  /** For people. */
+  final String text;
+
+  Phase(String text) {
+    this.text = text;
+  }
+
+  static Phase of(long number) {
+    return number >= 0 && number < ALL.length ? ALL[(int) number] : NONE;
+  }
+}

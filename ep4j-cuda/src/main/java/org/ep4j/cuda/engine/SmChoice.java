@@ -1,0 +1,43 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.engine.Arguments;
+
+/**
+ * How many SMs an operation uses. All blocks of an operation must run at the same time, those of
+ * other ranks on the same device too: they wait for one another.
+ */
+final class SmChoice {
+  /**
+   * From here on more SMs gain less than 3 % on NVLink (docs/lab-notebook.md), while those that are
+   * left serve the experts.
+   */
+  private static final int ENOUGH = 32;
+
+  private SmChoice() {}
+
+  /**
+   * @param wanted 0 = the engine's choice
+   * @param multiprocessors of the device
+   * @param ranksOnDevice ranks that share it
+   */
+  static int settle(int wanted, int multiprocessors, int ranksOnDevice) {
+    int most = Math.max(1, multiprocessors / ranksOnDevice);
+    if (wanted == 0) {
+      return Math.min(ENOUGH, most);
+    }
+    if (wanted < 0 || wanted > most) {
+      throw Arguments.invalid(
+          "sms",
+          wanted,
+          "0.."
+              + most
+              + " ("
+              + multiprocessors
+              + " SMs, "
+              + ranksOnDevice
+              + " ranks on the device)",
+          "0 = the engine's own choice");
+    }
+    return wanted;
+  }
+}

@@ -1,0 +1,49 @@
+package org.ep4j.cuda.engine;
+
+/**
+ * How a block's shared memory is divided: stages of the warps that move rows, their barriers, and
+ * words that depend on the kernel. The numbers are those of {@code rows.cuh}.
+ *
+ * @param warps warps that move rows
+ * @param stageBytes bytes of a stage: a row, or a piece of a long one
+ * @param bytes shared memory in all
+ */
+record Stages(int warps, int stageBytes, int bytes) {
+  private static final int STAGES = 3;
+  private static final int BARRIER_BYTES = 8;
+
+  /** Barriers of a warp. */
+  static final int BARRIERS_OF_WARP = STAGES * BARRIER_BYTES;
+
+  /** Rows longer than this are moved in pieces, so that several warps find room. */
+  private static final int LONGEST_PIECE = 16384;
+
+  private static final int UNIT = 16;
+
+  /**
+   * @param sharedBytes what a block may use
+   * @param wordBytes of it for the kernel's words
+   * @param rowBytes length of a row
+   * @param mostWarps warps that may move rows
+   */
+  static Stages of(int sharedBytes, long wordBytes, long rowBytes, int mostWarps) {
+    long pieces = Math.ceilDiv(Math.max(rowBytes, UNIT), LONGEST_PIECE);
+    long piece = Math.ceilDiv(Math.ceilDiv(Math.max(rowBytes, UNIT), pieces), UNIT) * UNIT;
+    long room = sharedBytes - wordBytes;
+    long warp = STAGES * (piece + BARRIER_BYTES);
+    if (room < warp) {
+      piece = (room / STAGES - BARRIER_BYTES) / UNIT * UNIT;
+      warp = STAGES * (piece + BARRIER_BYTES);
+    }
+    if (piece < UNIT) {
+      throw new IllegalStateException(
+          "the counters of the kernel need "
+              + wordBytes
+              + " of "
+              + sharedBytes
+              + " bytes of shared memory: use fewer experts or ranks");
+    }
+    int warps = (int) Math.min(mostWarps, room / warp);
+    return new Stages(warps, (int) piece, (int) (warps * warp + wordBytes));
+  }
+}

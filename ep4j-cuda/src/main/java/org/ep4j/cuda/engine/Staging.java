@@ -1,0 +1,149 @@
+package org.ep4j.cuda.engine;
+
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.engine.Arguments;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Device addresses of a call's tensors: those on the device as they are, those in host memory
+ * through a copy. Memory for copies is made when it is first needed and grows; what has been
+ * outgrown is freed with the buffer, because freeing waits for kernels of other ranks too.
+ */
+final class Staging implements AutoCloseable {
+  /** What is staged; each has memory of its own. */
+  enum Place {
+    X,
+    SCALES,
+    FACTORS,
+    IDS,
+    WEIGHTS,
+    Y,
+    ROW_WEIGHTS,
+    BIAS0,
+    BIAS1,
+    OUT,
+    OUT_WEIGHTS,
+    COMBINE_INPUT,
+    LAYOUT,
+    TOKEN_IN_RANK,
+    BLOCK_COUNTS
+  }
+
+  private static final int ROW_ALIGNMENT = 16;
+
+  private final CudaDevice device;
+  private final Completion completion;
+  private final Map<Place, DeviceMemory> places = new EnumMap<>(Place.class);
+  private final Map<Place, PinnedMemory> sources = new EnumMap<>(Place.class);
+  private final List<DeviceMemory> outgrownDevice = new ArrayList<>();
+  private final List<PinnedMemory> outgrownHost = new ArrayList<>();
+  private long bytes;
+
+  Staging(CudaDevice device, Completion completion) {
+    this.device = device;
+    this.completion = completion;
+  }
+
+  /** Requires memory that this engine can work on, before anything is sent. */
+  void check(String name, @Nullable Tensor tensor, boolean capturing) {
+    if (tensor == null) {
+      return;
+    }
+    if (!tensor.onDevice()) {
+      if (capturing) {
+        throw Arguments.invalid(
+            name, tensor, "on the device while a graph is captured", "copy it to the device first");
+      }
+      Arguments.onHost(name, tensor);
+    } else if (tensor.device() != device.ordinal()) {
+      throw Arguments.invalid(
+          name,
+          tensor,
+          "on device " + device.ordinal() + ", the device of this rank",
+          "copy it there");
+    }
+  }
+
+  /** The same for rows, which are moved in units of 16 bytes. */
+  void checkRows(String name, @Nullable Tensor tensor, boolean capturing) {
+    check(name, tensor, capturing);
+    if (tensor != null && tensor.onDevice() && tensor.address() % ROW_ALIGNMENT != 0) {
+      throw Arguments.invalid(
+          name,
+          tensor + " at 0x" + Long.toHexString(tensor.address()),
+          "at a multiple of " + ROW_ALIGNMENT + " bytes",
+          "allocate it aligned");
+    }
+  }
+
+  /** Where kernels find the tensor; 0 for null. */
+  long address(Place place, @Nullable Tensor tensor, CudaStream stream) {
+    if (tensor == null) {
+      return 0;
+    }
+    if (tensor.onDevice()) {
+      return tensor.address();
+    }
+    long target = memory(place, tensor.byteSize());
+    if (tensor.byteSize() == 0) {
+      return target;
+    }
+    PinnedMemory source = source(place, tensor.byteSize());
+    MemorySegment part = source.segment().asSlice(0, tensor.byteSize());
+    // What was staged here before must have been copied. Pages that the driver may read by itself
+    // keep it from waiting inside, where other ranks of this process could not get in.
+    completion.awaitAll();
+    part.copyFrom(tensor.segment());
+    DeviceCopies.toDevice(target, part, stream);
+    return target;
+  }
+
+  private PinnedMemory source(Place place, long wanted) {
+    PinnedMemory memory = sources.get(place);
+    if (memory == null || memory.bytes() < wanted) {
+      if (memory != null) {
+        outgrownHost.add(memory);
+      }
+      memory = PinnedMemory.allocate(device, wanted);
+      sources.put(place, memory);
+    }
+    return memory;
+  }
+
+  /** Memory of at least that size. */
+  long memory(Place place, long wanted) {
+    DeviceMemory memory = places.get(place);
+    if (memory == null || memory.bytes() < wanted) {
+      if (memory != null) {
+        outgrownDevice.add(memory);
+      }
+      memory = DeviceMemory.allocate(device, Math.max(wanted, 1));
+      bytes += memory.bytes();
+      places.put(place, memory);
+    }
+    return memory.address();
+  }
+
+  /** Bytes on the device. */
+  long bytes() {
+    return bytes;
+  }
+
+  @Override
+  public void close() {
+    places.values().forEach(DeviceMemory::close);
+    sources.values().forEach(PinnedMemory::close);
+    outgrownDevice.forEach(DeviceMemory::close);
+    outgrownHost.forEach(PinnedMemory::close);
+  }
+}
