@@ -24,8 +24,6 @@ final class DeviceCalls {
       link(DriverFunction.DEVICE_GET_PCI_BUS_ID);
   private static final MethodHandle DEVICE_CAN_ACCESS_PEER =
       link(DriverFunction.DEVICE_CAN_ACCESS_PEER);
-  private static final MethodHandle DEVICE_GET_P2P_ATTRIBUTE =
-      link(DriverFunction.DEVICE_GET_P2P_ATTRIBUTE);
   private static final MethodHandle DEVICE_PRIMARY_CTX_RETAIN =
       link(DriverFunction.DEVICE_PRIMARY_CTX_RETAIN);
   private static final MethodHandle DEVICE_PRIMARY_CTX_RELEASE =
@@ -159,21 +157,6 @@ final class DeviceCalls {
         throw CudaException.unexpected(t);
       }
       CudaException.check(result, DriverFunction.DEVICE_CAN_ACCESS_PEER);
-      return out.get(ValueLayout.JAVA_INT, 0);
-    }
-  }
-
-  /** Value of an attribute of the link between two devices. */
-  static int p2pAttribute(int attribute, int from, int to) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
-      int result;
-      try {
-        result = (int) DEVICE_GET_P2P_ATTRIBUTE.invokeExact(out.address(), attribute, from, to);
-      } catch (Throwable t) {
-        throw CudaException.unexpected(t);
-      }
-      CudaException.check(result, DriverFunction.DEVICE_GET_P2P_ATTRIBUTE);
       return out.get(ValueLayout.JAVA_INT, 0);
     }
   }

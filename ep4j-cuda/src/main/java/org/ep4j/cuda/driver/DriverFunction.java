@@ -26,12 +26,6 @@ enum DriverFunction {
       "cuDeviceGetPCIBusId", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT, ValueLayout.JAVA_INT),
   DEVICE_CAN_ACCESS_PEER(
       "cuDeviceCanAccessPeer", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT, ValueLayout.JAVA_INT),
-  DEVICE_GET_P2P_ATTRIBUTE(
-      "cuDeviceGetP2PAttribute",
-      ValueLayout.JAVA_LONG,
-      ValueLayout.JAVA_INT,
-      ValueLayout.JAVA_INT,
-      ValueLayout.JAVA_INT),
   DEVICE_PRIMARY_CTX_RETAIN(
       "cuDevicePrimaryCtxRetain", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT),
   DEVICE_PRIMARY_CTX_RELEASE("cuDevicePrimaryCtxRelease_v2", ValueLayout.JAVA_INT),
@@ -156,6 +150,7 @@ enum DriverFunction {
       ValueLayout.JAVA_LONG,
       ValueLayout.JAVA_LONG,
       ValueLayout.JAVA_LONG),
+  FUNC_LOAD("cuFuncLoad", ValueLayout.JAVA_LONG),
   LAUNCH_KERNEL_EX(
       "cuLaunchKernelEx",
       ValueLayout.JAVA_LONG,
@@ -243,7 +238,7 @@ enum DriverFunction {
 
   /** Whether ep4j does without it on older drivers. */
   boolean optional() {
-    return this == FUNC_GET_PARAM_INFO;
+    return this == FUNC_GET_PARAM_INFO || this == FUNC_LOAD;
   }
 
   /** Parameters; the result is always a CUresult. */

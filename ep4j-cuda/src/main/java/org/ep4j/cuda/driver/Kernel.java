@@ -18,11 +18,12 @@ public final class Kernel {
   private final int maxThreadsPerBlock;
   private final int binaryVersion;
 
-  /** Asking for attributes makes the driver load the kernel now, not at its first launch. */
+  /** Loads the kernel now: at its first launch the driver might wait for work that runs. */
   Kernel(CudaModule module, String name, long handle) {
     this.module = module;
     this.name = name;
     this.handle = handle;
+    ModuleCalls.finishLoading(handle);
     this.registers = ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_NUM_REGS, handle);
     this.localBytes =
         ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, handle);

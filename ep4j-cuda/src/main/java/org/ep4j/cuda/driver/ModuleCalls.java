@@ -20,7 +20,9 @@ final class ModuleCalls {
   private static final MethodHandle FUNC_GET_ATTRIBUTE = link(DriverFunction.FUNC_GET_ATTRIBUTE);
   private static final MethodHandle FUNC_SET_ATTRIBUTE = link(DriverFunction.FUNC_SET_ATTRIBUTE);
 
-  /** Since CUDA 12.4. */
+  // Since CUDA 12.4.
+  private static final @Nullable MethodHandle FUNC_LOAD =
+      DriverLibrary.has(DriverFunction.FUNC_LOAD) ? link(DriverFunction.FUNC_LOAD) : null;
   private static final @Nullable MethodHandle FUNC_GET_PARAM_INFO =
       DriverLibrary.has(DriverFunction.FUNC_GET_PARAM_INFO)
           ? link(DriverFunction.FUNC_GET_PARAM_INFO)
@@ -96,6 +98,20 @@ final class ModuleCalls {
       throw CudaException.unexpected(t);
     }
     CudaException.check(result, DriverFunction.FUNC_SET_ATTRIBUTE);
+  }
+
+  /** Makes sure that a kernel is on the device; older drivers do so when they hand it out. */
+  static void finishLoading(long function) {
+    if (FUNC_LOAD == null) {
+      return;
+    }
+    int result;
+    try {
+      result = (int) FUNC_LOAD.invokeExact(function);
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
+    }
+    CudaException.check(result, DriverFunction.FUNC_LOAD);
   }
 
   /** Whether {@link #parameterInfo} can be asked. */

@@ -65,6 +65,11 @@ public record KernelSpec(
     return options;
   }
 
+  /** The architecture without its letters: 90. */
+  int architectureNumber() {
+    return Integer.parseInt(architecture.replaceAll("[^0-9]", ""));
+  }
+
   /** Hash of all text and all options: specs with the same compile to the same. */
   public String fingerprint() {
     MessageDigest digest = sha256();

@@ -2,6 +2,7 @@ package org.ep4j.cuda.jit;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.cuda.driver.Nvrtc;
 
@@ -22,6 +23,7 @@ final class NvrtcBackend implements CompilerBackend {
 
   @Override
   public Compiled compile(KernelSpec spec) {
+    checkArchitecture(spec);
     List<String> options = new ArrayList<>(spec.options());
     options.add(REPORT_RESOURCES);
     Nvrtc.Result result =
@@ -32,5 +34,22 @@ final class NvrtcBackend implements CompilerBackend {
             options,
             Nvrtc.Output.CUBIN);
     return new Compiled(result.image(), result.log());
+  }
+
+  private static void checkArchitecture(KernelSpec spec) {
+    int number = spec.architectureNumber();
+    if (!Nvrtc.architectures().contains(number)) {
+      throw new EngineUnavailableException(
+          "NVRTC "
+              + Nvrtc.version()
+              + " in "
+              + Nvrtc.find().library()
+              + " does not compile for "
+              + spec.architecture()
+              + "; it knows "
+              + Nvrtc.architectures()
+              + ": install another version, or name one in "
+              + Nvrtc.LIBRARY_VARIABLE);
+    }
   }
 }

@@ -37,8 +37,10 @@ class LaunchTest {
       }
 
       extern "C" __global__ void cluster(unsigned* out) {
-        unsigned size;
+        unsigned size = 0;
+      #if __CUDA_ARCH__ >= 900
         asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(size));
+      #endif
         if (threadIdx.x == 0) out[blockIdx.x] = size;
       }
 
@@ -124,11 +126,7 @@ class LaunchTest {
     assumeTrue(device.properties().cooperativeLaunch());
     int blocks = device.properties().multiprocessors();
     try (Launch launch =
-            Launch.of(
-                module.kernel("crowd"),
-                LaunchConfig.of(blocks, 1).asCooperative().asProgrammatic(),
-                8,
-                8);
+            Launch.of(module.kernel("crowd"), LaunchConfig.of(blocks, 1).asCooperative(), 8, 8);
         DeviceMemory words = DeviceMemory.allocate(device, 8)) {
       words.fill32(0, 2, 0, stream);
       launch.setLong(0, words.address());
@@ -150,6 +148,24 @@ class LaunchTest {
           .isInstanceOf(CudaException.class)
           .hasMessageContaining("cuLaunchKernelEx")
           .hasMessageContaining("COOPERATIVE_LAUNCH_TOO_LARGE");
+    }
+  }
+
+  @Test
+  void programmaticLaunchesFollowOneAnother() {
+    assumeTrue(device.properties().major() >= 9, "the device starts no kernel early");
+    LaunchConfig config = LaunchConfig.of(1, 1).withDynamicSharedBytes(128).asProgrammatic();
+    try (Launch launch = Launch.of(module.kernel("sum"), config, 8, 4, 8, 4);
+        DeviceMemory out = DeviceMemory.allocate(device, 80)) {
+      for (int i = 0; i < 10; i++) {
+        launch.setLong(0, out.address() + 8L * i);
+        launch.setLong(2, i);
+        launch.launch(stream);
+      }
+      stream.synchronize();
+      long[] seen = new long[10];
+      out.copyTo(0, MemorySegment.ofArray(seen));
+      assertThat(seen).containsExactly(0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
     }
   }
 

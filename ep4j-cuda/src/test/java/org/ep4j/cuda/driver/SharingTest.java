@@ -9,6 +9,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.Ep4jException;
 import org.junit.jupiter.api.Test;
 
 /** Memory between two processes; needs a GPU, and uses a second one where there is one. */
@@ -68,6 +69,7 @@ class SharingTest {
   void anotherProcessWritesThroughADescriptor() throws Exception {
     try (CudaDevice device = Gpu.open()) {
       assumeTrue(device.properties().posixHandles(), "the device shares nothing by descriptor");
+      requireDescriptorCopies();
       try (VmmMemory memory =
           VmmMemory.allocate(device, BYTES, VmmMemory.Sharing.DESCRIPTOR, false)) {
         DeviceCopies.toDevice(device, memory.address(), MemorySegment.ofArray(new long[] {4}));
@@ -113,6 +115,15 @@ class SharingTest {
       memory.close();
       memory.close();
       assertThatThrownBy(memory::address).isInstanceOf(IllegalStateException.class);
+    }
+  }
+
+  /** Some containers forbid the system call, even to root. */
+  private static void requireDescriptorCopies() {
+    try {
+      FileDescriptors.close(FileDescriptors.copyFrom(ProcessHandle.current().pid(), 1));
+    } catch (Ep4jException e) {
+      assumeTrue(false, String.valueOf(e.getMessage()));
     }
   }
 

@@ -97,6 +97,18 @@ class KernelCompilerTest {
   }
 
   @Test
+  void anArchitectureThatNvrtcDoesNotKnowIsSaid() {
+    Gpu.requireNvrtc();
+    KernelSpec spec = KernelSpec.of("smoke.cu", SPEC.defines(), "sm_30");
+    KernelCompiler compiler =
+        new KernelCompiler(new NvrtcBackend(), new CubinCache(directory, LIMIT));
+    assertThatThrownBy(() -> compiler.compile(spec))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageContaining("does not compile for sm_30")
+        .hasMessageContaining("EP4J_NVRTC");
+  }
+
+  @Test
   void aCompiledKernelRunsOnTheDevice() {
     try (CudaDevice device = Gpu.open()) {
       Gpu.requireNvrtc();
