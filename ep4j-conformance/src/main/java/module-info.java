@@ -5,4 +5,6 @@ module org.ep4j.conformance {
   requires static org.jspecify;
 
   exports org.ep4j.conformance;
+
+  uses org.ep4j.engine.EngineProvider;
 }

@@ -84,6 +84,7 @@ public abstract class KillKit {
   }
 
   private SplittableRandom start(String where) {
+    Available.orSkip(engine());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d %s%n",
         getClass().getSimpleName(), engine(), seed, kills, where);

@@ -1,5 +1,6 @@
 package org.ep4j.conformance;
 
+import java.io.File;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -10,7 +11,7 @@ import org.ep4j.group.GroupConfig;
 import org.ep4j.group.Rendezvous;
 
 /**
- * A rank per process: JVMs like this one, with its class path and its {@code ep4j.*} properties.
+ * A rank per process: JVMs like this one, with its classes and its {@code ep4j.*} properties.
  *
  * @param limit how long all ranks together may take
  * @param livenessTimeout after how much silence a rank counts as dead
@@ -75,10 +76,17 @@ public record ProcessWorld(Duration limit, Duration livenessTimeout) implements 
                 command.add("-D" + name + "=" + value);
               }
             });
-    command.addAll(List.of("-cp", System.getProperty("java.class.path")));
+    command.addAll(List.of("-cp", classPath()));
     command.addAll(List.of(RankMain.class.getName(), job.getName()));
     command.addAll(arguments);
     return command;
+  }
+
+  /** Everything on the class path, modules too: a rank needs no more than their classes. */
+  private static String classPath() {
+    String classes = System.getProperty("java.class.path");
+    String modules = System.getProperty("jdk.module.path");
+    return modules == null ? classes : classes + File.pathSeparator + modules;
   }
 
   private static Map<String, String> variables(GroupConfig config, int port, int rank) {

@@ -1,0 +1,40 @@
+package org.ep4j.conformance;
+
+import java.util.ServiceLoader;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
+import org.ep4j.engine.EngineProvider;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.DynamicTest;
+
+/** Whether an engine can run here: where it cannot, its tests are skipped and say why. */
+final class Available {
+  private Available() {}
+
+  /** The tests, or one in their place that is skipped. */
+  static Stream<DynamicTest> orSkipped(String engine, Supplier<Stream<DynamicTest>> tests) {
+    String problem = problem(engine);
+    if (problem.isEmpty()) {
+      return tests.get();
+    }
+    System.out.println("skipped: " + problem);
+    return Stream.of(DynamicTest.dynamicTest("engine " + engine, () -> Assumptions.abort(problem)));
+  }
+
+  /** Skips the test that calls it where the engine cannot run. */
+  static void orSkip(String engine) {
+    String problem = problem(engine);
+    Assumptions.assumeTrue(problem.isEmpty(), problem);
+  }
+
+  private static String problem(String engine) {
+    for (EngineProvider provider :
+        ServiceLoader.load(EngineProvider.class, EngineProvider.class.getClassLoader())) {
+      if (provider.name().equals(engine)) {
+        String problem = provider.unavailableBecause();
+        return problem.isEmpty() ? "" : "engine '" + engine + "': " + problem;
+      }
+    }
+    throw new AssertionError("no engine '" + engine + "' is here to be tested");
+  }
+}
