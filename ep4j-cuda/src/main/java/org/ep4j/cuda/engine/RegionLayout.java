@@ -10,8 +10,8 @@ import org.ep4j.engine.ReceiveCapacity;
  * Who writes which word and who waits for it is told in {@code kernels/protocol.cuh}.
  *
  * <p>Received rows of a FLAT dispatch, and those of an EXPERT_MAJOR dispatch after their expansion,
- * lie in {@link #rows} and the arrays beside it. Before their expansion they arrive in {@link
- * #landing}; the same memory is the home region of a combine.
+ * lie in the arrays {@link #received}. Before their expansion they arrive in {@link #landing}; the
+ * same memory is the home region of a combine.
  */
 final class RegionLayout {
   private static final long PAGE = 4096;
