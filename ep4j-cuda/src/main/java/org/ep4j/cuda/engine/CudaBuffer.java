@@ -222,7 +222,7 @@ final class CudaBuffer implements ExpertBuffer {
 
   private PeerTimeoutException missing(GroupException problem) {
     int peer = context.rank;
-    String report = problem.getMessage();
+    String report = "";
     for (int r = 0; r < context.ranks; r++) {
       String death = context.group.deathReport(r);
       if (death != null) {
