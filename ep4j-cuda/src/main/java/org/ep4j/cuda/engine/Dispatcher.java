@@ -124,10 +124,6 @@ final class Dispatcher {
     Tensor scales = tokens.scales();
     long scaleBytes = scales == null ? 0 : scales.dtype().bytes(scales.size(1));
     RegionLayout.Arrays to = flat ? layout.received : layout.landing;
-    long ticket = context.completion.next(captured);
-    if (!cached) {
-      handle.ticket = ticket;
-    }
     HandleLayout at = handle.at();
     dispatch.set(DispatchField.TOKENS, handle.tokens);
     dispatch.set(DispatchField.TOP_K, handle.topK);
@@ -137,6 +133,11 @@ final class Dispatcher {
     dispatch.set(DispatchField.SCALE_BYTES, scaleBytes);
     dispatch.set(
         DispatchField.FACTORS, address(Staging.Place.FACTORS, tokens.globalScales(), stream));
+    // From here on the ticket counts as given to the GPU: staging waits for all that are.
+    long ticket = context.completion.next(captured);
+    if (!cached) {
+      handle.ticket = ticket;
+    }
     dispatch.set(DispatchField.WAYS, handle.onDevice(at.ways));
     dispatch.set(DispatchField.LISTS, handle.onDevice(at.lists));
     dispatch.set(DispatchField.MATRIX, handle.onDevice(at.matrix));
