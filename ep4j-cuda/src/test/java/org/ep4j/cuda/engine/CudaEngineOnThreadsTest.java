@@ -1,0 +1,30 @@
+package org.ep4j.cuda.engine;
+
+import java.time.Duration;
+import java.util.stream.IntStream;
+import org.ep4j.conformance.EngineKit;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+
+/** Ranks take the devices in turn, so that worlds of all sizes run on any number of them. */
+class CudaEngineOnThreadsTest extends EngineKit {
+  @Override
+  protected String engine() {
+    return "cuda";
+  }
+
+  @Override
+  protected boolean lowLatency() {
+    return false;
+  }
+
+  @Override
+  protected IntStream worldSizes() {
+    return IntStream.of(1, 2, 3, 4, 8);
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld(Duration.ofMinutes(5));
+  }
+}

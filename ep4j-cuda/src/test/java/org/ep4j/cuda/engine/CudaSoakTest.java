@@ -1,0 +1,24 @@
+package org.ep4j.cuda.engine;
+
+import java.time.Duration;
+import org.ep4j.conformance.SoakKit;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+
+/** Four ranks: a device each where there are as many. */
+class CudaSoakTest extends SoakKit {
+  @Override
+  protected String engine() {
+    return "cuda";
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld(Duration.ofMinutes(30));
+  }
+
+  @Override
+  protected int ranks() {
+    return 4;
+  }
+}

@@ -1,0 +1,49 @@
+package org.ep4j.cuda.engine;
+
+import java.time.Duration;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.VectorKit;
+import org.ep4j.conformance.World;
+import org.junit.jupiter.api.Nested;
+
+/** Recorded vectors on devices. */
+class CudaVectorsTest {
+  /** A rank per thread. */
+  @Nested
+  class OnThreads extends VectorKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected boolean lowLatency() {
+      return false;
+    }
+
+    @Override
+    protected World world() {
+      return new ThreadWorld(Duration.ofMinutes(5));
+    }
+  }
+
+  /** A rank per process. */
+  @Nested
+  class OnProcesses extends VectorKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected boolean lowLatency() {
+      return false;
+    }
+
+    @Override
+    protected World world() {
+      return new ProcessWorld(Duration.ofMinutes(5), Duration.ofSeconds(10));
+    }
+  }
+}
