@@ -27,17 +27,32 @@ public final class Build {
     return properties.getProperty("version", UNKNOWN);
   }
 
-  /** The git commit of the working tree this program was built in, or {@code unknown}. */
+  /**
+   * The git commit of the working tree this program was built in, or {@code unknown}. A bundle
+   * holds it in a file.
+   */
   public static String revision() {
     String path = System.getProperty("jdk.module.path", System.getProperty("java.class.path", ""));
     Path start = Path.of(path.split(java.io.File.pathSeparator, 2)[0]).toAbsolutePath();
     for (Path at = start; at != null; at = at.getParent()) {
       Path git = at.resolve(".git");
+      Path note = at.resolve("revision");
+      if (Files.isRegularFile(note)) {
+        return read(note);
+      }
       if (Files.isDirectory(git)) {
         return revisionIn(git);
       }
     }
     return UNKNOWN;
+  }
+
+  private static String read(Path note) {
+    try {
+      return Files.readString(note).strip();
+    } catch (IOException e) {
+      return UNKNOWN;
+    }
   }
 
   static String revisionIn(Path git) {

@@ -28,6 +28,7 @@ import picocli.CommandLine.Spec;
       LaunchCommand.class,
       DoctorCommand.class,
       CacheCommand.class,
+      BundleCommand.class,
       VersionCommand.class
     },
     mixinStandardHelpOptions = true,
@@ -94,6 +95,6 @@ public final class Main implements Runnable {
   public void run() {
     throw new CommandLine.ParameterException(
         CommandSpecs.require(spec).commandLine(),
-        "say what to do: bench, run, verify, launch, doctor, cache or version");
+        "say what to do: bench, run, verify, launch, doctor, cache, bundle or version");
   }
 }

@@ -35,7 +35,7 @@ class MainTest {
     CommandLineRun run = CommandLineRun.of();
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("bench, run, verify, launch, doctor, cache or version");
+    assertThat(run.err()).contains("bench, run, verify, launch, doctor, cache, bundle or version");
   }
 
   @Test
@@ -47,7 +47,7 @@ class MainTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"launch", "doctor", "cache", "version"})
+  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "version"})
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 
@@ -74,6 +74,14 @@ class MainTest {
         .isEqualTo(ExitCodes.USAGE);
     assertThat(ExitCodes.of(new CommandFailure(77, "theirs"))).isEqualTo(77);
     assertThat(ExitCodes.of(new IllegalStateException("bug"))).isEqualTo(ExitCodes.FAILED);
+  }
+
+  @Test
+  void aBundleCannotBeMadeOutsideAClone() {
+    CommandLineRun run = CommandLineRun.of("bundle", "--no-tests");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("clone of the sources");
   }
 
   @Test
