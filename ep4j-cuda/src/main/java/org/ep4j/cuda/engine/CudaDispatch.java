@@ -201,9 +201,9 @@ final class CudaDispatch implements Dispatch {
   @Override
   public @Nullable ReceiveOverflowException overflow() {
     CudaHandle h = counted();
-    return h.overflowRank() == context.ranks
-        ? null
-        : new ReceiveOverflowException(h.overflowRank(), h.overflowNeeded(), h.overflowLimit());
+    return h.neededRows() > h.limit
+        ? new ReceiveOverflowException(context.rank, h.neededRows(), h.limit)
+        : null;
   }
 
   @Override

@@ -116,8 +116,10 @@ final class CudaHandle implements DispatchHandle {
     return total(RECEIVED);
   }
 
+  /** The first rank whose region is too small, or -1. */
   int overflowRank() {
-    return (int) total(OVERFLOW_RANK);
+    int rank = (int) total(OVERFLOW_RANK);
+    return rank == pool.ranks() ? -1 : rank;
   }
 
   long overflowNeeded() {

@@ -16,10 +16,12 @@ final class HandlePool implements AutoCloseable {
   private final CudaDevice device;
   private final HandleLayout layout;
   private final Completion completion;
+  private final int ranks;
   private final ArrayDeque<CudaHandle> resting = new ArrayDeque<>();
   private final List<CudaHandle> all = new ArrayList<>();
 
-  HandlePool(CudaDevice device, HandleLayout layout, Completion completion) {
+  HandlePool(CudaDevice device, HandleLayout layout, Completion completion, int ranks) {
+    this.ranks = ranks;
     this.device = device;
     this.layout = layout;
     this.completion = completion;
@@ -29,9 +31,18 @@ final class HandlePool implements AutoCloseable {
     return completion;
   }
 
-  /** An open handle. */
-  synchronized CudaHandle take() {
-    if (resting.size() > REST) {
+  int ranks() {
+    return ranks;
+  }
+
+  /**
+   * An open handle.
+   *
+   * @param capturing whether a graph is being captured, when nothing can be allocated: then any
+   *     handle that rests will do
+   */
+  synchronized CudaHandle take(boolean capturing) {
+    if (resting.size() > (capturing ? 0 : REST)) {
       CudaHandle handle = resting.remove();
       handle.open();
       return handle;

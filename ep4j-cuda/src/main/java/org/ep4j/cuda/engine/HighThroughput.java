@@ -63,7 +63,7 @@ final class HighThroughput {
     }
     context.completion.requireUsable();
     context.order(stream, capturing, options.previousEvent());
-    CudaHandle handle = pool.take();
+    CudaHandle handle = pool.take(capturing);
     handle.generation = context.generation;
     handle.captured = capturing;
     dispatcher.dispatch(tokens, routing, options, handle, stream);
@@ -133,8 +133,9 @@ final class HighThroughput {
     return Event.completed();
   }
 
+  /** All ranks know all counts, so all of them refuse. */
   private static void refuseOverflow(CudaHandle handle) {
-    if (handle.neededRows() > handle.limit) {
+    if (handle.overflowRank() >= 0) {
       ReceiveOverflowException tooMany =
           new ReceiveOverflowException(
               handle.overflowRank(), handle.overflowNeeded(), handle.overflowLimit());

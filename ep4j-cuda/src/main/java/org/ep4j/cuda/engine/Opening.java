@@ -84,7 +84,7 @@ final class Opening implements AutoCloseable {
     HandlePool pool =
         own(
             new HandlePool(
-                device, new HandleLayout(config, group.rank(), layout.landingRows), completion));
+                device, new HandleLayout(config, group.rank(), layout.landingRows), completion, group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
     return new CudaBuffer(context, pool, counting, this);
   }

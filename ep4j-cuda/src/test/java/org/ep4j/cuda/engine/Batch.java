@@ -1,0 +1,74 @@
+package org.ep4j.cuda.engine;
+
+import java.lang.foreign.Arena;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.Inputs.Part;
+import org.ep4j.verify.RoutingGenerator;
+import org.ep4j.verify.RoutingKind;
+import org.ep4j.verify.Rows;
+
+/** Tokens of one rank in device memory, filled anew by {@link #fill}. */
+final class Batch implements AutoCloseable {
+  static final int HIDDEN = 512;
+  static final int TOP_K = 4;
+  static final int EXPERTS = 8;
+
+  final int tokens;
+  final Tensor x;
+  final Routing routing;
+  private final DeviceMemory rows;
+  private final DeviceMemory ids;
+  private final DeviceMemory weights;
+
+  Batch(CudaDevice device, int tokens) {
+    this.tokens = tokens;
+    rows = DeviceMemory.allocate(device, (long) tokens * HIDDEN * 2);
+    ids = DeviceMemory.allocate(device, (long) tokens * TOP_K * Long.BYTES);
+    weights = DeviceMemory.allocate(device, (long) tokens * TOP_K * Float.BYTES);
+    int ordinal = device.ordinal();
+    x = Tensor.ofDevice(rows.address(), ordinal, DType.BF16, tokens, HIDDEN);
+    routing =
+        Routing.of(
+            Tensor.ofDevice(ids.address(), ordinal, DType.INT64, tokens, TOP_K),
+            Tensor.ofDevice(weights.address(), ordinal, DType.FP32, tokens, TOP_K));
+  }
+
+  static BufferConfig.Builder config(int tokens) {
+    return BufferConfig.builder()
+        .engine("cuda")
+        .hidden(HIDDEN)
+        .topK(TOP_K)
+        .experts(EXPERTS)
+        .maxTokens(tokens);
+  }
+
+  /** Other rows and another routing for each seed. */
+  void fill(int rank, long seed) {
+    try (Arena arena = Arena.ofConfined()) {
+      Rows values = new Inputs(seed).rows(Part.PAYLOAD, DType.BF16, HIDDEN);
+      Tensor host = Tensor.of(arena.allocate(x.byteSize(), 64), DType.BF16, tokens, HIDDEN);
+      for (int t = 0; t < tokens; t++) {
+        host.rows(t, t + 1).segment().copyFrom(values.row(rank, t));
+      }
+      x.copyFrom(host.segment());
+      Routing drawn =
+          new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K)
+              .routing(rank, tokens, 0, arena);
+      routing.topkIdx().copyFrom(drawn.topkIdx().segment());
+      routing.topkWeights().copyFrom(drawn.topkWeights().segment());
+    }
+  }
+
+  @Override
+  public void close() {
+    rows.close();
+    ids.close();
+    weights.close();
+  }
+}

@@ -1,0 +1,115 @@
+package org.ep4j.cuda.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.concurrent.CyclicBarrier;
+import org.ep4j.Combine;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.Gpu;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** What goes wrong is told, and the buffer works on. */
+class FailureTest {
+  private static final int TOKENS = 40;
+
+  @Test
+  void aSilentPeerIsNamedAndResetMakesTheBufferUsable() {
+    Gpu.require(1);
+    CyclicBarrier step = new CyclicBarrier(2);
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (CudaDevice device = CudaDevice.open(rank % CudaDevice.count());
+              ExpertBuffer buffer =
+                  ExpertBuffer.open(
+                      group, Batch.config(TOKENS).timeout(Duration.ofSeconds(1)).build());
+              Batch batch = new Batch(device, TOKENS)) {
+            batch.fill(rank, 1);
+            roundTrip(buffer, batch);
+            if (rank == 0) {
+              assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
+                  .isInstanceOfSatisfying(
+                      PeerTimeoutException.class,
+                      e -> {
+                        assertThat(e.peer()).isEqualTo(1);
+                        assertThat(e.phase()).isEqualTo("counts");
+                        assertThat(e.peerDead()).isFalse();
+                      })
+                  .hasMessageContaining("dispatch")
+                  .hasMessageContaining("reset()");
+              assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
+                  .isInstanceOf(IllegalStateException.class)
+                  .hasMessageContaining("needs reset()");
+            }
+            step.await();
+            buffer.reset();
+            batch.fill(rank, 2);
+            roundTrip(buffer, batch);
+          }
+        });
+  }
+
+  @Test
+  void badIdsOnTheDeviceAreToldAndTheNextDispatchWorks() {
+    Gpu.require(1);
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (CudaDevice device = CudaDevice.open(rank % CudaDevice.count());
+              ExpertBuffer buffer = ExpertBuffer.open(group, Batch.config(TOKENS).build());
+              Batch batch = new Batch(device, TOKENS)) {
+            batch.fill(rank, 1);
+            if (rank == 0) {
+              poke(batch, 3L * Batch.TOP_K + 1, 99);
+              assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
+                  .isInstanceOf(InvalidArgumentException.class)
+                  .hasMessageContaining("topkIdx[3, 1]")
+                  .hasMessageContaining("99");
+            } else {
+              buffer.dispatch(batch.x, batch.routing).handle().close();
+            }
+            batch.fill(rank, 2);
+            if (rank == 0) {
+              poke(batch, 5L * Batch.TOP_K, 7);
+              poke(batch, 5L * Batch.TOP_K + 2, 7);
+              assertThatThrownBy(() -> buffer.dispatchLayout(batch.routing))
+                  .isInstanceOf(InvalidArgumentException.class)
+                  .hasMessageContaining("topkIdx[5,");
+            }
+            batch.fill(rank, 3);
+            roundTrip(buffer, batch);
+          }
+        });
+  }
+
+  private static void poke(Batch batch, long index, long id) {
+    org.ep4j.Tensor ids = batch.routing.topkIdx();
+    byte[] bytes = new byte[(int) ids.byteSize()];
+    MemorySegment copy = MemorySegment.ofArray(bytes);
+    ids.copyTo(copy);
+    copy.set(java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED, index * Long.BYTES, id);
+    ids.copyFrom(copy);
+  }
+
+  /** Rows of all tokens come back as often as ranks held them. */
+  private static void roundTrip(ExpertBuffer buffer, Batch batch) {
+    Dispatch dispatch = buffer.dispatch(batch.x, batch.routing);
+    assertThat(dispatch.rows()).isPositive();
+    try (DispatchHandle handle = dispatch.handle()) {
+      Combine combine = buffer.combine(dispatch.x(), handle);
+      assertThat(combine.x().size(0)).isEqualTo(TOKENS);
+    }
+    buffer.barrier();
+  }
+}
