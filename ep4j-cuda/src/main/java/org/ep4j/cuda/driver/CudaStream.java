@@ -13,6 +13,10 @@ public final class CudaStream implements AutoCloseable {
   private final CudaDevice device;
   private final long handle;
   private final boolean owned;
+
+  /** Where the driver answers: a question asked before every operation makes nothing. */
+  private final MemorySegment word = Arena.ofAuto().allocate(ValueLayout.JAVA_INT);
+
   private boolean closed;
 
   private CudaStream(CudaDevice device, long handle, boolean owned) {
@@ -115,7 +119,7 @@ public final class CudaStream implements AutoCloseable {
 
   /** Whether work is recorded now instead of run. */
   public boolean capturing() {
-    return StreamCalls.captureStatus(handle()) != DriverConstants.CU_STREAM_CAPTURE_STATUS_NONE;
+    return StreamCalls.captureStatus(handle(), word) != DriverConstants.CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
   /** Destroys an owned stream; work that it was given still runs. */

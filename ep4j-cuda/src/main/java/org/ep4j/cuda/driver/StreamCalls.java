@@ -115,18 +115,15 @@ final class StreamCalls {
   }
 
   /** 0 none, 1 recording, 2 spoilt. */
-  static int captureStatus(long stream) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
-      int result;
-      try {
-        result = (int) STREAM_IS_CAPTURING.invokeExact(stream, out.address());
-      } catch (Throwable t) {
-        throw CudaException.unexpected(t);
-      }
-      CudaException.check(result, DriverFunction.STREAM_IS_CAPTURING);
-      return out.get(ValueLayout.JAVA_INT, 0);
+  static int captureStatus(long stream, MemorySegment word) {
+    int result;
+    try {
+      result = (int) STREAM_IS_CAPTURING.invokeExact(stream, word.address());
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
     }
+    CudaException.check(result, DriverFunction.STREAM_IS_CAPTURING);
+    return word.get(ValueLayout.JAVA_INT, 0);
   }
 
   /** Creates an event of the current context. */

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine;
 
 import java.lang.foreign.Arena;
+import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Routing;
@@ -22,6 +23,7 @@ final class Batch implements AutoCloseable {
   final int tokens;
   final Tensor x;
   final Routing routing;
+  private final Tensor topkWeights;
   private final DeviceMemory rows;
   private final DeviceMemory ids;
   private final DeviceMemory weights;
@@ -33,10 +35,10 @@ final class Batch implements AutoCloseable {
     weights = DeviceMemory.allocate(device, (long) tokens * TOP_K * Float.BYTES);
     int ordinal = device.ordinal();
     x = Tensor.ofDevice(rows.address(), ordinal, DType.BF16, tokens, HIDDEN);
+    topkWeights = Tensor.ofDevice(weights.address(), ordinal, DType.FP32, tokens, TOP_K);
     routing =
         Routing.of(
-            Tensor.ofDevice(ids.address(), ordinal, DType.INT64, tokens, TOP_K),
-            Tensor.ofDevice(weights.address(), ordinal, DType.FP32, tokens, TOP_K));
+            Tensor.ofDevice(ids.address(), ordinal, DType.INT64, tokens, TOP_K), topkWeights);
   }
 
   static BufferConfig.Builder config(int tokens) {
@@ -61,7 +63,7 @@ final class Batch implements AutoCloseable {
           new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K)
               .routing(rank, tokens, 0, arena);
       routing.topkIdx().copyFrom(drawn.topkIdx().segment());
-      routing.topkWeights().copyFrom(drawn.topkWeights().segment());
+      topkWeights.copyFrom(Objects.requireNonNull(drawn.topkWeights()).segment());
     }
   }
 

@@ -48,7 +48,7 @@ class GraphReplayTest {
         DispatchOptions dispatching =
             DispatchOptions.builder()
                 .layout(layout)
-                .sizing(Sizing.atMost(RANKS * TOKENS * Batch.TOP_K + 64))
+                .sizing(Sizing.atMost(RANKS * TOKENS * Batch.TOP_K))
                 .expertAlignment(8)
                 .stream(new DeviceStream(stream.handle()))
                 .build();
