@@ -119,7 +119,8 @@ public final class CudaStream implements AutoCloseable {
 
   /** Whether work is recorded now instead of run. */
   public boolean capturing() {
-    return StreamCalls.captureStatus(handle(), word) != DriverConstants.CU_STREAM_CAPTURE_STATUS_NONE;
+    return StreamCalls.captureStatus(handle(), word)
+        != DriverConstants.CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
   /** Destroys an owned stream; work that it was given still runs. */

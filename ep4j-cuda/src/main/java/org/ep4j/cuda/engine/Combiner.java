@@ -15,6 +15,9 @@ final class Combiner {
   /** Warps that may push rows; the others sum. */
   private static final int MOST_WARPS = 8;
 
+  /** Warps that add up rows before they push them. */
+  private static final int SUM_WARPS = 10;
+
   /** Columns of a pass come in vectors of 16 bytes, also where 2-byte rows travel as float32. */
   private static final int COLUMNS = 8;
 
@@ -23,8 +26,15 @@ final class Combiner {
   private final CudaContext context;
   private final DeviceView sums;
   private final DeviceView weights;
+  private final Stages.Memo rowStages;
+
+  /** Sums are pushed from registers: their warps need no stages. */
+  private final Stages sumStages;
 
   Combiner(CudaContext context) {
+    long words = POINTERS * Kernels.WARPS + 5L * context.ranks * Integer.BYTES;
+    rowStages = new Stages.Memo(context.kernels.sharedBytes, words);
+    sumStages = new Stages(SUM_WARPS, 0, (int) words + SUM_WARPS * Stages.BARRIERS_OF_WARP);
     this.context = context;
     sums = new DeviceView(context.device.ordinal());
     weights = new DeviceView(context.device.ordinal());
@@ -85,8 +95,7 @@ final class Combiner {
     for (long column = 0; column < hidden; column += most) {
       long columns = Math.min(most, hidden - column);
       long pieceBytes = dtype.bytes(columns);
-      int warps = flat ? MOST_WARPS : Kernels.WARPS / 2;
-      Stages stages = stages(pieceBytes, warps, flat);
+      Stages stages = flat ? rowStages.of(pieceBytes, MOST_WARPS) : sumStages;
       call.set(CombineField.COLUMN, column);
       call.set(CombineField.COLUMNS, columns);
       call.set(CombineField.HOME_ROW_BYTES, traveling.bytes(columns));
@@ -96,14 +105,6 @@ final class Combiner {
       call.launch(context.sms(), stages.bytes(), stream.handle());
     }
     return ticket;
-  }
-
-  private Stages stages(long rowBytes, int warps, boolean flat) {
-    long words = POINTERS * Kernels.WARPS + 5L * context.ranks * Integer.BYTES;
-    // Sums are pushed from registers: their warps need no stages.
-    return flat
-        ? Stages.of(context.kernels.sharedBytes, words, rowBytes, warps)
-        : new Stages(warps, 0, (int) words + warps * Stages.BARRIERS_OF_WARP);
   }
 
   private void setConstants(KernelCall<CombineField> call) {

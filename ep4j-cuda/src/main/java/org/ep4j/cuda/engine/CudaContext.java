@@ -6,7 +6,6 @@ import org.ep4j.DeviceStream;
 import org.ep4j.Event;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.group.Group;
@@ -43,9 +42,6 @@ final class CudaContext {
 
   private int sms;
 
-  /** Recorded after the last operation, unless that was captured. */
-  private final CudaEvent lastOperation;
-
   private long lastStream;
 
   /** The caller's stream of the last call, so that a warm call makes nothing. */
@@ -71,7 +67,6 @@ final class CudaContext {
     this.kernels = resources.kernels();
     this.staging = resources.staging();
     this.stream = resources.stream();
-    this.lastOperation = resources.lastOperation();
     this.lastStream = stream.handle();
     this.completion = resources.completion();
     setSms(config.numSms());
@@ -86,8 +81,7 @@ final class CudaContext {
       Completion completion,
       Kernels kernels,
       Staging staging,
-      CudaStream stream,
-      CudaEvent lastOperation) {}
+      CudaStream stream) {}
 
   int sms() {
     return sms;
@@ -111,23 +105,17 @@ final class CudaContext {
   }
 
   /**
-   * Makes the next operation run after the last one and after {@code previous}. Operations of this
-   * buffer are in order by themselves; other events are waited for here.
+   * Makes the next operation run after the last one and after {@code previous}. Operations on one
+   * stream are in order by themselves; one that comes on another stream waits here for those before
+   * it, which is rare. In a graph the order is the caller's.
    */
   void order(CudaStream on, boolean capturing, @Nullable Event previous) {
     if (on.handle() != lastStream && !capturing) {
-      on.waitFor(lastOperation);
+      completion.awaitAll();
+      lastStream = on.handle();
     }
     if (previous != null && !(previous instanceof StreamEvent event && event.isOf(completion))) {
       previous.await();
-    }
-  }
-
-  /** Remembers where the last operation runs. */
-  void ordered(CudaStream on, boolean capturing) {
-    lastStream = on.handle();
-    if (!capturing) {
-      lastOperation.record(on);
     }
   }
 

@@ -63,7 +63,6 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
       call.launch(blocks, 0, stream.handle());
     }
     DeviceCopies.toHost(counts.segment().asSlice(0, countBytes), onDevice, stream);
-    context.ordered(stream, false);
     stream.synchronize();
     context.completion.check("dispatchLayout");
   }

@@ -26,10 +26,8 @@ final class Dispatcher {
   /** Counts of the blocks of a launch, on the device. */
   private final long blockCounts;
 
-  /** Words of shared memory that the kernels need beside their stages. */
-  private final long dispatchWords;
-
-  private final long expandWords;
+  private final Stages.Memo dispatchStages;
+  private final Stages.Memo expandStages;
 
   Dispatcher(CudaContext context) {
     this.context = context;
@@ -44,8 +42,11 @@ final class Dispatcher {
         context.staging.memory(
             Staging.Place.BLOCK_COUNTS, (long) blocks * (ranks + experts) * Long.BYTES);
     long tiles = 1 + 2L * Kernels.WARPS;
-    dispatchWords = Integer.BYTES * (experts + 5L * ranks + 1 + ranks * tiles);
-    expandWords = Integer.BYTES * (local + local * tiles);
+    // What the kernels keep in shared memory beside their stages.
+    long dispatchWords = Integer.BYTES * (experts + 5L * ranks + 1 + ranks * tiles);
+    long expandWords = Integer.BYTES * (local + local * tiles);
+    dispatchStages = new Stages.Memo(context.kernels.sharedBytes, dispatchWords);
+    expandStages = new Stages.Memo(context.kernels.sharedBytes, expandWords);
     setConstants();
   }
 
@@ -162,7 +163,7 @@ final class Dispatcher {
     dispatch.set(DispatchField.FLAT_ROWS, handle.onDevice(at.flatRows));
     dispatch.set(DispatchField.GROUP_STARTS, handle.onDevice(at.groupStarts));
     dispatch.set(DispatchField.GROUP_ROWS, handle.onDevice(at.groupRows));
-    Stages stages = Stages.of(context.kernels.sharedBytes, dispatchWords, rowBytes, MOST_WARPS);
+    Stages stages = dispatchStages.of(rowBytes, MOST_WARPS);
     dispatch.set(DispatchField.PUSH_WARPS, stages.warps());
     dispatch.set(DispatchField.STAGE_BYTES, stages.stageBytes());
     dispatch.launch(context.sms(), stages.bytes(), stream.handle());
@@ -201,7 +202,7 @@ final class Dispatcher {
     expand.set(ExpandField.FILL, handle.staticSizing);
     expand.set(ExpandField.ZERO, handle.zeroPadding);
     expand.set(ExpandField.TICKET, ticket);
-    Stages stages = Stages.of(context.kernels.sharedBytes, expandWords, rowBytes, MOST_WARPS);
+    Stages stages = expandStages.of(rowBytes, MOST_WARPS);
     expand.set(ExpandField.PUSH_WARPS, stages.warps());
     expand.set(ExpandField.STAGE_BYTES, stages.stageBytes());
     expand.launch(context.sms(), stages.bytes(), stream.handle());

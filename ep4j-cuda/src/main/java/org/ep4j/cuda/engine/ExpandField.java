@@ -1,8 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the expand kernel in the order of {@code ExpandParameters} in {@code expand.cu}: 8
- * bytes each.
+ * Parameters of the expand kernel in the order of {@code ExpandParameters} in {@code
+ * expand_parameters.cuh}: 8 bytes each.
  */
 enum ExpandField {
   CONTROL,

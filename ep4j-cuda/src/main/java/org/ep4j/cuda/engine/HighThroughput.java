@@ -67,7 +67,6 @@ final class HighThroughput {
     handle.generation = context.generation;
     handle.captured = capturing;
     dispatcher.dispatch(tokens, routing, options, handle, stream);
-    context.ordered(stream, capturing);
     dispatches++;
     Event end = finish(handle.ticket, "dispatch", options.stream(), options.async());
     if (exact && (end == Event.completed() || options.stream() != null)) {
@@ -92,7 +91,6 @@ final class HighThroughput {
     }
     context.order(stream, capturing, schedule.previousEvent());
     long ticket = dispatcher.dispatchAgain(tokens, handle, stream, capturing);
-    context.ordered(stream, capturing);
     dispatches++;
     Event end = finish(ticket, "cached dispatch", schedule.stream(), schedule.async());
     dispatchResult.enqueued(handle, tokens, true, end, schedule.stream() != null);
@@ -111,7 +109,6 @@ final class HighThroughput {
     Tensor outWeights =
         options.topkWeights() == null ? null : combiner.ownWeights(handle.tokens, handle.topK);
     long ticket = combiner.combine(y, handle, options, out, outWeights, stream, capturing);
-    context.ordered(stream, capturing);
     combines++;
     Event end =
         finish(ticket, "combine", toHost ? null : options.stream(), options.async() && !toHost);

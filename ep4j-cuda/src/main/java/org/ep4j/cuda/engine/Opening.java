@@ -9,7 +9,6 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.engine.ConfigAgreement;
@@ -70,7 +69,6 @@ final class Opening implements AutoCloseable {
     Completion completion = new Completion(words, group, config);
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = own(new Kernels(device));
-    CudaEvent last = own(CudaEvent.create(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(group, device, region, timeout));
     CudaContext context =
@@ -80,11 +78,14 @@ final class Opening implements AutoCloseable {
             device,
             layout,
             new CudaContext.Resources(
-                region, peers, owners, words, completion, kernels, staging, stream, last));
+                region, peers, owners, words, completion, kernels, staging, stream));
     HandlePool pool =
         own(
             new HandlePool(
-                device, new HandleLayout(config, group.rank(), layout.landingRows), completion, group.size()));
+                device,
+                new HandleLayout(config, group.rank(), layout.landingRows),
+                completion,
+                group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
     return new CudaBuffer(context, pool, counting, this);
   }

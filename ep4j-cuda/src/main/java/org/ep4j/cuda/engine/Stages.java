@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * How a block's shared memory is divided: stages of the warps that move rows, their barriers, and
  * words that depend on the kernel. The numbers are those of {@code rows.cuh}.
@@ -19,6 +21,30 @@ record Stages(int warps, int stageBytes, int bytes) {
   private static final int LONGEST_PIECE = 16384;
 
   private static final int UNIT = 16;
+
+  /** Remembers the division of the last call, so that a warm call makes nothing. */
+  static final class Memo {
+    private final int sharedBytes;
+    private final long wordBytes;
+    private @Nullable Stages last;
+    private long lastRowBytes;
+
+    /** See {@link Stages#of}. */
+    Memo(int sharedBytes, long wordBytes) {
+      this.sharedBytes = sharedBytes;
+      this.wordBytes = wordBytes;
+    }
+
+    Stages of(long rowBytes, int mostWarps) {
+      Stages known = last;
+      if (known == null || lastRowBytes != rowBytes) {
+        known = Stages.of(sharedBytes, wordBytes, rowBytes, mostWarps);
+        last = known;
+        lastRowBytes = rowBytes;
+      }
+      return known;
+    }
+  }
 
   /**
    * @param sharedBytes what a block may use

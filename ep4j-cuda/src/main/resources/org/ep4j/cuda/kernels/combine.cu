@@ -13,7 +13,7 @@
 // combine before no longer read. Wide rows may be combined in several passes of columns.
 #include "push_home.cuh"
 
-// Rows of one token in its home region, as lanes of a warp find them; [64] a warp, shared.
+// Rows of one token in its home region, as lanes of a warp find them; shared memory, [64] a warp.
 struct TokenHome {
   const char** rows;
 
@@ -45,27 +45,6 @@ struct TokenHome {
   }
 };
 
-// One vector of a home row: E elements from column `at` on.
-template <class T, class H>
-struct HomeVector {
-  uint4 low;
-  uint4 high;
-
-  __device__ __forceinline__ void load(const char* row, u32 at) {
-    low = load_row(row + at * (16 / H::ELEMENTS));
-    if constexpr (H::ELEMENTS != T::ELEMENTS) {
-      high = load_row(row + at * (16 / H::ELEMENTS) + 16);
-    }
-  }
-
-  __device__ __forceinline__ void add_to(float* sum) const {
-    add_vector<H>(sum, low);
-    if constexpr (H::ELEMENTS != T::ELEMENTS) {
-      add_vector<H>(sum + H::ELEMENTS, high);
-    }
-  }
-};
-
 template <class T, class H>
 __device__ __forceinline__ void sum_token(const CombineParameters& p, u32 token,
                                           const char* const* rows, int count) {
@@ -84,30 +63,7 @@ __device__ __forceinline__ void sum_token(const CombineParameters& p, u32 token,
         }
       }
     }
-    // Two rows at a time, so that enough loads are on their way.
-    for (int i = 0; i < count; i += 2) {
-      HomeVector<T, H> a[U];
-      HomeVector<T, H> b[U];
-#pragma unroll
-      for (u32 u = 0; u < U; u++) {
-        u32 at = first + u * 32 * E;
-        if (at < p.columns) {
-          a[u].load(rows[i], at);
-          if (i + 1 < count) {
-            b[u].load(rows[i + 1], at);
-          }
-        }
-      }
-#pragma unroll
-      for (u32 u = 0; u < U; u++) {
-        if (first + u * 32 * E < p.columns) {
-          a[u].add_to(sum[u]);
-          if (i + 1 < count) {
-            b[u].add_to(sum[u]);
-          }
-        }
-      }
-    }
+    add_rows<T, H, U, 2>(sum, rows, count, first, (u32)p.columns);
 #pragma unroll
     for (u32 u = 0; u < U; u++) {
       u32 at = first + u * 32 * E;
@@ -155,7 +111,7 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   extern __shared__ __align__(128) char shared[];
   u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
   const char** pointers = (const char**)(barriers + p.push_warps * STAGES);
-  Homes homes((u32*)(pointers + 64 * ((blockDim.x >> 5) - p.push_warps)), p.ranks);
+  Homes homes((u32*)(pointers + 64 * (blockDim.x >> 5)), p.ranks);
 
   Control* control = (Control*)p.peers[p.rank];
   Watch w = watch_of(control, p.record, p.host_abort, p.timeout);
@@ -175,13 +131,13 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
                 (u32)p.stage_bytes);
       push_rows(p, w, groups, ring, 16 / T::ELEMENTS);
     } else {
-      push_sums<T, H>(p, w, groups);
+      push_sums<T, H>(p, w, groups, pointers + 64 * warp);
     }
 #else
-    push_sums<T, H>(p, w, groups);
+    push_sums<T, H>(p, w, groups, pointers + 64 * warp);
 #endif
   } else {
-    sum_tokens<T, H>(p, w, homes, TokenHome{pointers + 64 * (warp - p.push_warps)});
+    sum_tokens<T, H>(p, w, homes, TokenHome{pointers + 64 * warp});
   }
   if (last_block(control) && threadIdx.x == 0) {
     end_epoch(w, p.receipt);

@@ -5,52 +5,9 @@
 // first: group_counts[b][*] is written by block b with the epoch in the word, read by the blocks
 // after it. Each row is then loaded once and stored to all its places. A repeated dispatch finds the
 // places in the handle.
+#include "expand_parameters.cuh"
 #include "rows.cuh"
 #include "tiles.cuh"
-#include "protocol.cuh"
-
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.ExpandField.
-struct ExpandParameters {
-  Control* control;
-  u64 local_experts;
-  u64 top_k;
-  const u32* flat_rows;     // [1]
-  const u32* group_starts;  // [local_experts + 1]
-  const u32* group_rows;    // [local_experts]
-  u64* places;              // [flat rows, top_k] choice << 32 | row, by ascending expert; NOWHERE fills up
-  u64 cached;
-
-  // Where the rows arrived.
-  const char* from_rows;
-  const char* from_scales;  // null: none
-  const float* from_factors;  // null: none
-  const i64* from_ids;
-  const float* from_weights;  // null: none
-  const int* from_tokens;
-  const int* from_sources;
-
-  // Where they go.
-  char* rows;
-  u64 row_bytes;
-  char* scales;
-  u64 scale_bytes;
-  float* factors;
-  float* weights;
-  int* tokens;
-  int* sources;
-  u64 limit;  // rows that fit
-  u64 fill;   // 1: mark the rows from the end of the last group to the limit
-  u64 zero;   // 1: clear the padding rows
-
-  // How it runs.
-  u64* group_counts;  // [blocks, local_experts]
-  u64 push_warps;
-  u64 stage_bytes;
-  u64 timeout;
-  Record* record;
-  const u64* host_abort;
-  Receipt receipt;  // two fields
-};
 
 constexpr u64 NOWHERE = ~0ull;
 
@@ -163,29 +120,58 @@ __device__ __forceinline__ void count_pairs(const ExpandParameters& p, const Wat
   }
   __syncthreads();
   for (u32 e = threadIdx.x; e < p.local_experts; e += blockDim.x) {
-    store_release_gpu(&counts[e], tagged(w.epoch, base[e]));
-    u32 sum = p.group_starts[e];
-    for (u32 b = 0; b < blockIdx.x; b++) {
-      sum += wait_tagged<false>(w, p.group_counts + (u64)b * p.local_experts + e, PHASE_BLOCKS, 0);
-    }
-    base[e] = sum;
+    store_relaxed_system(&counts[e], tagged(w.epoch, base[e]));
+    base[e] = p.group_starts[e] +
+              sum_tagged(w, p.group_counts + e, blockIdx.x, p.local_experts);
   }
   __syncthreads();
 }
 
-// What goes with the rows: a warp a row.
+// The scales of a row to all its places, which lanes hold.
+__device__ __forceinline__ void write_scales(const ExpandParameters& p, u32 row, u64 place) {
+  const char* from = p.from_scales + row * p.scale_bytes;
+  u32 places = __ballot_sync(0xffffffff, place != NOWHERE);
+  if (((p.scale_bytes | (u64)from) & 3) == 0 && p.scale_bytes <= 512) {
+    // A lane holds up to four words; they are loaded once.
+    u32 words = (u32)p.scale_bytes / 4;
+    u32 held[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+      u32 at = i * 32 + lane_id();
+      held[i] = at < words ? ((const u32*)from)[at] : 0;
+    }
+    for (; places != 0; places &= places - 1) {
+      u32 to = (u32)__shfl_sync(0xffffffff, place, __ffs(places) - 1);
+      u32* target = (u32*)(p.scales + to * p.scale_bytes);
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) {
+        u32 at = i * 32 + lane_id();
+        if (at < words) {
+          target[at] = held[i];
+        }
+      }
+    }
+    return;
+  }
+  for (; places != 0; places &= places - 1) {
+    u32 to = (u32)__shfl_sync(0xffffffff, place, __ffs(places) - 1);
+    copy_bytes(p.scales + to * p.scale_bytes, from, p.scale_bytes, lane_id(), 32);
+  }
+}
+
+// What goes with the rows: a warp a row, a lane a place.
 __device__ __forceinline__ void write_companions(const ExpandParameters& p, u32 begin, u32 end) {
   u32 warps = (blockDim.x >> 5) - (u32)p.push_warps;
   for (u32 row = begin + warp_id() - (u32)p.push_warps; row < end; row += warps) {
-    for (u32 i = 0; i < p.top_k; i++) {
-      u64 place = p.places[(u64)row * p.top_k + i];
-      if (place == NOWHERE) {
-        continue;
-      }
-      u32 to = (u32)place;
-      if (lane_id() == 0) {
-        p.tokens[to] = p.from_tokens[row];
-        p.sources[to] = p.from_sources[row];
+    int token = p.from_tokens[row];
+    int source = p.from_sources[row];
+    for (u32 first = 0; first < p.top_k; first += 32) {
+      u32 i = first + lane_id();
+      u64 place = i < p.top_k ? p.places[(u64)row * p.top_k + i] : NOWHERE;
+      if (place != NOWHERE) {
+        u32 to = (u32)place;
+        p.tokens[to] = token;
+        p.sources[to] = source;
         if (p.from_weights != nullptr) {
           p.weights[to] = p.from_weights[(u64)row * p.top_k + (place >> 32)];
         }
@@ -194,8 +180,7 @@ __device__ __forceinline__ void write_companions(const ExpandParameters& p, u32 
         }
       }
       if (p.from_scales != nullptr) {
-        copy_bytes(p.scales + to * p.scale_bytes, p.from_scales + row * p.scale_bytes,
-                   p.scale_bytes, lane_id(), 32);
+        write_scales(p, row, place);
       }
     }
   }

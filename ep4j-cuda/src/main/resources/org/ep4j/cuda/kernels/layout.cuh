@@ -49,6 +49,52 @@ __device__ __forceinline__ i64 checked_expert(const Parameters& p, const Watch& 
   return id;
 }
 
+// Whether all choices of a token are good, for up to eight of them: all loads at once.
+struct Choices {
+  static constexpr u32 MOST = 8;
+  i64 ids[MOST];
+
+  __device__ __forceinline__ bool load(const DispatchParameters& p, u32 token) {
+    bool good = true;
+#pragma unroll
+    for (u32 k = 0; k < MOST; k++) {
+      ids[k] = k < p.top_k ? expert_of(p, (u64)token * p.top_k + k) : -1;
+    }
+#pragma unroll
+    for (u32 k = 0; k < MOST; k++) {
+      good = good && ids[k] >= -1 && ids[k] < (i64)p.experts;
+#pragma unroll
+      for (u32 j = 0; j < k; j++) {
+        good = good && (ids[k] != ids[j] || ids[k] == -1);
+      }
+    }
+    return good;
+  }
+};
+
+__device__ __forceinline__ void count_choice(const DispatchParameters& p, Tiles& tiles,
+                                             u32* expert_counts, i64 id) {
+  if (id >= 0) {
+    tiles.mark(p.placement[id] >> 16);
+    atomicAdd(&expert_counts[id], 1);
+  }
+}
+
+__device__ __forceinline__ void count_token(const DispatchParameters& p, const Watch& w,
+                                            Tiles& tiles, u32* expert_counts, u32 token) {
+  Choices choices;
+  if (p.top_k <= Choices::MOST && choices.load(p, token)) {
+#pragma unroll
+    for (u32 k = 0; k < Choices::MOST; k++) {
+      count_choice(p, tiles, expert_counts, choices.ids[k]);
+    }
+  } else {
+    for (u32 k = 0; k < p.top_k; k++) {
+      count_choice(p, tiles, expert_counts, checked_expert(p, w, token, k));
+    }
+  }
+}
+
 // Counts the chunk and writes its ways relative to the block. `expert_counts` is cleared, shared.
 __device__ __forceinline__ void count_chunk(const DispatchParameters& p, const Watch& w, Chunk chunk,
                                             Tiles& tiles, u32* expert_counts) {
@@ -58,12 +104,8 @@ __device__ __forceinline__ void count_chunk(const DispatchParameters& p, const W
     if (first != chunk.begin) {
       tiles.clear();
     }
-    for (u32 k = 0; mine && k < p.top_k; k++) {
-      i64 id = checked_expert(p, w, token, k);
-      if (id >= 0) {
-        tiles.mark(p.placement[id] >> 16);
-        atomicAdd(&expert_counts[id], 1);
-      }
+    if (mine) {
+      count_token(p, w, tiles, expert_counts, token);
     }
     tiles.close();
     if (mine) {
@@ -87,19 +129,14 @@ __device__ __forceinline__ void publish_block(const DispatchParameters& p, const
   u64* counts = p.block_counts + (u64)blockIdx.x * (p.ranks + p.experts);
   for (u32 i = threadIdx.x; i < p.ranks + p.experts; i += blockDim.x) {
     u32 value = i < p.ranks ? tiles.running[i] : expert_counts[i - p.ranks];
-    store_release_gpu(&counts[i], tagged(w.epoch, value));
+    store_relaxed_system(&counts[i], tagged(w.epoch, value));
   }
 }
 
 // Sum of a counter over the blocks before `end`.
 __device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Watch& w, u32 i,
                                           u32 end) {
-  u32 sum = 0;
-  for (u32 b = 0; b < end; b++) {
-    const u64* at = p.block_counts + (u64)b * (p.ranks + p.experts) + i;
-    sum += wait_tagged<false>(w, at, PHASE_BLOCKS, p.rank);
-  }
-  return sum;
+  return sum_tagged(w, p.block_counts + i, end, p.ranks + p.experts);
 }
 
 // Block 0: the counts of all blocks, to all ranks.
@@ -109,7 +146,7 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
     u32 value = i < p.ranks + p.experts ? sum_blocks(p, w, i, gridDim.x) : (u32)p.limit;
     for (u32 r = 0; r < p.ranks; r++) {
       u32 to = p.rank + 1 + r < p.ranks ? p.rank + 1 + r : p.rank + 1 + r - p.ranks;
-      store_release_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
+      store_relaxed_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
     }
   }
 }
@@ -137,13 +174,25 @@ struct Slots {
 // All blocks: waits for the rows between all ranks; block 0 writes them into the handle.
 __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Watch& w,
                                            const Slots& slots, const Tiles& tiles) {
+  // A warp a rank, a lane a block: blocks are many.
+  for (u32 d = warp_id(); d < p.ranks; d += blockDim.x >> 5) {
+    u32 sum = 0;
+    for (u32 b = lane_id(); b < blockIdx.x; b += 32) {
+      sum += wait_tagged(w, p.block_counts + (u64)b * (p.ranks + p.experts) + d, PHASE_BLOCKS,
+                         p.rank);
+    }
+    sum = __reduce_add_sync(0xffffffff, sum);
+    if (lane_id() == 0) {
+      slots.earlier[d] = sum;
+    }
+  }
+  __syncthreads();
   for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
-    u32 earlier = sum_blocks(p, w, d, blockIdx.x);
-    u32 limit = wait_tagged<true>(w, &counts_of(p, p.rank, d)[p.ranks + p.experts], PHASE_COUNTS, d);
+    u32 earlier = slots.earlier[d];
+    u32 limit = wait_tagged(w, &counts_of(p, p.rank, d)[p.ranks + p.experts], PHASE_COUNTS, d);
     if (p.expert_major) {
       limit = p.staging_rows;  // where rows arrive; the kernel that expands them has the limit
     }
-    slots.earlier[d] = earlier;
     slots.base[d] = earlier;
     slots.rows[d] = tiles.running[d];
     slots.limit[d] = limit;
@@ -158,7 +207,7 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   for (u32 i = threadIdx.x; i < p.ranks * p.ranks; i += blockDim.x) {
     u32 s = i / p.ranks;
     u32 d = i - s * p.ranks;
-    u32 rows = wait_tagged<true>(w, &counts_of(p, p.rank, s)[d], PHASE_COUNTS, s);
+    u32 rows = wait_tagged(w, &counts_of(p, p.rank, s)[d], PHASE_COUNTS, s);
     if (s < p.rank) {
       atomicAdd(&slots.base[d], rows);
     }

@@ -12,8 +12,8 @@
 //              so it needs no flag; being there it also says ready. Order: rows to each rank,
 //              rows to each expert, row limit of s.
 //   groups[s]  epoch of the combine for which the four rows of a group have been written
-// All are written with system-wide release and read with acquire. They only grow; nothing is
-// reset between operations. A rank cannot overtake: it leaves a dispatch only after every peer's
+// `ready`, `done` and `groups` are written with system-wide release and read with acquire; counts
+// need no order, because a word says all. They only grow; nothing is reset between operations. A rank cannot overtake: it leaves a dispatch only after every peer's
 // `done`, which the peer sends after all its blocks have read the counts.
 //
 // A wait that misses its deadline writes what it waited for into the record, raises `abort` so that
@@ -116,10 +116,9 @@ __device__ __forceinline__ u64 tagged(u64 epoch, u32 value) { return epoch << 32
 __device__ __forceinline__ bool tag_is(u64 word, u64 epoch) { return word >> 32 == (epoch & 0xffffffff); }
 
 // Waits for a counter of this epoch; 0 if that is vain.
-template <bool SYSTEM>
 __device__ __forceinline__ u32 wait_tagged(const Watch& w, const u64* at, u64 phase, u64 peer) {
   for (u32 polls = 1;; polls++) {
-    u64 seen = SYSTEM ? load_acquire_system(at) : load_acquire_gpu(at);
+    u64 seen = load_relaxed_system(at);
     if (tag_is(seen, w.epoch)) {
       return (u32)seen;
     }
@@ -127,6 +126,29 @@ __device__ __forceinline__ u32 wait_tagged(const Watch& w, const u64* at, u64 ph
       return 0;
     }
   }
+}
+
+// Sum of `n` counters of this GPU's blocks, `stride` words apart. Loads several at once: one after
+// the other their latencies would add up to more than the rest of a layout.
+__device__ __forceinline__ u32 sum_tagged(const Watch& w, const u64* first, u32 n, u64 stride) {
+  constexpr u32 AT_ONCE = 8;
+  u32 sum = 0;
+  for (u32 i = 0; i < n; i += AT_ONCE) {
+    u64 seen[AT_ONCE];
+#pragma unroll
+    for (u32 j = 0; j < AT_ONCE; j++) {
+      seen[j] = i + j < n ? load_relaxed_system(first + (i + j) * stride) : 0;
+    }
+#pragma unroll
+    for (u32 j = 0; j < AT_ONCE; j++) {
+      if (i + j < n) {
+        sum += tag_is(seen[j], w.epoch)
+                   ? (u32)seen[j]
+                   : wait_tagged(w, first + (i + j) * stride, PHASE_BLOCKS, 0);
+      }
+    }
+  }
+  return sum;
 }
 
 // Counts this block as finished; true in the last one, for all of its threads. What other blocks

@@ -39,6 +39,18 @@ __device__ __forceinline__ void store_release_gpu(u64* at, u64 value) {
   asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
 
+// For words that carry their meaning in themselves: nothing else is ordered by them, so many can be
+// on their way at once.
+__device__ __forceinline__ u64 load_relaxed_system(const u64* at) {
+  u64 value;
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at));
+  return value;
+}
+
+__device__ __forceinline__ void store_relaxed_system(u64* at, u64 value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+
 __device__ __forceinline__ u64 nanoseconds() {
   u64 now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));

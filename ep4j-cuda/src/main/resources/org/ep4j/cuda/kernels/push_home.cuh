@@ -3,6 +3,7 @@
 #include "convert.cuh"
 #include "homes.cuh"
 #include "rows.cuh"
+#include "sums.cuh"
 
 // The weights of a group of rows: all lanes.
 __device__ __forceinline__ void push_weights(const CombineParameters& p, const Groups& g) {
@@ -28,25 +29,41 @@ __device__ __forceinline__ void push_weights(const CombineParameters& p, const G
   }
 }
 
-// Adds the rows of FLAT row `flat` in expert order and writes the sum: all lanes.
+// Adds the rows of FLAT row `flat` in expert order and writes the sum: all lanes. `rows` is shared
+// memory of the warp, [64].
 template <class T, class H>
-__device__ __forceinline__ void push_partial(const CombineParameters& p, u64 flat, char* home) {
+__device__ __forceinline__ void push_partial(const CombineParameters& p, u64 flat, char* home,
+                                             const char** rows) {
   constexpr u32 E = T::ELEMENTS;
+  constexpr u32 U = 2;
   u64 row_bytes = p.hidden * (16 / E);
-  const u64* places = p.places + flat * p.top_k;
-  for (u32 at = lane_id() * E; at < p.columns; at += 32 * E) {
-    float sum[E] = {};
-    for (u32 k = 0; k < p.top_k; k++) {
-      u64 place = places[k];
-      if (place != NOWHERE) {
-        add_vector<T>(sum, load_row(p.y + (u32)place * row_bytes + (p.column + at) * (16 / E)));
-      }
+  int count = 0;
+  __syncwarp();
+  for (u32 first = 0; first < p.top_k; first += 32) {
+    u32 k = first + lane_id();
+    u64 place = k < p.top_k ? p.places[flat * p.top_k + k] : NOWHERE;
+    u32 mask = __ballot_sync(0xffffffff, place != NOWHERE);
+    if (place != NOWHERE) {
+      rows[count + __popc(mask & ((1u << lane_id()) - 1))] =
+          p.y + (u32)place * row_bytes + p.column * (16 / E);
     }
-    if constexpr (H::ELEMENTS == E) {
-      store_row(home + at * (16 / E), round_vector<T>(sum));
-    } else {
-      store_row(home + at * 4, round_vector<Fp32>(sum));
-      store_row(home + at * 4 + 16, round_vector<Fp32>(sum + E / 2));
+    count += __popc(mask);
+  }
+  __syncwarp();
+  for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
+    float sum[U][E] = {};
+    add_rows<T, T, U, 4>(sum, rows, count, first, (u32)p.columns);
+#pragma unroll
+    for (u32 u = 0; u < U; u++) {
+      u32 at = first + u * 32 * E;
+      if (at < p.columns) {
+        if constexpr (H::ELEMENTS == E) {
+          store_row(home + at * (16 / E), round_vector<T>(sum[u]));
+        } else {
+          store_row(home + at * 4, round_vector<Fp32>(sum[u]));
+          store_row(home + at * 4 + 16, round_vector<Fp32>(sum[u] + E / 2));
+        }
+      }
     }
   }
 }
@@ -70,8 +87,8 @@ __device__ __forceinline__ bool await_source(const CombineParameters& p, const W
 
 // EXPERT_MAJOR, and every layout without a tensor memory accelerator.
 template <class T, class H>
-__device__ __forceinline__ void push_sums(const CombineParameters& p, const Watch& w,
-                                          Groups groups) {
+__device__ __forceinline__ void push_sums(const CombineParameters& p, const Watch& w, Groups groups,
+                                          const char** rows) {
   u64 row_bytes = p.hidden * (16 / T::ELEMENTS);
   while (groups.next()) {
     if (!await_source(p, w, groups.source)) {
@@ -82,7 +99,7 @@ __device__ __forceinline__ void push_sums(const CombineParameters& p, const Watc
       u64 flat = groups.first_row() + i;
       char* to = home + (groups.home_row() + i) * p.home_row_bytes;
       if (p.places != nullptr) {
-        push_partial<T, H>(p, flat, to);
+        push_partial<T, H>(p, flat, to, rows);
       } else {
         const char* from = p.y + flat * row_bytes + p.column * (16 / T::ELEMENTS);
         for (u32 at = lane_id() * 16; at < p.columns * (16 / T::ELEMENTS); at += 512) {

@@ -21,7 +21,7 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
     }
     u32 total = 0;
     for (u32 s = 0; s < p.ranks; s++) {
-      total += wait_tagged<true>(w, &counts_of(p, p.rank, s)[p.ranks + e], PHASE_COUNTS, s);
+      total += wait_tagged(w, &counts_of(p, p.rank, s)[p.ranks + e], PHASE_COUNTS, s);
     }
     if (p.expert_major) {
       atomicAdd(&needed[owner], round_up(total, p.alignment));
@@ -64,7 +64,7 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
     u32 crowded = 0;
     u32 room = 0;
     while (crowded < p.ranks) {
-      room = wait_tagged<true>(w, &counts_of(p, p.rank, crowded)[p.ranks + p.experts], PHASE_COUNTS,
+      room = wait_tagged(w, &counts_of(p, p.rank, crowded)[p.ranks + p.experts], PHASE_COUNTS,
                                crowded);
       if (needed[crowded] > room) {
         break;

@@ -48,6 +48,7 @@ class CallCostTest {
               long before = threads.getCurrentThreadAllocatedBytes();
               pairs(buffer, batch, tokens, dispatching, combining, MEASURED);
               long bytes = threads.getCurrentThreadAllocatedBytes() - before;
+              System.out.println("allocated by " + MEASURED + " pairs: " + bytes + " bytes");
               assertThat(bytes).isLessThan(MEASURED * 2L * EVENT_BYTES + 10_000);
             }
           }

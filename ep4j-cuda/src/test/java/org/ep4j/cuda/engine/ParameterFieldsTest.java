@@ -21,7 +21,7 @@ class ParameterFieldsTest {
   @ParameterizedTest
   @CsvSource({
     "dispatch_parameters.cuh, DispatchParameters, DispatchField",
-    "expand.cu, ExpandParameters, ExpandField",
+    "expand_parameters.cuh, ExpandParameters, ExpandField",
     "homes.cuh, CombineParameters, CombineField",
     "layout.cu, LayoutParameters, LayoutField"
   })
