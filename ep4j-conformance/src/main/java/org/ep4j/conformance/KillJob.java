@@ -36,7 +36,8 @@ import org.ep4j.verify.WorldRouting;
 
 /**
  * Operations without end, until a rank is killed; then a reset, and verified operations among those
- * that are left. What happens is written to standard output. Argument: engine.
+ * that are left. What happens is written to standard output. Arguments: engine, and whether it has
+ * low-latency operations.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
@@ -59,7 +60,7 @@ final class KillJob implements RankJob {
             .topK(TOP_K)
             .experts(EXPERTS)
             .maxTokens(TOKENS)
-            .lowLatencyMaxTokens(TOKENS)
+            .lowLatencyMaxTokens(Boolean.parseBoolean(arguments.get(1)) ? TOKENS : 0)
             .timeout(Duration.ofMinutes(2))
             .engine(arguments.getFirst())
             .build();
@@ -112,7 +113,9 @@ final class KillJob implements RankJob {
       WorldRouting world = WorldRouting.of(placement, routings);
       Inputs inputs = new Inputs(seed);
       highThroughput(buffer, world, routings.get(buffer.rank()), inputs, seed, arena);
-      lowLatency(buffer, world, routings.get(buffer.rank()), inputs, arena);
+      if (buffer.config().lowLatencyMaxTokens() > 0) {
+        lowLatency(buffer, world, routings.get(buffer.rank()), inputs, arena);
+      }
     }
   }
 

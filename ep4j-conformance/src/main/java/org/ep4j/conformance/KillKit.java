@@ -30,6 +30,15 @@ public abstract class KillKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
+  /** Whether the engine has low-latency operations. */
+  protected boolean lowLatency() {
+    return true;
+  }
+
+  private List<String> arguments() {
+    return List.of(engine(), String.valueOf(lowLatency()));
+  }
+
   private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
   private final int kills = Integer.getInteger("ep4j.kills", 2);
 
@@ -37,8 +46,7 @@ public abstract class KillKit {
   final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
     SplittableRandom random = start("in operations");
     for (int i = 0; i < kills; i++) {
-      try (RankProcesses ranks =
-          new ProcessWorld().start(RANKS, KillJob.class, List.of(engine()))) {
+      try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
         int victim = random.nextInt(RANKS);
         for (int rank = 0; rank < RANKS; rank++) {
           ranks.awaitOutput(rank, KillJob.RUNNING, LIMIT);
@@ -63,8 +71,7 @@ public abstract class KillKit {
   final void aRankKilledWhileTheBufferOpensLeavesNothingBehind() throws Exception {
     SplittableRandom random = start("in open");
     for (int i = 0; i < kills; i++) {
-      try (RankProcesses ranks =
-          new ProcessWorld().start(RANKS, KillJob.class, List.of(engine()))) {
+      try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
         int victim = random.nextInt(RANKS);
         ranks.awaitOutput(victim, KillJob.JOINED, LIMIT);
         Thread.sleep(random.nextInt(20), random.nextInt(1_000_000));

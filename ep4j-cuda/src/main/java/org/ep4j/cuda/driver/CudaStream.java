@@ -15,7 +15,9 @@ public final class CudaStream implements AutoCloseable {
   private final boolean owned;
 
   /** Where the driver answers: a question asked before every operation makes nothing. */
-  private final MemorySegment word = Arena.ofAuto().allocate(ValueLayout.JAVA_INT);
+  private final MemorySegment word;
+
+  private final Arena arena = Arena.ofShared();
 
   private boolean closed;
 
@@ -23,6 +25,7 @@ public final class CudaStream implements AutoCloseable {
     this.device = device;
     this.handle = handle;
     this.owned = owned;
+    this.word = arena.allocate(ValueLayout.JAVA_INT);
   }
 
   /** A new stream of normal priority that does not wait for the default stream. */
@@ -128,6 +131,7 @@ public final class CudaStream implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
+      arena.close();
       if (owned) {
         try (var _ = device.enter()) {
           StreamCalls.destroy(handle);

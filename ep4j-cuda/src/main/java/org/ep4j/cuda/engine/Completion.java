@@ -23,6 +23,10 @@ final class Completion {
   private final HostWords words;
   private final Group group;
   private final BufferConfig config;
+
+  /** Ranks that no operation counts with: gone at the last reset. Written between operations. */
+  private final boolean[] excluded;
+
   private long ticket;
   private long lastRunning;
 
@@ -33,6 +37,7 @@ final class Completion {
     this.words = words;
     this.group = group;
     this.config = config;
+    this.excluded = new boolean[group.size()];
   }
 
   /**
@@ -124,7 +129,7 @@ final class Completion {
 
   private int deadPeer() {
     for (int r = 0; r < group.size(); r++) {
-      if (!group.isAlive(r)) {
+      if (!excluded[r] && !group.isAlive(r)) {
         return r;
       }
     }
@@ -180,8 +185,13 @@ final class Completion {
     }
   }
 
-  /** All is well again. */
-  synchronized void reset() {
+  boolean isExcluded(int rank) {
+    return excluded[rank];
+  }
+
+  /** All is well again among those that are left. */
+  synchronized void reset(boolean[] gone) {
+    System.arraycopy(gone, 0, excluded, 0, excluded.length);
     failure = null;
     words.reset();
   }

@@ -12,7 +12,6 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
-import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -40,7 +39,7 @@ final class CudaBuffer implements ExpertBuffer {
   private static final Duration PARTING = Duration.ofSeconds(5);
 
   /** Rows sent, rows received and bytes sent among the control words of {@code protocol.cuh}. */
-  private static final long TRAFFIC = 48;
+  static final long TRAFFIC = 48;
 
   private static final int TRAFFIC_WORDS = 3;
 
@@ -51,12 +50,16 @@ final class CudaBuffer implements ExpertBuffer {
   private final HighThroughput highThroughput;
   private final Entrance entrance = new Entrance();
 
+  /** The ranks that operations count with: the group of the buffer until a reset. */
+  private Group live;
+
   CudaBuffer(CudaContext context, HandlePool pool, CudaDispatchLayout counting, Opening owned) {
     this.context = context;
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
     highThroughput = new HighThroughput(context, pool);
+    live = context.group;
   }
 
   /** Opens a buffer on every rank; collective. */
@@ -172,19 +175,22 @@ final class CudaBuffer implements ExpertBuffer {
       throw Arguments.invalid(
           "rank", rank, "0.." + (context.ranks - 1), "name a rank of the group");
     }
-    return false;
+    return context.completion.isExcluded(rank);
   }
 
   @Override
   public void queryMask(Tensor mask) {
     Arguments.shape("mask", mask, DType.INT32, context.ranks);
     Arguments.writableOnHost("mask", mask);
-    mask.segment().fill((byte) 0);
+    for (int r = 0; r < context.ranks; r++) {
+      mask.segment()
+          .set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, context.completion.isExcluded(r) ? 1 : 0);
+    }
   }
 
   @Override
   public void cleanMask() {
-    // Nobody can be masked.
+    // Only ranks that are gone are masked, and those stay so.
   }
 
   @Override
@@ -211,7 +217,7 @@ final class CudaBuffer implements ExpertBuffer {
       context.completion.check("barrier");
       Duration timeout = context.config.timeout();
       try {
-        context.group.barrier(timeout);
+        live.barrier(timeout);
       } catch (PeerLostException | GroupTimeoutException e) {
         throw missing(e);
       }
@@ -225,7 +231,7 @@ final class CudaBuffer implements ExpertBuffer {
     String report = "";
     for (int r = 0; r < context.ranks; r++) {
       String death = context.group.deathReport(r);
-      if (death != null) {
+      if (death != null && !context.completion.isExcluded(r)) {
         peer = r;
         report = death;
       }
@@ -241,33 +247,17 @@ final class CudaBuffer implements ExpertBuffer {
   public void reset() {
     enter();
     try {
-      // Kernels that wait for somebody leave now; then nobody writes into anybody's words.
-      context.words.abort();
-      context.completion.awaitAll();
-      Duration timeout = context.config.timeout();
-      try (Group live = context.group.survivors(timeout)) {
-        if (live.size() < context.ranks) {
-          throw new Ep4jException(
-              "reset() needs all ranks on the CUDA engine, and "
-                  + (context.ranks - live.size())
-                  + " of "
-                  + context.ranks
-                  + " are gone: close this buffer and open another on Group.survivors()");
-        }
-        live.barrier(timeout);
-        context.region.fill8(0, TRAFFIC, (byte) 0, context.stream);
-        context.region.fill8(
-            context.layout.ready,
-            context.layout.words - context.layout.ready,
-            (byte) 0,
-            context.stream);
-        context.stream.synchronize();
-        live.barrier(timeout);
-      }
-      context.completion.reset();
-      context.generation++;
+      Group survivors = Recovery.reset(context);
+      closeLive();
+      live = survivors;
     } finally {
       leave();
+    }
+  }
+
+  private void closeLive() {
+    if (live != context.group) {
+      live.close();
     }
   }
 
@@ -305,10 +295,12 @@ final class CudaBuffer implements ExpertBuffer {
       entrance.shut();
       try {
         // A peer's kernel may still be writing words here.
-        context.group.barrier(PARTING);
+        live.barrier(PARTING);
       } catch (GroupException | IllegalStateException e) {
         // Who is gone or does not come writes nothing.
       }
+      closeLive();
+      context.forgetCallersStream();
       owned.close();
     } finally {
       leave();

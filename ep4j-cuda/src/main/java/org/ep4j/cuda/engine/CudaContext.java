@@ -98,10 +98,20 @@ final class CudaContext {
     }
     CudaStream known = callers;
     if (known == null || known.handle() != wanted.handle()) {
+      forgetCallersStream();
       known = CudaStream.wrapping(device, wanted.handle());
       callers = known;
     }
     return known;
+  }
+
+  /** Closes the view of the caller's stream; the stream is the caller's. */
+  void forgetCallersStream() {
+    CudaStream known = callers;
+    if (known != null) {
+      known.close();
+      callers = null;
+    }
   }
 
   /**
@@ -117,6 +127,13 @@ final class CudaContext {
     if (previous != null && !(previous instanceof StreamEvent event && event.isOf(completion))) {
       previous.await();
     }
+  }
+
+  /** Clears the words that ranks share, but for the traffic; nothing runs. */
+  void clearWords() {
+    region.fill8(0, CudaBuffer.TRAFFIC, (byte) 0, stream);
+    region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
+    stream.synchronize();
   }
 
   /** Address of an offset of this rank's region. */

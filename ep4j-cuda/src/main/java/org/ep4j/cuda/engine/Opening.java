@@ -24,6 +24,7 @@ final class Opening implements AutoCloseable {
 
   private static final String LOCAL_RANK_VARIABLE = "LOCAL_RANK";
   private static final int MOST_EXPERTS_OF_A_RANK = 1 << 16;
+  private static final int NOBODY = 0xffff;
 
   private final Deque<AutoCloseable> owned = new ArrayDeque<>();
 
@@ -120,14 +121,21 @@ final class Opening implements AutoCloseable {
           "at most " + MOST_EXPERTS_OF_A_RANK,
           "use more ranks");
     }
+    DeviceMemory memory =
+        DeviceMemory.allocate(device, (long) Math.max(1, placement.experts()) * Integer.BYTES);
+    memory.copyFrom(
+        0, MemorySegment.ofArray(ownerTable(placement, new boolean[placement.ranks()])));
+    return memory;
+  }
+
+  /** {@code rank << 16 | local number} by expert; rank 0xffff for the experts of ranks gone. */
+  static int[] ownerTable(ExpertPlacement placement, boolean[] gone) {
     int[] owners = new int[placement.experts()];
     for (int e = 0; e < owners.length; e++) {
-      owners[e] = placement.rankOf(e) << 16 | placement.localOf(e);
+      int rank = placement.rankOf(e);
+      owners[e] = (gone[rank] ? NOBODY : rank) << 16 | placement.localOf(e);
     }
-    DeviceMemory memory =
-        DeviceMemory.allocate(device, (long) Math.max(1, owners.length) * Integer.BYTES);
-    memory.copyFrom(0, MemorySegment.ofArray(owners));
-    return memory;
+    return owners;
   }
 
   /** Gives everything back. */

@@ -23,6 +23,7 @@ final class Peers implements AutoCloseable {
 
   private final List<IpcMemory> mapped = new ArrayList<>();
   private final DeviceMemory table;
+  private final long[] addresses;
 
   /** Ranks whose region lies on the device of this rank, itself included. */
   final int ranksOnDevice;
@@ -32,7 +33,7 @@ final class Peers implements AutoCloseable {
     byte[][] all = group.allGather(message(device, region), timeout);
     String own = name(all[group.rank()]);
     int sharing = 0;
-    long[] addresses = new long[all.length];
+    addresses = new long[all.length];
     boolean complete = false;
     try {
       for (int r = 0; r < all.length; r++) {
@@ -115,6 +116,16 @@ final class Peers implements AutoCloseable {
   /** Where kernels find the addresses, one a rank. */
   long table() {
     return table.address();
+  }
+
+  /** From now on kernels leave these ranks alone; called while none runs. */
+  void exclude(boolean[] gone) {
+    for (int r = 0; r < addresses.length; r++) {
+      if (gone[r]) {
+        addresses[r] = 0;
+      }
+    }
+    table.copyFrom(0, MemorySegment.ofArray(addresses));
   }
 
   private void closeMapped() {

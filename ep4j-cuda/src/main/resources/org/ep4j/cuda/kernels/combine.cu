@@ -118,7 +118,7 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   if (leave_at_once(w, p.receipt)) {
     return;
   }
-  if (blockIdx.x == 0 && threadIdx.x < p.ranks) {
+  if (blockIdx.x == 0 && threadIdx.x < p.ranks && p.peers[threadIdx.x] != nullptr) {
     store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
   }
   homes.fill(p);

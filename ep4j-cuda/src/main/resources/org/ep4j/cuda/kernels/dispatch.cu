@@ -153,13 +153,13 @@ __device__ __forceinline__ void accompany(const DispatchParameters& p, const Slo
 }
 
 __device__ __forceinline__ void say_ready(const DispatchParameters& p, const Watch& w) {
-  if (blockIdx.x == 0 && threadIdx.x < p.ranks) {
+  if (blockIdx.x == 0 && threadIdx.x < p.ranks && is_there(p, threadIdx.x)) {
     store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
   }
 }
 
 __device__ __forceinline__ void await_ready(const DispatchParameters& p, const Watch& w) {
-  if (threadIdx.x < p.ranks) {
+  if (threadIdx.x < p.ranks && is_there(p, threadIdx.x)) {
     wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + threadIdx.x, PHASE_ENTER, threadIdx.x);
   }
   __syncthreads();
@@ -186,7 +186,7 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch&
   if (threadIdx.x == blockDim.x - 1 && !aborted(w)) {
     count_traffic(p, w.control);
   }
-  if (threadIdx.x < p.ranks && !aborted(w)) {
+  if (threadIdx.x < p.ranks && is_there(p, threadIdx.x) && !aborted(w)) {
     u64* done = (u64*)(p.peers[threadIdx.x] + p.done_offset) + p.rank;
     store_release_system(done, w.epoch);
     wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + threadIdx.x, PHASE_ROWS, threadIdx.x);

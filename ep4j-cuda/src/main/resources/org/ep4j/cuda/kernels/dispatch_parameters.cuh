@@ -4,12 +4,12 @@
 
 struct DispatchParameters {
   // The world.
-  char* const* peers;  // [ranks] where each rank's region lies
+  char* const* peers;  // [ranks] where each rank's region lies; null: the rank is gone
   u64 rank;
   u64 ranks;
   u64 experts;
   u64 local_experts;
-  const u32* placement;  // [experts] rank << 16 | local number
+  const u32* placement;  // [experts] rank << 16 | local number; rank 0xffff: gone
 
   // The routing of this rank's tokens.
   u64 tokens;
@@ -84,6 +84,11 @@ enum Total {
 };
 
 constexpr u64 NOWHERE = ~0ull;
+
+template <class Parameters>
+__device__ __forceinline__ bool is_there(const Parameters& p, u32 rank) {
+  return p.peers[rank] != nullptr;
+}
 
 __device__ __forceinline__ u64 pack_way(u32 rank, u32 slot) { return (u64)rank << 32 | slot; }
 __device__ __forceinline__ u32 way_rank(u64 way) { return way >> 32; }

@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(256)
     bool any = false;
     for (u32 k = 0; k < p.top_k; k++) {
       i64 id = checked_expert(p, w, token, k);
-      if (id >= 0) {
+      if (id >= 0 && p.placement[id] >> 16 < p.ranks) {
         u32 rank = p.placement[id] >> 16;
         atomicAdd(&p.per_expert[id], 1);
         if (row[rank] == 0) {

@@ -74,7 +74,7 @@ struct Choices {
 
 __device__ __forceinline__ void count_choice(const DispatchParameters& p, Tiles& tiles,
                                              u32* expert_counts, i64 id) {
-  if (id >= 0) {
+  if (id >= 0 && p.placement[id] >> 16 < p.ranks) {
     tiles.mark(p.placement[id] >> 16);
     atomicAdd(&expert_counts[id], 1);
   }
@@ -146,9 +146,18 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
     u32 value = i < p.ranks + p.experts ? sum_blocks(p, w, i, gridDim.x) : (u32)p.limit;
     for (u32 r = 0; r < p.ranks; r++) {
       u32 to = p.rank + 1 + r < p.ranks ? p.rank + 1 + r : p.rank + 1 + r - p.ranks;
-      store_relaxed_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
+      if (is_there(p, to)) {
+        store_relaxed_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
+      }
     }
   }
+}
+
+// Counter `i` of rank `source`; 0 if it is gone.
+__device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const Watch& w, u32 source,
+                                          u32 i) {
+  return is_there(p, source) ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source)
+                             : 0;
 }
 
 // What a block knows of the way to each rank; arrays [ranks] in shared memory.
@@ -189,7 +198,7 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   __syncthreads();
   for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
     u32 earlier = slots.earlier[d];
-    u32 limit = wait_tagged(w, &counts_of(p, p.rank, d)[p.ranks + p.experts], PHASE_COUNTS, d);
+    u32 limit = wait_count(p, w, d, p.ranks + p.experts);
     if (p.expert_major) {
       limit = p.staging_rows;  // where rows arrive; the kernel that expands them has the limit
     }
@@ -207,7 +216,7 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   for (u32 i = threadIdx.x; i < p.ranks * p.ranks; i += blockDim.x) {
     u32 s = i / p.ranks;
     u32 d = i - s * p.ranks;
-    u32 rows = wait_tagged(w, &counts_of(p, p.rank, s)[d], PHASE_COUNTS, s);
+    u32 rows = wait_count(p, w, s, d);
     if (s < p.rank) {
       atomicAdd(&slots.base[d], rows);
     }

@@ -16,6 +16,9 @@
 // need no order, because a word says all. They only grow; nothing is reset between operations. A rank cannot overtake: it leaves a dispatch only after every peer's
 // `done`, which the peer sends after all its blocks have read the counts.
 //
+// A rank that is gone since the last reset has no region: its entry among the peers is null, nothing
+// is written to it or waited for from it, and its experts belong to no rank.
+//
 // A wait that misses its deadline writes what it waited for into the record, raises `abort` so that
 // the other blocks leave too, and the kernel ends without having done its work. It never traps.
 #pragma once

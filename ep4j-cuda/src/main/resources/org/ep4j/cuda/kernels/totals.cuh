@@ -3,8 +3,35 @@
 #pragma once
 #include "layout.cuh"
 
-__device__ __forceinline__ u32 round_up(u32 value, u64 alignment) {
-  return (u32)((value + alignment - 1) / alignment * alignment);
+__device__ __forceinline__ u32 round_up(u32 value, u32 alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+// Where the groups begin, and all pairs: the first warp, 32 experts at a time. For EXPERT_MAJOR only.
+__device__ __forceinline__ u32 write_groups(const DispatchParameters& p, const u32* local) {
+  u32 start = 0;
+  u32 pairs = 0;
+  for (u32 first = 0; first < p.local_experts; first += 32) {
+    u32 l = first + lane_id();
+    u32 rows = l < p.local_experts ? local[l] : 0;
+    u32 end = round_up(rows, (u32)p.alignment);
+    for (u32 step = 1; step < 32; step *= 2) {
+      u32 before = __shfl_up_sync(0xffffffff, end, step);
+      end += lane_id() >= step ? before : 0;
+    }
+    end += start;
+    if (l < p.local_experts) {
+      p.expert_offsets[l + 1] = end;
+      p.group_starts[l + 1] = end;
+    }
+    start = __shfl_sync(0xffffffff, end, 31);
+    pairs += __reduce_add_sync(0xffffffff, rows);
+  }
+  if (lane_id() == 0) {
+    p.expert_offsets[0] = 0;
+    p.group_starts[0] = 0;
+  }
+  return pairs;
 }
 
 // All threads of block 0. Shared: `needed` [ranks] and `local` [local_experts], any content.
@@ -16,21 +43,21 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
   __syncthreads();
   for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
     u32 owner = p.placement[e] >> 16;
-    if (!p.expert_major && owner != p.rank) {
+    if (owner != p.rank && (!p.expert_major || owner >= p.ranks)) {
       continue;
     }
     u32 total = 0;
     for (u32 s = 0; s < p.ranks; s++) {
-      total += wait_tagged(w, &counts_of(p, p.rank, s)[p.ranks + e], PHASE_COUNTS, s);
+      total += wait_count(p, w, s, (u32)p.ranks + e);
     }
     if (p.expert_major) {
-      atomicAdd(&needed[owner], round_up(total, p.alignment));
+      atomicAdd(&needed[owner], round_up(total, (u32)p.alignment));
     }
     if (owner == p.rank) {
       u32 l = p.placement[e] & 0xffff;
       local[l] = total;
       p.received[l] = total;
-      p.aligned[l] = round_up(total, p.alignment);
+      p.aligned[l] = round_up(total, (u32)p.alignment);
       p.group_rows[l] = total;
     }
   }
@@ -43,6 +70,7 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
     }
   }
   __syncthreads();
+  u32 pairs = warp_id() == 0 && p.expert_major ? write_groups(p, local) : 0;
   if (threadIdx.x == 0) {
     u32 flat = 0;
     for (u32 s = 0; s < p.ranks; s++) {
@@ -51,21 +79,10 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
     }
     p.rank_offsets[p.ranks] = flat;
     *p.flat_rows = (u32)min((u64)flat, p.expert_major ? p.staging_rows : p.limit);
-    u32 row = 0;
-    u32 pairs = 0;
-    for (u32 l = 0; l < p.local_experts; l++) {
-      p.expert_offsets[l] = row;
-      p.group_starts[l] = row;
-      row += round_up(local[l], p.alignment);
-      pairs += local[l];
-    }
-    p.expert_offsets[p.local_experts] = row;
-    p.group_starts[p.local_experts] = row;
     u32 crowded = 0;
     u32 room = 0;
     while (crowded < p.ranks) {
-      room = wait_tagged(w, &counts_of(p, p.rank, crowded)[p.ranks + p.experts], PHASE_COUNTS,
-                               crowded);
+      room = wait_count(p, w, crowded, (u32)(p.ranks + p.experts));
       if (needed[crowded] > room) {
         break;
       }

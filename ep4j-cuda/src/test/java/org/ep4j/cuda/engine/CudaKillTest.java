@@ -1,0 +1,15 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.conformance.KillKit;
+
+class CudaKillTest extends KillKit {
+  @Override
+  protected String engine() {
+    return "cuda";
+  }
+
+  @Override
+  protected boolean lowLatency() {
+    return false;
+  }
+}
