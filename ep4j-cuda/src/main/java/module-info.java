@@ -5,6 +5,7 @@ module org.ep4j.cuda {
 
   exports org.ep4j.cuda.driver;
   exports org.ep4j.cuda.jit;
+  exports org.ep4j.cuda.probe;
 
   provides org.ep4j.engine.EngineProvider with
       org.ep4j.cuda.engine.CudaEngineProvider;

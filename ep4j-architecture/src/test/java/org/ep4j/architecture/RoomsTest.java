@@ -29,6 +29,7 @@ class RoomsTest {
   private static final String CASES = "org.ep4j.cases..";
   private static final String IO = "org.ep4j.io..";
   private static final String CUDA_ENGINE = "org.ep4j.cuda.engine..";
+  private static final String CUDA_PROBE = "org.ep4j.cuda.probe..";
   private static final String CUDA_JIT = "org.ep4j.cuda.jit..";
   private static final String CUDA_DRIVER = "org.ep4j.cuda.driver..";
 
@@ -49,6 +50,7 @@ class RoomsTest {
     ROOMS.put(IO, List.of(API));
     ROOMS.put(
         CUDA_ENGINE, List.of(API, ENGINE, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, GROUP, OBSERVE));
+    ROOMS.put(CUDA_PROBE, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY));
     ROOMS.put(CUDA_JIT, List.of(API, CUDA_DRIVER));
     ROOMS.put(CUDA_DRIVER, List.of(API, ENGINE));
   }

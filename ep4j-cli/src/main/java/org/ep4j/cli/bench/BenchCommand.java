@@ -1,6 +1,5 @@
 package org.ep4j.cli.bench;
 
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
@@ -28,6 +27,7 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "bench",
     sortOptions = false,
+    subcommands = NvlinkCommand.class,
     description = {
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",
@@ -213,7 +213,7 @@ public final class BenchCommand implements Callable<Integer> {
     range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
     Path artifact = json;
-    if (artifact != null && !Files.isDirectory(artifact.toAbsolutePath().resolveSibling("."))) {
+    if (artifact != null && !Artifact.possible(artifact)) {
       throw usage("--json " + artifact + ": its directory does not exist: make it first");
     }
     int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;

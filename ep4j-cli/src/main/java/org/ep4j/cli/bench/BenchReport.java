@@ -1,13 +1,8 @@
 package org.ep4j.cli.bench;
 
-import java.time.Instant;
-import java.time.temporal.ChronoUnit;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.Layout;
-import org.ep4j.cli.Build;
-import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
@@ -119,11 +114,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     Map<String, Object> configuration = settings.tree();
     configuration.put("ranks", ranks);
     configuration.put("ranks_are", threads ? "threads" : "processes");
-    Map<String, Object> tree = new LinkedHashMap<>();
-    tree.put("ep4j", Build.version());
-    tree.put("git", Build.revision());
-    tree.put("time", Instant.now().truncatedTo(ChronoUnit.SECONDS).toString());
-    tree.put("environment", Machine.tree());
+    Map<String, Object> tree = Artifact.head();
     tree.put("configuration", configuration);
     tree.put("verified", true);
     tree.put("results", results.stream().map(Result::tree).toList());

@@ -1,14 +1,9 @@
 package org.ep4j.cli.bench;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.text.Json;
 import org.jspecify.annotations.Nullable;
 
 /** One rank's way through a bench. Rank 0 prints. */
@@ -43,7 +38,7 @@ final class BenchSession {
       return ExitCodes.FAILED;
     }
     if (context.printing() && artifact != null) {
-      write(artifact, Json.text(report.tree(results)));
+      Artifact.write(artifact, report.tree(results));
     }
     return ExitCodes.OK;
   }
@@ -86,15 +81,5 @@ final class BenchSession {
    */
   private RankContext small() {
     return context.with(context.settings().small());
-  }
-
-  private static void write(Path file, String text) {
-    Path unfinished = file.resolveSibling(file.getFileName() + ".unfinished");
-    try {
-      Files.writeString(unfinished, text);
-      Files.move(unfinished, file, StandardCopyOption.REPLACE_EXISTING);
-    } catch (IOException e) {
-      throw new UncheckedIOException(file + ": cannot be written: " + e, e);
-    }
   }
 }

@@ -1,7 +1,9 @@
 package org.ep4j.cli.doctor;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaDriver;
@@ -29,6 +31,22 @@ final class CudaFacts {
       findings.add(peers(count));
     }
     return findings;
+  }
+
+  /** The devices and their driver, for artifacts. */
+  static List<Map<String, Object>> tree() {
+    List<Map<String, Object>> devices = new ArrayList<>();
+    for (int ordinal = 0; ordinal < CudaDevice.count(); ordinal++) {
+      DeviceProperties device = DeviceProperties.of(ordinal);
+      Map<String, Object> tree = new LinkedHashMap<>();
+      tree.put("name", device.name());
+      tree.put("compute_capability", device.computeCapability());
+      tree.put("sms", device.multiprocessors());
+      tree.put("memory_bytes", device.memoryBytes());
+      tree.put("driver_cuda", CudaDriver.versionText(CudaDriver.version()));
+      devices.add(tree);
+    }
+    return devices;
   }
 
   private static Finding device(int ordinal) {

@@ -31,6 +31,7 @@ public final class Machine {
     tree.put("cores", Runtime.getRuntime().availableProcessors());
     tree.put(
         "memory_bytes", SystemFiles.kilobytes(Path.of("/proc/meminfo"), "MemTotal").orElse(0L));
+    tree.put("gpus", CudaFacts.tree());
     return tree;
   }
 }

@@ -14,7 +14,8 @@ public final class PrebuiltKernels {
           new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
           new PrebuiltKernel("expand", "expand.cu", Map.of(), true),
           new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
-          new PrebuiltKernel("layout", "layout.cu", Map.of(), false));
+          new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
+          new PrebuiltKernel("probe", "probe.cu", Map.of(), true));
 
   private PrebuiltKernels() {}
 

@@ -1,0 +1,182 @@
+package org.ep4j.cuda.probe;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.Ep4jException;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * All GPUs of this process push rows to one another, all at the same time, with no protocol around
+ * it: the fastest that a dispatch of the same rows could be. One kernel per GPU; a gate in front of
+ * each makes them start together; events around the kernel take the time. Used by one thread.
+ */
+public final class LinkProbe implements AutoCloseable {
+  private static final int WARMUP = 3;
+
+  /**
+   * The host opens the gate within microseconds; if it has died, kernels must not wait for ever.
+   */
+  private static final long GATE_LIMIT_NANOS = 5_000_000_000L;
+
+  private static final int SEEDS_OF_DEVICE = 1 << 16;
+
+  private final List<ProbedDevice> devices;
+  private final PinnedMemory gate;
+  private long round;
+  private @Nullable ProbeLoad prepared;
+
+  private LinkProbe(List<ProbedDevice> devices) {
+    this.devices = devices;
+    this.gate = PinnedMemory.allocate(devices.getFirst().device, Long.BYTES);
+  }
+
+  /**
+   * A probe of the first {@code count} devices.
+   *
+   * @throws EngineUnavailableException if two of them cannot reach each other's memory
+   */
+  public static LinkProbe open(int count) {
+    int present = CudaDevice.count();
+    if (count < 1 || count > present) {
+      throw new InvalidArgumentException(
+          "devices", String.valueOf(count), "1.." + present, "this process sees " + present);
+    }
+    List<ProbedDevice> opened = new ArrayList<>();
+    boolean complete = false;
+    try {
+      for (int ordinal = 0; ordinal < count; ordinal++) {
+        opened.add(ProbedDevice.open(ordinal));
+      }
+      for (ProbedDevice from : opened) {
+        for (ProbedDevice to : opened) {
+          if (!from.device.canAccess(to.device)) {
+            throw new EngineUnavailableException(
+                from.device
+                    + " cannot reach the memory of "
+                    + to.device
+                    + ": nvidia-smi topo -p2p r");
+          }
+          from.device.enablePeerAccess(to.device);
+        }
+      }
+      LinkProbe probe = new LinkProbe(opened);
+      complete = true;
+      return probe;
+    } finally {
+      if (!complete) {
+        opened.forEach(ProbedDevice::close);
+      }
+    }
+  }
+
+  /** Number of GPUs. */
+  public int devices() {
+    return devices.size();
+  }
+
+  /**
+   * Pushes a load again and again, and checks that every byte has arrived.
+   *
+   * @param sms blocks on each GPU
+   * @param repetitions how often it is timed
+   */
+  public ProbeSpeed measure(ProbeLoad load, int sms, int repetitions) {
+    int most = devices.getFirst().device.properties().multiprocessors();
+    if (sms < 1 || sms > most) {
+      throw new InvalidArgumentException("sms", String.valueOf(sms), "1.." + most, "use fewer");
+    }
+    if (repetitions < 1) {
+      throw new InvalidArgumentException(
+          "repetitions", String.valueOf(repetitions), ">= 1", "time it at least once");
+    }
+    if (!load.equals(prepared)) {
+      prepare(load);
+    }
+    devices.forEach(ProbedDevice::poison);
+    for (int i = 0; i < WARMUP; i++) {
+      pushOnce(sms);
+    }
+    double[] micros = new double[repetitions];
+    for (int i = 0; i < repetitions; i++) {
+      micros[i] = pushOnce(sms);
+    }
+    check(load);
+    return new ProbeSpeed(load, devices.size(), sms, micros);
+  }
+
+  /** Destinations of a GPU, the next one first, itself last if at all. */
+  private List<Integer> destinations(ProbeLoad load, int from) {
+    List<Integer> destinations = new ArrayList<>();
+    for (int i = 1; i <= devices.size(); i++) {
+      int to = (from + i) % devices.size();
+      if (to != from || load.local()) {
+        destinations.add(to);
+      }
+    }
+    return destinations;
+  }
+
+  private static long seed(int from, int to) {
+    return (long) from * SEEDS_OF_DEVICE + to + 1;
+  }
+
+  private void prepare(ProbeLoad load) {
+    if (destinations(load, 0).isEmpty()) {
+      throw new InvalidArgumentException(
+          "load", load.toString(), "local on a single GPU", "there is no other GPU to push to");
+    }
+    prepared = null;
+    for (int d = 0; d < devices.size(); d++) {
+      devices.get(d).makeRoom(load, destinations(load, d).size(), devices.size());
+    }
+    for (int d = 0; d < devices.size(); d++) {
+      List<Long> seeds = new ArrayList<>();
+      List<Long> targets = new ArrayList<>();
+      for (int to : destinations(load, d)) {
+        seeds.add(seed(d, to));
+        targets.add(devices.get(to).receivedFrom(load, d));
+      }
+      devices.get(d).fillSource(load, seeds, targets);
+    }
+    prepared = load;
+  }
+
+  /** The time of the slowest GPU in microseconds. */
+  private double pushOnce(int sms) {
+    round++;
+    for (ProbedDevice each : devices) {
+      each.enqueue(sms, gate.deviceAddress(), round, GATE_LIMIT_NANOS);
+    }
+    NativeMemory.putLongRelease(gate.hostAddress(), round);
+    double slowest = 0;
+    for (ProbedDevice each : devices) {
+      slowest = Math.max(slowest, each.micros());
+    }
+    return slowest;
+  }
+
+  private void check(ProbeLoad load) {
+    for (int from = 0; from < devices.size(); from++) {
+      for (int to : destinations(load, from)) {
+        long wrong = devices.get(to).wrongWords(load, from, seed(from, to));
+        if (wrong > 0) {
+          throw new Ep4jException(
+              "%d of %d words that GPU %d pushed to GPU %d are wrong there: the link, the memory or"
+                      .formatted(wrong, load.bytesOfPair() / Integer.BYTES, from, to)
+                  + " the driver loses data; look at nvidia-smi nvlink -e");
+        }
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    gate.close();
+    devices.forEach(ProbedDevice::close);
+  }
+}
