@@ -51,6 +51,7 @@ public final class MoeLayer implements AutoCloseable {
         ExpertBuffer.open(
             group,
             BufferConfig.builder()
+                .engine("host") // this layer's experts are Java code
                 .hidden(model.hidden())
                 .topK(model.topK())
                 .placement(placement)

@@ -25,7 +25,7 @@ public final class Quickstart {
 
   /** What each rank does with its two tokens of four elements; every expert multiplies by ten. */
   static float[] forward(Group group) {
-    var config = BufferConfig.builder().hidden(4).topK(2).experts(4).maxTokens(2);
+    var config = BufferConfig.builder().engine("host").hidden(4).topK(2).experts(4).maxTokens(2);
     try (var buffer = ExpertBuffer.open(group, config.rowDType(DType.FP32).build())) {
       Tensor x = Tensor.of(new float[] {1, 2, 3, 4, 5, 6, 7, 8}, 2, 4);
       Routing routing = Routing.of(new int[] {0, 2, 3, 1}, new float[] {.75f, .25f, .5f, .5f}, 2);
