@@ -208,7 +208,14 @@ final class Dispatcher {
     expand.launch(context.sms(), stages.bytes(), stream.handle());
   }
 
+  /** Peers write into the region while this rank reads: what lies there is copied out first. */
   private long address(Staging.Place place, @Nullable Tensor tensor, CudaStream stream) {
+    if (tensor != null
+        && tensor.onDevice()
+        && tensor.address() >= context.region.address()
+        && tensor.address() < context.region.address() + context.region.bytes()) {
+      return context.staging.copy(place, tensor, stream);
+    }
     return context.staging.address(place, tensor, stream);
   }
 }

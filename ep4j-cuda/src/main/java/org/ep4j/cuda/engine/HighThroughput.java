@@ -207,6 +207,10 @@ final class HighThroughput {
       if (!out.onDevice()) {
         Arguments.writableOnHost("out", out);
       }
+      if (Staging.overlap(out, y)) {
+        throw Arguments.invalid(
+            "out", out, "apart from y", "y is read while out is written: use other memory");
+      }
     }
   }
 

@@ -108,6 +108,23 @@ final class Staging implements AutoCloseable {
     return target;
   }
 
+  /** Where kernels find a copy of a device tensor. */
+  long copy(Place place, Tensor tensor, CudaStream stream) {
+    long target = memory(place, tensor.byteSize());
+    if (tensor.byteSize() > 0) {
+      DeviceCopies.copy(target, tensor.address(), tensor.byteSize(), stream);
+    }
+    return target;
+  }
+
+  /** Whether two tensors share device memory. */
+  static boolean overlap(Tensor a, Tensor b) {
+    return a.onDevice()
+        && b.onDevice()
+        && a.address() < b.address() + b.byteSize()
+        && b.address() < a.address() + a.byteSize();
+  }
+
   private PinnedMemory source(Place place, long wanted) {
     PinnedMemory memory = sources.get(place);
     if (memory == null || memory.bytes() < wanted) {
