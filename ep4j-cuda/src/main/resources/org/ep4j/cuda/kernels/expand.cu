@@ -54,24 +54,45 @@ struct FlatRows {
   }
 };
 
-// The choice of a row that is a local expert, or top_k.
-__device__ __forceinline__ u32 choice_of(const ExpandParameters& p, u32 row, u32 expert) {
-  u32 k = 0;
-  while (k < p.top_k && p.from_ids[(u64)row * p.top_k + k] != (i64)expert) {
-    k++;
-  }
-  return k;
-}
+// The experts of a row: up to eight in registers, more from memory.
+struct RowExperts {
+  static constexpr u32 MOST = 8;
+  const i64* from;
+  u32 count;
+  i64 held[MOST];
 
-// Marks the experts of the tile's rows.
-__device__ __forceinline__ void mark_row(const ExpandParameters& p, Tiles& tiles, u32 row) {
-  for (u32 k = 0; k < p.top_k; k++) {
-    i64 expert = p.from_ids[(u64)row * p.top_k + k];
-    if (expert >= 0) {
-      tiles.mark((u32)expert);
+  __device__ __forceinline__ RowExperts(const ExpandParameters& p, u32 row)
+      : from(p.from_ids + (u64)row * p.top_k), count((u32)p.top_k) {
+#pragma unroll
+    for (u32 k = 0; k < MOST; k++) {
+      held[k] = k < count ? from[k] : -1;
     }
   }
-}
+
+  // Calls body(choice, expert) for all local experts.
+  template <class Body>
+  __device__ __forceinline__ void each(Body body) const {
+#pragma unroll
+    for (u32 k = 0; k < MOST; k++) {
+      if (held[k] >= 0) {
+        body(k, (u32)held[k]);
+      }
+    }
+    for (u32 k = MOST; k < count; k++) {
+      i64 expert = from[k];
+      if (expert >= 0) {
+        body(k, (u32)expert);
+      }
+    }
+  }
+
+  // Local experts below this one.
+  __device__ __forceinline__ u32 below(u32 expert) const {
+    u32 n = 0;
+    each([&](u32, u32 other) { n += other < expert; });
+    return n;
+  }
+};
 
 // Writes where the pairs of rows begin to end go; `base` is the block's first row in each group.
 __device__ __forceinline__ void find_places(const ExpandParameters& p, u32* tile_words, u32 begin,
@@ -83,21 +104,22 @@ __device__ __forceinline__ void find_places(const ExpandParameters& p, u32* tile
     if (first != begin) {
       tiles.clear();
     }
+    // Past the end the first row is looked at, and nothing is done with it.
+    RowExperts experts(p, mine ? row : begin);
     if (mine) {
-      mark_row(p, tiles, row);
+      experts.each([&](u32, u32 expert) { tiles.mark(expert); });
     }
     tiles.close();
     if (mine) {
       u64* places = p.places + (u64)row * p.top_k;
-      u32 n = 0;
-      for (u32 e = 0; e < p.local_experts; e++) {
-        if (tiles.has(e)) {
-          u32 to = base[e] + tiles.number(e);
-          places[n++] = to < p.limit ? (u64)choice_of(p, row, e) << 32 | to : NOWHERE;
-        }
-      }
-      while (n < p.top_k) {
-        places[n++] = NOWHERE;
+      u32 found = 0;
+      experts.each([&](u32 choice, u32 expert) {
+        u32 to = base[expert] + tiles.number(expert);
+        places[experts.below(expert)] = to < p.limit ? (u64)choice << 32 | to : NOWHERE;
+        found++;
+      });
+      for (; found < p.top_k; found++) {
+        places[found] = NOWHERE;
       }
     }
   }
@@ -119,10 +141,21 @@ __device__ __forceinline__ void count_pairs(const ExpandParameters& p, const Wat
     }
   }
   __syncthreads();
-  for (u32 e = threadIdx.x; e < p.local_experts; e += blockDim.x) {
+  u32 local = (u32)p.local_experts;
+  for (u32 e = threadIdx.x; e < local; e += blockDim.x) {
     store_relaxed_system(&counts[e], tagged(w.epoch, base[e]));
-    base[e] = p.group_starts[e] +
-              sum_tagged(w, p.group_counts + e, blockIdx.x, p.local_experts);
+    base[e] = p.group_starts[e];
+  }
+  __syncthreads();
+  // Several threads share the earlier blocks of an expert.
+  u32 parts = max(1u, blockDim.x / max(1u, local));
+  for (u32 i = threadIdx.x; i < local * parts; i += blockDim.x) {
+    u32 part = i / local;
+    u32 first = blockIdx.x * part / parts;
+    u32 end_block = blockIdx.x * (part + 1) / parts;
+    u32 e = i - part * local;
+    atomicAdd(&base[e],
+              sum_tagged(w, p.group_counts + (u64)first * local + e, end_block - first, local));
   }
   __syncthreads();
 }
