@@ -13,6 +13,7 @@ import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.launch.Agreement;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.verify.RoutingKind;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -40,6 +41,8 @@ import picocli.CommandLine.Spec;
     })
 public final class BenchCommand implements Callable<Integer> {
   private static final int MOST_RANKS = 1024;
+  private static final int HOST_RANKS = 4;
+  private static final int MOST_SMS = 4096;
   private static final int MOST_ITERATIONS = 100_000;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
@@ -57,10 +60,9 @@ public final class BenchCommand implements Callable<Integer> {
 
   @Option(
       names = {"--ranks", "--num-processes"},
-      defaultValue = "4",
       paramLabel = "N",
-      description = "Number of ranks; default ${DEFAULT-VALUE}.")
-  private int ranks;
+      description = "Number of ranks; default 4, or the number of GPUs.")
+  private @Nullable Integer ranks;
 
   @Mixin private WorldOptions world = new WorldOptions();
 
@@ -104,7 +106,8 @@ public final class BenchCommand implements Callable<Integer> {
       split = ",",
       paramLabel = "bf16|fp8|nvfp4",
       description =
-          "What rows travel as; default bf16 (ht), bf16 and fp8 (ll). ht also takes fp16 and fp32.")
+          "What rows travel as; default bf16 and fp8. ht also takes fp16 and fp32, and on the host"
+              + " only the first.")
   private @Nullable List<Payload> payloads;
 
   @Option(
@@ -117,10 +120,11 @@ public final class BenchCommand implements Callable<Integer> {
   @Option(
       names = "--mode",
       defaultValue = "exact",
-      paramLabel = "exact|static",
+      paramLabel = "exact|static|cached|graph",
       description =
-          "Whether the receiver learns the row count or fixes it (ht); default"
-              + " ${DEFAULT-VALUE}.")
+          "Whether the receiver learns the row count or fixes it (ht); on GPUs also: dispatches with"
+              + " the handle of an earlier one, or static ones captured in a graph with their"
+              + " combines; default ${DEFAULT-VALUE}.")
   private String mode = "exact";
 
   @Option(
@@ -176,10 +180,13 @@ public final class BenchCommand implements Callable<Integer> {
 
   @Option(
       names = "--sms",
+      split = ",",
       defaultValue = "0",
       paramLabel = "N",
-      description = "Threads (host) or SMs (cuda) of a rank; default 0: the engine's choice.")
-  private int sms;
+      description =
+          "Threads (host) or SMs (cuda) of a rank, on cuda several numbers in turn; default 0: the"
+              + " engine's choice.")
+  private List<Integer> sms = List.of(0);
 
   @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
   private @Nullable Path json;
@@ -192,26 +199,37 @@ public final class BenchCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     BenchSettings settings = settings();
+    int worldSize = ranks(settings);
     if (!world.join()) {
-      checkShape(settings, ranks);
+      checkShape(settings, worldSize);
     }
     Path artifact = json;
+    boolean threads = world.threads(settings.onDevice());
     return world.run(
         CommandSpecs.require(spec),
-        ranks,
+        worldSize,
+        threads,
         (group, progress) ->
             new BenchSession(
                     new RankContext(group, new Agreement(group), settings, progress), artifact)
-                .run(world.threads()));
+                .run(threads));
+  }
+
+  private int ranks(BenchSettings settings) {
+    if (ranks != null) {
+      return ranks;
+    }
+    return settings.onDevice() ? Math.max(1, CudaDevice.count()) : HOST_RANKS;
   }
 
   /** What the options ask for. */
   BenchSettings settings() {
-    range("--ranks", ranks, 1, MOST_RANKS);
+    range("--ranks", ranks == null ? 1 : ranks, 1, MOST_RANKS);
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
     range("--iterations", iterations == null ? 1 : iterations, 1, MOST_ITERATIONS);
     range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
+    sms.forEach(number -> range("--sms", number, 0, MOST_SMS));
     Path artifact = json;
     if (artifact != null && !Artifact.possible(artifact)) {
       throw usage("--json " + artifact + ": its directory does not exist: make it first");
@@ -224,11 +242,15 @@ public final class BenchCommand implements Callable<Integer> {
     range(
         "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
     List<Payload> wanted = payloads;
-    boolean large = kind != BenchSettings.Kind.LL && highThroughput >= MANY_TOKENS;
+    String engine = word("--device", device, "auto", "host", "cuda");
+    boolean large =
+        kind != BenchSettings.Kind.LL
+            && highThroughput >= MANY_TOKENS
+            && !BenchSettings.onDevice(engine, kind);
     int sets = buffers != null ? buffers : large ? FEW_SETS : SETS;
     return new BenchSettings(
         kind,
-        word("--device", device, "auto", "host", "cuda"),
+        engine,
         highThroughput,
         lowLatency,
         most,
@@ -239,7 +261,8 @@ public final class BenchCommand implements Callable<Integer> {
         word("--layout", layout, "flat", "expert-major").equals("flat")
             ? Layout.FLAT
             : Layout.EXPERT_MAJOR,
-        word("--mode", mode, "exact", "static").equals("static"),
+        BenchSettings.Mode.valueOf(
+            word("--mode", mode, "exact", "static", "cached", "graph").toUpperCase(Locale.ROOT)),
         routing,
         new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
@@ -267,10 +290,28 @@ public final class BenchCommand implements Callable<Integer> {
     }
     if (settings.highThroughput()) {
       ExpertBuffer.sizes(settings.highThroughputConfig(worldSize), worldSize);
-      checkMemory(settings, worldSize);
+      checkDevice(settings);
+      // Of rows on GPUs the host holds little, and a GPU machine may show little memory at first.
+      if (!settings.onDevice()) {
+        checkMemory(settings, worldSize);
+      }
     }
     if (settings.lowLatency()) {
       ExpertBuffer.sizes(settings.lowLatencyConfig(worldSize), worldSize);
+    }
+  }
+
+  private void checkDevice(BenchSettings settings) {
+    boolean callersOnly =
+        settings.mode() == BenchSettings.Mode.EXACT || settings.mode() == BenchSettings.Mode.STATIC;
+    if (!settings.onDevice() && (!callersOnly || settings.sms().size() > 1)) {
+      throw usage(
+          callersOnly
+              ? "--sms takes one number on the host"
+              : "--mode " + mode + " is for GPUs; on the host it is exact or static");
+    }
+    if (settings.device().equals("cuda") && settings.lowLatency()) {
+      throw usage("--device cuda is for ht: the CUDA engine has no low-latency operations yet");
     }
   }
 

@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.ep4j.cli.ExitCodes;
 import org.jspecify.annotations.Nullable;
 
@@ -24,13 +25,15 @@ final class BenchSession {
    */
   int run(boolean threads) {
     BenchReport report = new BenchReport(context.settings(), context.group().size(), threads);
-    List<Result> results = new ArrayList<>();
+    List<Map<String, Object>> results = new ArrayList<>();
     try {
-      if (context.settings().highThroughput()) {
-        results.addAll(highThroughput(report));
+      if (context.settings().highThroughput() && context.settings().onDevice()) {
+        results.addAll(new DeviceSession(context, threads).run());
+      } else if (context.settings().highThroughput()) {
+        highThroughput(report).forEach(result -> results.add(result.tree()));
       }
       if (context.settings().lowLatency()) {
-        results.addAll(lowLatency(report));
+        lowLatency(report).forEach(result -> results.add(result.tree()));
       }
     } catch (VerificationFailure e) {
       context.print(

@@ -9,6 +9,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.verify.RoutingKind;
 
 /**
@@ -22,14 +23,14 @@ import org.ep4j.verify.RoutingKind;
  * @param hidden elements of a row
  * @param topk choices a token
  * @param experts number of experts
- * @param payloads what rows travel as: the first for high throughput, all for low latency
+ * @param payloads what rows travel as: the first for high throughput on the host, else all
  * @param layout row order at the receiver
- * @param staticSizes whether the caller fixes the number of rows
+ * @param mode how high-throughput operations are called
  * @param routing how tokens choose
  * @param effort how often
  * @param seed of inputs and routing
  * @param options of low latency
- * @param sms threads of a rank, 0 = the engine's choice
+ * @param sms SMs or threads of a rank, 0 = the engine's choice; the host takes the first
  */
 record BenchSettings(
     Kind kind,
@@ -42,12 +43,12 @@ record BenchSettings(
     int experts,
     List<Payload> payloads,
     Layout layout,
-    boolean staticSizes,
+    Mode mode,
     RoutingKind routing,
     Effort effort,
     long seed,
     LowLatencyWays options,
-    int sms) {
+    List<Integer> sms) {
   /** Which operations are measured. */
   enum Kind {
     /** High throughput. */
@@ -56,6 +57,18 @@ record BenchSettings(
     LL,
     /** Both. */
     ALL
+  }
+
+  /** How high-throughput operations are called. */
+  enum Mode {
+    /** The receiver learns the number of rows. */
+    EXACT,
+    /** The caller fixes the number of rows. */
+    STATIC,
+    /** A dispatch uses the handle of an earlier one. */
+    CACHED,
+    /** STATIC dispatch and combine are captured once and replayed. */
+    GRAPH
   }
 
   /**
@@ -74,6 +87,25 @@ record BenchSettings(
 
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
+  /**
+   * Whether the high-throughput part works on GPUs. Low-latency operations of an automatic choice
+   * stay on the host: the CUDA engine has none yet.
+   */
+  boolean onDevice() {
+    return onDevice(device, kind);
+  }
+
+  /** The same for an engine and the operations that it should do. */
+  static boolean onDevice(String device, Kind kind) {
+    return device.equals("cuda")
+        || (device.equals("auto") && kind != Kind.LL && CudaDevice.count() > 0);
+  }
+
+  /** Whether the caller fixes the number of rows. */
+  boolean staticSizes() {
+    return mode == Mode.STATIC || mode == Mode.GRAPH;
+  }
+
   boolean highThroughput() {
     return kind != Kind.LL;
   }
@@ -85,20 +117,41 @@ record BenchSettings(
   /** The same with few and short rows: lets the JVM compile what this will run. */
   BenchSettings small() {
     int rows = Math.min(SMALL_TOKENS, Math.max(tokens, lowLatencyTokens));
-    return new BenchSettings(
-        kind,
-        device,
+    return with(
+        payloads,
         rows,
         rows,
         Math.max(1, rows),
         Math.min(SMALL_HIDDEN, hidden),
+        new Effort(1, 0, 1));
+  }
+
+  /** The same for one payload. */
+  BenchSettings only(Payload payload) {
+    return with(List.of(payload), tokens, lowLatencyTokens, maxTokens, hidden, effort);
+  }
+
+  private BenchSettings with(
+      List<Payload> rowsTravelAs,
+      int highThroughputRows,
+      int lowLatencyRows,
+      int mostRows,
+      int rowLength,
+      Effort work) {
+    return new BenchSettings(
+        kind,
+        device,
+        highThroughputRows,
+        lowLatencyRows,
+        mostRows,
+        rowLength,
         topk,
         experts,
-        payloads,
+        rowsTravelAs,
         layout,
-        staticSizes,
+        mode,
         routing,
-        new Effort(1, 0, 1),
+        work,
         seed,
         options,
         sms);
@@ -112,6 +165,7 @@ record BenchSettings(
   /** The buffer for high throughput on so many ranks. */
   BufferConfig highThroughputConfig(int ranks) {
     return config(ranks)
+        .engine(onDevice() ? "cuda" : device)
         .maxTokens(Math.max(1, tokens))
         .rowDType(
             payload().rows().bits() > payload().sums().bits() ? payload().rows() : payload().sums())
@@ -120,7 +174,11 @@ record BenchSettings(
 
   /** The buffer for low latency on so many ranks. */
   BufferConfig lowLatencyConfig(int ranks) {
-    return config(ranks).lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
+    return config(ranks)
+        .engine(onDevice() && device.equals("auto") ? "host" : device)
+        .lowLatencyMaxTokens(maxTokens)
+        .rowDType(DType.BF16)
+        .build();
   }
 
   private BufferConfig.Builder config(int ranks) {
@@ -129,8 +187,7 @@ record BenchSettings(
         .topK(topk)
         .placement(ExpertPlacement.blocks(experts, ranks))
         .timeout(TIMEOUT)
-        .numSms(sms)
-        .engine(device);
+        .numSms(sms.getFirst());
   }
 
   /** For the artifact. */
@@ -146,7 +203,7 @@ record BenchSettings(
     tree.put("experts", experts);
     tree.put("dtypes", payloads.stream().map(BenchSettings::word).toList());
     tree.put("layout", word(layout).replace('_', '-'));
-    tree.put("mode", staticSizes ? "static" : "exact");
+    tree.put("mode", word(mode));
     tree.put("routing", word(routing));
     tree.put("iterations", effort.iterations());
     tree.put("warmup", effort.warmup());

@@ -12,7 +12,9 @@ public final class WorldOptions {
   /** At most one of them. */
   static final class Way {
     @SuppressWarnings("UnusedVariable") // the way if there is no other
-    @Option(names = "--processes", description = "A process per rank (default).")
+    @Option(
+        names = "--processes",
+        description = "A process per rank (default; bench on GPUs: threads).")
     private boolean processes;
 
     @Option(names = "--threads", description = "A thread per rank in this JVM.")
@@ -37,6 +39,11 @@ public final class WorldOptions {
     return way != null && way.threads;
   }
 
+  /** The same where threads are the default if {@code preferred}. */
+  public boolean threads(boolean preferred) {
+    return way == null ? preferred : way.threads;
+  }
+
   /** Whether ranks were asked to be processes. */
   public boolean processes() {
     return way != null && way.processes;
@@ -55,10 +62,20 @@ public final class WorldOptions {
    * @return the exit code
    */
   public int run(CommandSpec spec, int ranks, World.RankBody body) throws Exception {
+    return run(spec, ranks, threads(), body);
+  }
+
+  /**
+   * The same with ranks as threads or as processes.
+   *
+   * @param threads what {@link #threads(boolean)} said
+   */
+  public int run(CommandSpec spec, int ranks, boolean threads, World.RankBody body)
+      throws Exception {
     if (join()) {
       return World.join(body);
     }
-    return threads() ? World.threads(ranks, body) : processes(spec, ranks);
+    return threads ? World.threads(ranks, body) : processes(spec, ranks);
   }
 
   /** Runs the command again on processes, a rank each. */

@@ -10,21 +10,32 @@ import java.lang.foreign.MemorySegment;
  * ({@link PinnedMemory}) makes them fast and truly asynchronous.
  */
 public final class DeviceCopies {
+  private static final long DEFAULT_STREAM = 0;
+
   private DeviceCopies() {}
 
   /** Copies {@code source}, which may lie on the heap, to the device and waits. */
   public static void toDevice(CudaDevice device, long target, MemorySegment source) {
     try (var _ = device.enter()) {
       if (source.isNative()) {
-        MemoryCalls.copyHostToDevice(target, source.address(), source.byteSize());
+        copyAndWait(target, source.address(), source.byteSize());
         return;
       }
       try (Arena arena = Arena.ofConfined()) {
         MemorySegment staged = arena.allocate(Math.max(1, source.byteSize()), 16);
         staged.copyFrom(source);
-        MemoryCalls.copyHostToDevice(target, staged.address(), source.byteSize());
+        copyAndWait(target, staged.address(), source.byteSize());
       }
     }
+  }
+
+  /**
+   * The driver's call may return when pageable memory has been staged, before it has arrived, and
+   * streams that are not the default one would not wait for it.
+   */
+  private static void copyAndWait(long target, long source, long bytes) {
+    MemoryCalls.copyHostToDevice(target, source, bytes);
+    StreamCalls.synchronize(DEFAULT_STREAM);
   }
 
   /** Copies from the device to {@code target}, which may lie on the heap, and waits. */

@@ -1,0 +1,154 @@
+package org.ep4j.cli.bench;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Dispatches and combines on GPUs as calls on a stream of the caller's: checked by the oracle, then
+ * timed, all ranks released together.
+ */
+final class DeviceBench implements AutoCloseable {
+  private static final int WARMUPS = 2000;
+  private static final int CHECKED_WARMUPS = 3;
+  private static final Effort.Budget BUDGET =
+      new Effort.Budget(30, 200, 300_000_000L, 800_000_000L);
+
+  private final DeviceWork work;
+  private final StartSignal start;
+  private final CallTimer dispatches;
+  private final CallTimer combines;
+  private final CallTimer weightedCombines;
+  private final CombineOptions combining;
+  private final CombineOptions weightedCombining;
+
+  /** The handle that all dispatches use, in cached mode. */
+  private final @Nullable DispatchHandle ways;
+
+  private @Nullable Dispatch last;
+
+  DeviceBench(DeviceWork work) {
+    this.work = work;
+    start = new StartSignal(work.context.agreement());
+    dispatches = new CallTimer(work.device, work.stream);
+    combines = new CallTimer(work.device, work.stream);
+    weightedCombines = new CallTimer(work.device, work.stream);
+    combining = work.combining(false);
+    weightedCombining = work.combining(true);
+    boolean cached = work.settings.mode() == BenchSettings.Mode.CACHED;
+    ways = cached ? dispatchOf(0).handle() : null;
+  }
+
+  /** Dispatches the rows of an input set, in cached mode along the ways of the first one. */
+  private Dispatch dispatchOf(int set) {
+    InputSet input = work.sets.get(set).set();
+    DispatchHandle known = ways;
+    return known == null
+        ? work.buffer.dispatch(input.tokens(), input.routing(), work.dispatching)
+        : work.buffer.dispatch(input.tokens(), known, work.again);
+  }
+
+  private void done(Dispatch dispatch) {
+    if (ways == null) {
+      dispatch.handle().close();
+    }
+  }
+
+  /** Calls everything often enough to be compiled. */
+  void warmUp() {
+    for (int i = 0; i < CHECKED_WARMUPS; i++) {
+      verify(0);
+    }
+    for (int i = 0; i < WARMUPS; i++) {
+      Dispatch dispatch = dispatchOf(0);
+      Tensor rows = dispatch.combineInput(work.payload.sums());
+      work.buffer.combine(rows, dispatch.handle(), combining);
+      done(dispatch);
+    }
+    work.stream.synchronize();
+    run(0, CHECKED_WARMUPS);
+  }
+
+  /** Compares all results of an input set with the oracle. */
+  void verify(int set) {
+    int routing = ways == null ? set : 0;
+    Dispatch dispatch = dispatchOf(set);
+    work.checkDispatch(set, routing, dispatch);
+    Tensor rows = work.expertRows(dispatch, dispatch.handle().rows());
+    for (boolean weighted : new boolean[] {false, true}) {
+      Combine combine =
+          work.buffer.combine(rows, dispatch.handle(), weighted ? weightedCombining : combining);
+      work.checkCombine(routing, combine, weighted);
+    }
+    done(dispatch);
+  }
+
+  /**
+   * Times calls with the number of SMs that the buffer has.
+   *
+   * @param dispatchCeiling microseconds that bare pushes of the same rows take
+   * @param combineCeiling the same for the way back
+   */
+  List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
+    work.settings.effort().spend(BUDGET, work.context.agreement(), this::run);
+    String sums = BenchSettings.word(work.payload.sums());
+    double rows = work.delivered.mean();
+    double remote = work.flat.meanRemote();
+    long sent = work.payload.dispatchBytes(work.settings.hidden());
+    long back = work.payload.combineBytes(work.settings.hidden());
+    List<DeviceResult> results = new ArrayList<>();
+    results.add(
+        work.result(
+            "dispatch",
+            BenchSettings.word(work.payload),
+            dispatches,
+            rows * sent,
+            remote * sent,
+            dispatchCeiling));
+    results.add(work.result("combine", sums, combines, rows * back, remote * back, combineCeiling));
+    results.add(
+        work.result(
+            "combine + weights",
+            sums,
+            weightedCombines,
+            rows * back,
+            remote * back,
+            combineCeiling));
+    return results;
+  }
+
+  private void run(int first, int count) {
+    dispatches.expect(count);
+    combines.expect(count);
+    weightedCombines.expect(count);
+    for (int i = 0; i < count; i++) {
+      int set = (first + i) % work.sets.size();
+      start.await();
+      dispatches.time(i, () -> last = dispatchOf(set));
+      Dispatch dispatch = Objects.requireNonNull(last);
+      DispatchHandle handle = dispatch.handle();
+      Tensor rows = dispatch.combineInput(work.payload.sums());
+      start.await();
+      combines.time(i, () -> work.buffer.combine(rows, handle, combining));
+      start.await();
+      weightedCombines.time(i, () -> work.buffer.combine(rows, handle, weightedCombining));
+      done(dispatch);
+    }
+  }
+
+  @Override
+  public void close() {
+    if (ways != null) {
+      ways.close();
+    }
+    weightedCombines.close();
+    combines.close();
+    dispatches.close();
+  }
+}

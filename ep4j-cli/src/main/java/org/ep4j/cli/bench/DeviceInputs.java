@@ -1,0 +1,70 @@
+package org.ep4j.cli.bench;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.memory.PageArena;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * An input set in the memory of a device.
+ *
+ * @param set with tokens and routing of this rank on the device
+ * @param memory where they lie, in the same order in every set
+ */
+record DeviceInputs(InputSet set, List<DeviceMemory> memory) implements AutoCloseable {
+  /** Draws set number {@code number} and copies what this rank sends to its device. */
+  static DeviceInputs make(
+      BenchSettings settings, int number, int rank, ExpertPlacement placement, CudaDevice device) {
+    List<DeviceMemory> memory = new ArrayList<>();
+    try (PageArena arena = new PageArena()) {
+      InputSet host =
+          InputSet.make(
+              settings, settings.payload(), settings.tokens(), number, rank, placement, arena);
+      Tokens rows = host.tokens();
+      Tokens tokens =
+          new Tokens(
+              copy(rows.x(), device, memory),
+              orNull(rows.scales(), device, memory),
+              orNull(rows.globalScales(), device, memory));
+      Routing routing =
+          new Routing(
+              copy(host.routing().topkIdx(), device, memory),
+              orNull(host.routing().topkWeights(), device, memory));
+      return new DeviceInputs(new InputSet(host.inputs(), tokens, routing, host.world()), memory);
+    }
+  }
+
+  private static @Nullable Tensor orNull(
+      @Nullable Tensor host, CudaDevice device, List<DeviceMemory> memory) {
+    return host == null ? null : copy(host, device, memory);
+  }
+
+  private static Tensor copy(Tensor host, CudaDevice device, List<DeviceMemory> memory) {
+    DeviceMemory place = DeviceMemory.allocate(device, Math.max(1, host.byteSize()));
+    memory.add(place);
+    Tensor tensor = Tensor.ofDevice(place.address(), device.ordinal(), host.dtype(), host.shape());
+    tensor.copyFrom(host.segment());
+    return tensor;
+  }
+
+  /** Copies the bytes of this set over those of another, in stream order. */
+  void copyOver(DeviceInputs target, CudaStream stream) {
+    for (int i = 0; i < memory.size(); i++) {
+      DeviceMemory from = memory.get(i);
+      DeviceCopies.copy(target.memory.get(i).address(), from.address(), from.bytes(), stream);
+    }
+  }
+
+  @Override
+  public void close() {
+    memory.forEach(DeviceMemory::close);
+  }
+}

@@ -1,0 +1,141 @@
+package org.ep4j.cli.bench;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.Layout;
+import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Table;
+import org.ep4j.cuda.driver.CudaDevice;
+
+/** The high-throughput part of a bench on GPUs: each kind of rows in turn. */
+final class DeviceSession {
+  private final RankContext context;
+  private final boolean threads;
+
+  /**
+   * @param threads whether the ranks are threads of this JVM
+   */
+  DeviceSession(RankContext context, boolean threads) {
+    this.context = context;
+    this.threads = threads;
+  }
+
+  /** Runs it; the results for the artifact. */
+  List<Map<String, Object>> run() {
+    List<Map<String, Object>> trees = new ArrayList<>();
+    for (Payload payload : context.settings().payloads()) {
+      RankContext own = context.with(context.settings().only(payload));
+      if (trees.isEmpty()) {
+        warmUp(own);
+      }
+      measure(own).forEach(result -> trees.add(result.tree()));
+    }
+    return trees;
+  }
+
+  /** Few short rows first: until the compiler is done, calls and checks are slow. */
+  private static void warmUp(RankContext own) {
+    own.at("warming up");
+    try (DeviceWork few = new DeviceWork(own.with(own.settings().small()))) {
+      if (own.settings().mode() == BenchSettings.Mode.GRAPH) {
+        try (GraphBench bench = new GraphBench(few)) {
+          bench.warmUp();
+        }
+      } else {
+        try (DeviceBench bench = new DeviceBench(few)) {
+          bench.warmUp();
+        }
+      }
+    }
+  }
+
+  private List<DeviceResult> measure(RankContext own) {
+    BenchSettings settings = own.settings();
+    try (DeviceWork work = new DeviceWork(own)) {
+      own.print(head(work));
+      own.at("measuring the ceilings");
+      double rows = work.flat.mean() / own.group().size();
+      DeviceCeiling ceiling = new DeviceCeiling(own.group(), own.agreement(), settings.sms());
+      double dispatchCeiling =
+          ceiling.micros(settings.payload().dispatchBytes(settings.hidden()), rows);
+      double combineCeiling =
+          ceiling.micros(settings.payload().combineBytes(settings.hidden()), rows);
+      List<DeviceResult> results = new ArrayList<>();
+      for (int sms : settings.sms()) {
+        work.buffer.setNumSms(sms);
+        results.addAll(measure(work, dispatchCeiling, combineCeiling));
+      }
+      own.print(table(own.style(), results));
+      return results;
+    }
+  }
+
+  private static List<DeviceResult> measure(
+      DeviceWork work, double dispatchCeiling, double combineCeiling) {
+    int lastSet = work.sets.size() - 1;
+    if (work.settings.mode() == BenchSettings.Mode.GRAPH) {
+      try (GraphBench bench = new GraphBench(work)) {
+        work.context.at("verifying");
+        bench.verify(0);
+        work.context.at("timing replays with " + work.buffer.numSms() + " SMs");
+        List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
+        bench.verify(lastSet);
+        return results;
+      }
+    }
+    try (DeviceBench bench = new DeviceBench(work)) {
+      work.context.at("verifying");
+      bench.verify(0);
+      work.context.at("timing calls with " + work.buffer.numSms() + " SMs");
+      List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
+      bench.verify(lastSet);
+      return results;
+    }
+  }
+
+  private String head(DeviceWork work) {
+    BenchSettings settings = work.settings;
+    int ranks = work.context.group().size();
+    int gpus = Math.min(ranks, CudaDevice.count());
+    return work.context.style().bold("High throughput")
+        + "  %s engine, %d rank%s (%s) on %d x %s%n"
+            .formatted(
+                work.buffer.engine(),
+                ranks,
+                ranks == 1 ? "" : "s",
+                threads ? "threads" : "processes",
+                gpus,
+                work.device.properties().name())
+        + "          %d tokens a rank, hidden %d, top-%d of %d experts, %s, %s, %s%n"
+            .formatted(
+                settings.tokens(),
+                settings.hidden(),
+                settings.topk(),
+                settings.experts(),
+                BenchSettings.word(settings.payload()),
+                settings.layout() == Layout.FLAT ? "flat" : "expert-major",
+                BenchSettings.word(settings.mode()))
+        + "          %s routing, seed %d, %d input sets in rotation%n"
+            .formatted(
+                BenchSettings.word(settings.routing()),
+                settings.seed(),
+                settings.effort().buffers());
+  }
+
+  private static String table(Style style, List<DeviceResult> results) {
+    Table table = new Table(DeviceResult.COLUMNS);
+    results.forEach(result -> table.row(result.cells()));
+    int calls =
+        results.stream().mapToInt(each -> each.result().timings().micros().length).min().orElse(0);
+    return "verified  "
+        + style.good("every byte equals the oracle's, before and after the timing of each line")
+        + "\n\n"
+        + table.render(style)
+        + style.faint(
+            calls
+                + " calls, the slowest rank of each, events around the whole call; host: the caller's"
+                + " time in it; GB/s a rank;\nceiling: bare pushes of the same rows on all GPUs at"
+                + " once, in this run\n");
+  }
+}

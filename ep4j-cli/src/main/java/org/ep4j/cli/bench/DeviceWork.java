@@ -1,0 +1,214 @@
+package org.ep4j.cli.bench;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.DeviceStream;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Schedule;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.verify.CombineOracle;
+import org.ep4j.verify.CombineOracle.Terms;
+import org.ep4j.verify.HighThroughputOracle;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.Inputs.Part;
+import org.ep4j.verify.Rows;
+import org.ep4j.verify.WorldRouting;
+
+/**
+ * What a rank works with on its GPU for one kind of rows: the buffer, a stream of the caller's,
+ * inputs and outputs in device memory, and the checks of the oracle.
+ */
+final class DeviceWork implements AutoCloseable {
+  private static final int GROUP_ALIGNMENT = 128;
+
+  final RankContext context;
+  final BenchSettings settings;
+  final Payload payload;
+  final int rank;
+  final ExpertBuffer buffer;
+  final CudaDevice device;
+  final CudaStream stream;
+  final List<DeviceInputs> sets = new ArrayList<>();
+  final DispatchOptions dispatching;
+  final Schedule again;
+
+  /** Rows as they travel: one for each rank of a token. */
+  final Traffic flat;
+
+  /** Rows as they are delivered. */
+  final Traffic delivered;
+
+  private final ExpertPlacement placement;
+  private final DeviceMemory outMemory;
+  private final DeviceMemory weightMemory;
+  private final Tensor out;
+  private final Tensor rowWeights;
+
+  DeviceWork(RankContext context) {
+    this.context = context;
+    settings = context.settings();
+    payload = settings.payload();
+    rank = context.group().rank();
+    int ranks = context.group().size();
+    placement = ExpertPlacement.blocks(settings.experts(), ranks);
+    context.at("opening the buffer");
+    buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
+    device = CudaDevice.open(ordinal());
+    device.makeCurrent();
+    stream = CudaStream.create(device);
+    context.at("drawing inputs");
+    for (int b = 0; b < settings.effort().buffers(); b++) {
+      sets.add(DeviceInputs.make(settings, b, rank, placement, device));
+    }
+    List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
+    boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;
+    int alignment = grouped ? GROUP_ALIGNMENT : 1;
+    flat = Traffic.of(worlds, Layout.FLAT, 1);
+    delivered = Traffic.of(worlds, settings.layout(), alignment);
+    long most = Math.max(1, grouped ? delivered.most() : (long) ranks * settings.tokens());
+    DeviceStream callers = new DeviceStream(stream.handle());
+    dispatching =
+        DispatchOptions.builder()
+            .layout(settings.layout())
+            .expertAlignment(alignment)
+            .sizing(settings.staticSizes() ? Sizing.atMost(most) : Sizing.EXACT)
+            .stream(callers)
+            .build();
+    again = new Schedule(callers, null, false);
+    long outBytes = payload.sums().bytes((long) settings.tokens() * settings.hidden());
+    outMemory = DeviceMemory.allocate(device, Math.max(1, outBytes));
+    out = tensor(outMemory, payload.sums(), settings.tokens(), settings.hidden());
+    int columns = weightColumns();
+    weightMemory = DeviceMemory.allocate(device, most * columns * Float.BYTES);
+    rowWeights =
+        grouped
+            ? tensor(weightMemory, DType.FP32, most)
+            : tensor(weightMemory, DType.FP32, most, columns);
+    context.agreement().barrier();
+  }
+
+  /** The device that the engine gave to this rank. */
+  private int ordinal() {
+    long[] ids = new long[settings.topk()];
+    Arrays.setAll(ids, k -> k);
+    Routing anywhere = Routing.of(Tensor.of(ids, 1, ids.length));
+    return buffer.dispatchLayout(anywhere).tokenInRank().device();
+  }
+
+  private Tensor tensor(DeviceMemory memory, DType dtype, long... shape) {
+    return Tensor.ofDevice(memory.address(), device.ordinal(), dtype, shape);
+  }
+
+  private int weightColumns() {
+    return settings.layout() == Layout.FLAT ? settings.topk() : 1;
+  }
+
+  /** A set for the memory that a graph reads. */
+  DeviceInputs place() {
+    return DeviceInputs.make(settings, 0, rank, placement, device);
+  }
+
+  /** Options of a combine, with or without weights of the rows. */
+  CombineOptions combining(boolean weighted) {
+    CombineOptions.Builder options =
+        CombineOptions.builder().out(out).stream(new DeviceStream(stream.handle()));
+    return weighted ? options.topkWeights(rowWeights).build() : options.build();
+  }
+
+  /**
+   * Where experts leave their results, filled for {@code rows} rows; the weights of the rows too.
+   * They depend on nothing but the number of the row, so that they are right for every routing.
+   */
+  Tensor expertRows(Dispatch dispatch, long rows) {
+    Tensor region = dispatch.combineInput(payload.sums());
+    Inputs inputs = sets.getFirst().set().inputs();
+    inputs.fill(region.rows(0, Math.min(rows, region.size(0))), Part.EXPERT_OUTPUT, rank);
+    inputs.fill(rowWeights, Part.SCALES, rank);
+    return region;
+  }
+
+  /**
+   * Compares what was dispatched with the oracle.
+   *
+   * @param rows set whose rows were sent
+   * @param routing set whose routing they followed
+   */
+  void checkDispatch(int rows, int routing, Dispatch dispatch) {
+    stream.synchronize();
+    HighThroughputOracle oracle = new HighThroughputOracle(sets.get(routing).set().world());
+    HighThroughputOracle.Payload expected =
+        sets.get(rows).set().expected(payload, settings.hidden());
+    boolean cached = settings.mode() == BenchSettings.Mode.CACHED;
+    context.verify(
+        () -> {
+          if (cached) {
+            oracle.checkCached(rank, dispatch, expected, dispatching);
+          } else {
+            oracle.checkDispatch(rank, dispatch, expected, dispatching);
+          }
+        });
+  }
+
+  /** Compares sums of {@link #expertRows} with the oracle. */
+  void checkCombine(int routing, Combine combine, boolean weighted) {
+    stream.synchronize();
+    DType dtype = payload.sums();
+    Inputs inputs = sets.getFirst().set().inputs();
+    Rows weights = weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns()) : null;
+    Rows y = inputs.rows(Part.EXPERT_OUTPUT, dtype, settings.hidden());
+    Terms terms = new Terms(dtype, settings.hidden(), y, true, null, null, weights);
+    context.verify(
+        () ->
+            new CombineOracle(
+                    sets.get(routing).set().world(),
+                    settings.layout(),
+                    dispatching.expertAlignment())
+                .checkCombine(rank, combine, terms));
+  }
+
+  /**
+   * A measured operation, the same on every rank.
+   *
+   * @param bytes of the rows that are delivered, and that cross links or not
+   * @param remoteBytes of those that cross links
+   */
+  DeviceResult result(
+      String operation,
+      String dtype,
+      CallTimer timer,
+      double bytes,
+      double remoteBytes,
+      double ceilingMicros) {
+    Timings called = Timings.longestOf(context.agreement().numbers(timer.deviceNanos()));
+    Timings host = Timings.longestOf(context.agreement().numbers(timer.hostNanos()));
+    Result result =
+        new Result(operation, dtype, called, delivered.mean(), bytes, remoteBytes, ceilingMicros);
+    return new DeviceResult(result, host, buffer.numSms());
+  }
+
+  /** Waits for all ranks first: freeing waits for kernels, also for those of ranks beside. */
+  @Override
+  public void close() {
+    stream.synchronize();
+    context.agreement().barrier();
+    buffer.close();
+    weightMemory.close();
+    outMemory.close();
+    sets.forEach(DeviceInputs::close);
+    stream.close();
+    device.close();
+  }
+}

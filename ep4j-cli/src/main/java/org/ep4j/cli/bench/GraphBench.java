@@ -1,0 +1,122 @@
+package org.ep4j.cli.bench;
+
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.Dispatch;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CaptureMode;
+import org.ep4j.cuda.driver.CudaGraph;
+import org.ep4j.cuda.driver.CudaGraphExec;
+
+/**
+ * A static dispatch and its combine, captured once and replayed: each time new rows and a new
+ * routing are copied to where the graph reads them. What a replay delivers is compared with the
+ * oracle before replays are timed.
+ */
+final class GraphBench implements AutoCloseable {
+  /** A capture may not allocate: so many calls make all handles and all memory that it needs. */
+  private static final int CALLS_BEFORE = 10;
+
+  private static final int WARMUPS = 100;
+  private static final Effort.Budget BUDGET =
+      new Effort.Budget(30, 200, 300_000_000L, 800_000_000L);
+
+  private final DeviceWork work;
+  private final StartSignal start;
+  private final CallTimer replays;
+  private final DeviceInputs place;
+  private final CombineOptions combining;
+  private final CudaGraphExec exec;
+  private final Dispatch dispatch;
+  private final Combine combine;
+
+  GraphBench(DeviceWork work) {
+    this.work = work;
+    start = new StartSignal(work.context.agreement());
+    replays = new CallTimer(work.device, work.stream);
+    place = work.place();
+    combining = work.combining(false);
+    Tensor rows = callBefore();
+    work.stream.synchronize();
+    work.buffer.barrier();
+    work.stream.beginCapture(CaptureMode.THREAD_LOCAL);
+    InputSet input = place.set();
+    dispatch = work.buffer.dispatch(input.tokens(), input.routing(), work.dispatching);
+    combine = work.buffer.combine(rows, dispatch.handle(), combining);
+    try (CudaGraph graph = work.stream.endCapture()) {
+      exec = graph.instantiate();
+    }
+    exec.upload(work.stream);
+  }
+
+  /** Calls without a graph; returns the experts' rows, as many as can arrive. */
+  private Tensor callBefore() {
+    InputSet input = place.set();
+    Tensor rows = null;
+    for (int i = 0; i < CALLS_BEFORE; i++) {
+      Dispatch call = work.buffer.dispatch(input.tokens(), input.routing(), work.dispatching);
+      if (rows == null) {
+        rows = work.expertRows(call, work.dispatching.sizing().maxRows());
+      }
+      work.buffer.combine(rows, call.handle(), combining);
+      call.handle().close();
+    }
+    return Objects.requireNonNull(rows);
+  }
+
+  /** Replays without waiting between, so that nothing is slow because it is new. */
+  void warmUp() {
+    verify(0);
+    for (int i = 0; i < WARMUPS; i++) {
+      exec.launch(work.stream);
+    }
+    work.stream.synchronize();
+    run(0, 2);
+  }
+
+  /** Compares what a replay delivers for an input set with the oracle. */
+  void verify(int set) {
+    work.sets.get(set).copyOver(place, work.stream);
+    exec.launch(work.stream);
+    work.checkDispatch(set, set, dispatch);
+    work.checkCombine(set, combine, false);
+  }
+
+  /** Times replays with the number of SMs that the graph was captured with. */
+  List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
+    work.settings.effort().spend(BUDGET, work.context.agreement(), this::run);
+    long bytes =
+        work.payload.dispatchBytes(work.settings.hidden())
+            + work.payload.combineBytes(work.settings.hidden());
+    return List.of(
+        work.result(
+            "dispatch + combine",
+            BenchSettings.word(work.payload),
+            replays,
+            work.delivered.mean() * bytes,
+            work.flat.meanRemote() * bytes,
+            dispatchCeiling + combineCeiling));
+  }
+
+  private void run(int first, int count) {
+    replays.expect(count);
+    for (int i = 0; i < count; i++) {
+      work.sets.get((first + i) % work.sets.size()).copyOver(place, work.stream);
+      work.stream.synchronize();
+      start.await();
+      replays.time(i, () -> exec.launch(work.stream));
+    }
+  }
+
+  @Override
+  public void close() {
+    work.stream.synchronize();
+    work.context.agreement().barrier();
+    exec.close();
+    dispatch.handle().close();
+    place.close();
+    replays.close();
+  }
+}

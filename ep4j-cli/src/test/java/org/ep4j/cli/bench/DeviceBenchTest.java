@@ -1,0 +1,80 @@
+package org.ep4j.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class DeviceBenchTest {
+  @TempDir Path scratch;
+
+  @BeforeEach
+  void needsAGpu() {
+    assumeTrue(CudaDevice.count() > 0, "no GPU");
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "exact, flat",
+    "exact, expert-major",
+    "static, flat",
+    "static, expert-major",
+    "cached, flat",
+    "cached, expert-major",
+    "graph, flat",
+    "graph, expert-major"
+  })
+  void everyModeIsVerifiedAndTimed(String mode, String layout) {
+    CommandLineRun run = bench("--mode", mode, "--layout", layout, "--dtype", "bf16,fp8,nvfp4");
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("verified", mode + "\n", "nvfp4");
+  }
+
+  @Test
+  void numbersOfSmsAreTakenInTurn() throws Exception {
+    Path file = scratch.resolve("bench.json");
+    CommandLineRun run = bench("--sms", "2,5", "--dtype", "bf16", "--json", file.toString());
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(Files.readString(file))
+        .contains("\"sms\" : 2", "\"sms\" : 5", "host_median_us", "\"gpus\"");
+  }
+
+  private static CommandLineRun bench(String... more) {
+    List<String> arguments =
+        new ArrayList<>(
+            List.of(
+                "bench",
+                "ht",
+                "--device",
+                "cuda",
+                "--ranks",
+                "2",
+                "--tokens",
+                "96",
+                "--hidden",
+                "512",
+                "--experts",
+                "16",
+                "--topk",
+                "4",
+                "--iterations",
+                "3",
+                "--warmup",
+                "1"));
+    arguments.addAll(List.of(more));
+    return CommandLineRun.of(arguments.toArray(String[]::new));
+  }
+}
