@@ -111,9 +111,10 @@ public final class Launcher implements AutoCloseable {
     ending = true;
     List<ProcessHandle> running = new ArrayList<>();
     for (Process process : processes) {
-      // Descendants first: once the parent is gone, nobody knows them.
-      process.descendants().forEach(running::add);
+      // Parents first, or a shell would go on after its child; descendants are looked up while the
+      // parent still runs, for afterwards nobody knows them.
       running.add(process.toHandle());
+      process.descendants().forEach(running::add);
     }
     running.forEach(ProcessHandle::destroy);
     long deadline = System.nanoTime() + grace.toNanos();
