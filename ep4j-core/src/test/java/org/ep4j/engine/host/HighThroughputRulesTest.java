@@ -12,9 +12,12 @@ import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.BufferConfig;
+import org.ep4j.CombineOptions;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.DType;
+import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
@@ -23,6 +26,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
+import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.group.ThreadRanks;
@@ -65,6 +69,33 @@ class HighThroughputRulesTest {
               .hasMessageContaining("the buffer has been closed");
           assertThatThrownBy(() -> x.getBf16(0)).isInstanceOf(IllegalStateException.class);
         });
+  }
+
+  @Test
+  void streamsOfDevicesAreRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          DeviceStream stream = new DeviceStream(7);
+          DispatchOptions dispatching = DispatchOptions.builder().stream(stream).build();
+          CombineOptions combining = CombineOptions.builder().stream(stream).build();
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            Tokens x = Tokens.of(constant(1, 1));
+            refused(() -> b.dispatch(x, ids(0, 1), dispatching));
+            Dispatch dispatch = b.dispatch(x, ids(0, 1));
+            try (DispatchHandle handle = dispatch.handle()) {
+              refused(() -> b.dispatch(x, handle, new Schedule(stream, null, false)));
+              refused(() -> b.combine(dispatch.x(), handle, combining));
+            }
+          }
+        });
+  }
+
+  private static void refused(ThrowingCallable call) {
+    assertThatThrownBy(call)
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("stream is DeviceStream[handle=7]")
+        .hasMessageContaining("engine 'cuda'");
   }
 
   @Test
