@@ -16,6 +16,14 @@ public interface EngineProvider {
   /** Empty if the engine can run here; otherwise what was looked for, where, and what helps. */
   String unavailableBecause();
 
+  /**
+   * Empty if the engine has all operations that a buffer of {@code config} is for; otherwise what
+   * it lacks. An automatic choice then falls on another engine.
+   */
+  default String lacks(BufferConfig config) {
+    return "";
+  }
+
   /** What a buffer would reserve on each rank. The placement of {@code config} is settled. */
   BufferSizes sizes(BufferConfig config);
 

@@ -16,12 +16,12 @@ public final class Engines {
 
   /** Opens a buffer with the engine that {@code config} asks for; collective. */
   public static ExpertBuffer open(Group group, BufferConfig config) {
-    return choose(config.engine()).open(group, settle(config, group.size()));
+    return choose(config).open(group, settle(config, group.size()));
   }
 
   /** What a buffer would reserve on each of {@code ranks} ranks. */
   public static BufferSizes sizes(BufferConfig config, int ranks) {
-    return choose(config.engine()).sizes(settle(config, ranks));
+    return choose(config).sizes(settle(config, ranks));
   }
 
   private static BufferConfig settle(BufferConfig config, int ranks) {
@@ -39,12 +39,16 @@ public final class Engines {
     return config;
   }
 
-  private static EngineProvider choose(String wanted) {
+  private static EngineProvider choose(BufferConfig config) {
+    String wanted = config.engine();
     @Nullable EngineProvider best = null;
     StringBuilder seen = new StringBuilder();
     for (EngineProvider provider :
         ServiceLoader.load(EngineProvider.class, Engines.class.getClassLoader())) {
       String problem = provider.unavailableBecause();
+      if (problem.isEmpty() && !wanted.equals(provider.name())) {
+        problem = provider.lacks(config);
+      }
       seen.append("; ").append(provider.name()).append(": ");
       seen.append(problem.isEmpty() ? "available" : problem);
       if (wanted.equals(provider.name())) {

@@ -87,10 +87,7 @@ record BenchSettings(
 
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
-  /**
-   * Whether the high-throughput part works on GPUs. Low-latency operations of an automatic choice
-   * stay on the host: the CUDA engine has none yet.
-   */
+  /** Whether the high-throughput part works on GPUs. */
   boolean onDevice() {
     return onDevice(device, kind);
   }
@@ -174,11 +171,7 @@ record BenchSettings(
 
   /** The buffer for low latency on so many ranks. */
   BufferConfig lowLatencyConfig(int ranks) {
-    return config(ranks)
-        .engine(onDevice() && device.equals("auto") ? "host" : device)
-        .lowLatencyMaxTokens(maxTokens)
-        .rowDType(DType.BF16)
-        .build();
+    return config(ranks).engine(device).lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
   }
 
   private BufferConfig.Builder config(int ranks) {

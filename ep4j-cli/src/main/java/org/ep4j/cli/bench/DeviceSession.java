@@ -41,10 +41,12 @@ final class DeviceSession {
       if (own.settings().mode() == BenchSettings.Mode.GRAPH) {
         try (GraphBench bench = new GraphBench(few)) {
           bench.warmUp();
+          few.settle();
         }
       } else {
         try (DeviceBench bench = new DeviceBench(few)) {
           bench.warmUp();
+          few.settle();
         }
       }
     }
@@ -61,6 +63,8 @@ final class DeviceSession {
           ceiling.micros(settings.payload().dispatchBytes(settings.hidden()), rows);
       double combineCeiling =
           ceiling.micros(settings.payload().combineBytes(settings.hidden()), rows);
+      // The probe has worked on other devices with this thread.
+      work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
       for (int sms : settings.sms()) {
         work.buffer.setNumSms(sms);
@@ -81,6 +85,7 @@ final class DeviceSession {
         work.context.at("timing replays with " + work.buffer.numSms() + " SMs");
         List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
         bench.verify(lastSet);
+        work.settle();
         return results;
       }
     }
@@ -90,6 +95,7 @@ final class DeviceSession {
       work.context.at("timing calls with " + work.buffer.numSms() + " SMs");
       List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
       bench.verify(lastSet);
+      work.settle();
       return results;
     }
   }

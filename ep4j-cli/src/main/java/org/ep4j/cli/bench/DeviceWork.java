@@ -199,11 +199,14 @@ final class DeviceWork implements AutoCloseable {
     return new DeviceResult(result, host, buffer.numSms());
   }
 
-  /** Waits for all ranks first: freeing waits for kernels, also for those of ranks beside. */
-  @Override
-  public void close() {
+  /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */
+  void settle() {
     stream.synchronize();
     context.agreement().barrier();
+  }
+
+  @Override
+  public void close() {
     buffer.close();
     weightMemory.close();
     outMemory.close();

@@ -112,8 +112,6 @@ final class GraphBench implements AutoCloseable {
 
   @Override
   public void close() {
-    work.stream.synchronize();
-    work.context.agreement().barrier();
     exec.close();
     dispatch.handle().close();
     place.close();

@@ -38,12 +38,26 @@ import picocli.CommandLine.Spec;
 public final class VerifyCommand implements Callable<Integer> {
   private static final int DEPTH = 4;
 
+  /** Kinds of cases. */
+  enum Kind {
+    /** High throughput. */
+    HT,
+    /** Low latency. */
+    LL
+  }
+
   @Option(
       names = "--vectors",
       required = true,
       paramLabel = "DIR",
       description = "A case, or a directory with cases below it.")
   private Path vectors = Path.of("");
+
+  @Option(
+      names = "--kind",
+      paramLabel = "ht|ll",
+      description = "Only cases of high throughput or of low latency.")
+  private @Nullable Kind kind;
 
   @Mixin private WorldOptions world = new WorldOptions();
 
@@ -60,13 +74,20 @@ public final class VerifyCommand implements Callable<Integer> {
     List<String> problems = new ArrayList<>();
     for (Path path : find()) {
       try {
-        cases.add(CaseDirectory.open(path));
+        CaseDirectory one = CaseDirectory.open(path);
+        if (kind == null || (kind == Kind.LL) == one.metadata().lowLatency()) {
+          cases.add(one);
+        }
       } catch (Ep4jException | UncheckedIOException e) {
         problems.add(String.valueOf(e.getMessage()));
       }
     }
     if (cases.isEmpty()) {
-      throw new CommandFailure(ExitCodes.FAILED, String.join("\n", problems));
+      throw new CommandFailure(
+          ExitCodes.FAILED,
+          problems.isEmpty()
+              ? vectors + ": no case of the kind that --kind names"
+              : String.join("\n", problems));
     }
     if (world.join()) {
       return World.join(new CaseVerifier(cases, problems, device.device(), "processes"));

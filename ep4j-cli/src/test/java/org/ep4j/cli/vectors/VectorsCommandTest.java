@@ -43,6 +43,28 @@ class VectorsCommandTest {
         .doesNotContain("WRONG");
   }
 
+  @Test
+  void onlyCasesOfAKind() throws Exception {
+    CommandLineRun run = verify(RecordedVectors.directory(), "--kind", "ll", "--threads");
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("ll-bf16").doesNotContain("ht-");
+  }
+
+  @Test
+  void aKindThatNoCaseHasIsSaid() {
+    CommandLineRun run =
+        CommandLineRun.of(
+            "verify",
+            "--vectors",
+            RecordedVectors.directory().resolve("ht-bf16").toString(),
+            "--kind",
+            "ll");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.err()).contains("--kind");
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"ht-bf16", "ht-fp8", "ll-bf16", "ll-fp8"})
   void runWritesWhatWasRecorded(String name) throws Exception {
