@@ -29,6 +29,7 @@ import picocli.CommandLine.Spec;
     name = "bench",
     sortOptions = false,
     subcommands = NvlinkCommand.class,
+    synopsisSubcommandLabel = "[nvlink]",
     description = {
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",
