@@ -35,6 +35,7 @@ final class CudaHandle implements DispatchHandle {
   boolean weighted;
   boolean staticSizing;
   boolean zeroPadding;
+  int alignment;
   int generation;
 
   /** Rows that this rank takes. */

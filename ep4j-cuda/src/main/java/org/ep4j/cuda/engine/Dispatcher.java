@@ -100,13 +100,13 @@ final class Dispatcher {
     handle.weighted = routing.topkWeights() != null;
     handle.staticSizing = sizing.isStatic();
     handle.zeroPadding = options.zeroPadding();
+    handle.alignment = options.expertAlignment();
     handle.limit = sizing.isStatic() ? sizing.maxRows() : layout.capacity;
     Tensor ids = routing.topkIdx();
     dispatch.set(DispatchField.IDS, address(Staging.Place.IDS, ids, stream));
     dispatch.set(DispatchField.WIDE_IDS, ids.dtype() == DType.INT64);
     dispatch.set(
         DispatchField.WEIGHTS, address(Staging.Place.WEIGHTS, routing.topkWeights(), stream));
-    dispatch.set(DispatchField.ALIGNMENT, options.expertAlignment());
     send(tokens, handle, stream, false, handle.captured);
   }
 
@@ -150,6 +150,7 @@ final class Dispatcher {
     dispatch.set(DispatchField.WEIGHTS_OFFSET, to.weights);
     dispatch.set(DispatchField.TOKENS_OFFSET, to.tokens);
     dispatch.set(DispatchField.SOURCES_OFFSET, to.sources);
+    dispatch.set(DispatchField.ALIGNMENT, handle.alignment);
     dispatch.set(DispatchField.LIMIT, handle.limit);
     dispatch.set(DispatchField.EXPERT_MAJOR, !flat);
     dispatch.set(DispatchField.FILL, handle.staticSizing);

@@ -217,6 +217,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     say_ready(p, w);
     await_ready(p, w);
     recall_slots(p, slots);
+    if (blockIdx.x == 0) {
+      repeat_totals(p);
+    }
   } else {
     for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
       expert_counts[e] = 0;

@@ -102,3 +102,24 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
   }
   __syncthreads();
 }
+
+// The counts of the handle again, for a cached dispatch: the caller may have written over what the
+// first one told. All threads of block 0.
+__device__ __forceinline__ void repeat_totals(const DispatchParameters& p) {
+  for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
+    p.received[l] = p.group_rows[l];
+    p.aligned[l] = round_up(p.group_rows[l], (u32)p.alignment);
+    if (p.expert_major) {
+      p.expert_offsets[l] = p.group_starts[l];
+      p.expert_offsets[l + 1] = p.group_starts[l + 1];
+    }
+  }
+  if (threadIdx.x == 0) {
+    u32 flat = 0;
+    for (u32 s = 0; s < p.ranks; s++) {
+      p.rank_offsets[s] = flat;
+      flat += p.matrix[s * p.ranks + p.rank];
+    }
+    p.rank_offsets[p.ranks] = flat;
+  }
+}
