@@ -8,8 +8,8 @@ import org.ep4j.engine.Arguments;
  */
 final class SmChoice {
   /**
-   * From here on more SMs gain less than 3 % on NVLink (docs/lab-notebook.md), while those that are
-   * left serve the experts.
+   * A compromise: more SMs still gain (2 GPUs, 64 instead of 32: 6 to 8 %, docs/performance.md),
+   * but those that are left serve the experts.
    */
   private static final int ENOUGH = 32;
 

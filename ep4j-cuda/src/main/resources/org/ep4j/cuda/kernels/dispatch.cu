@@ -233,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     find_slots(p, w, slots, tiles);
     resolve_chunk(p, chunk, slots);
     if (blockIdx.x == 0) {
-      write_totals(p, w, slots.spare, expert_counts);
+      write_totals(p, w, slots.needed, expert_counts);
     }
   }
   if (!__syncthreads_or(aborted(w))) {

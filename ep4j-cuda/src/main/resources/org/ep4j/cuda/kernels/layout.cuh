@@ -166,7 +166,7 @@ struct Slots {
   u32* earlier;  // this rank's rows before them
   u32* rows;     // this block's rows
   u32* limit;    // slots that the rank takes
-  u32* spare;    // for anybody
+  u32* needed;   // rows routed to the rank, for the totals
   u32* received;  // [1] rows that this rank receives
 
   static constexpr u32 ARRAYS = 5;
@@ -176,8 +176,8 @@ struct Slots {
         earlier(base + ranks),
         rows(earlier + ranks),
         limit(rows + ranks),
-        spare(limit + ranks),
-        received(spare + ranks) {}
+        needed(limit + ranks),
+        received(needed + ranks) {}
 };
 
 // All blocks: waits for the rows between all ranks; block 0 writes them into the handle.

@@ -13,8 +13,9 @@
 //              rows to each expert, row limit of s.
 //   groups[s]  epoch of the combine for which the four rows of a group have been written
 // `ready`, `done` and `groups` are written with system-wide release and read with acquire; counts
-// need no order, because a word says all. They only grow; nothing is reset between operations. A rank cannot overtake: it leaves a dispatch only after every peer's
-// `done`, which the peer sends after all its blocks have read the counts.
+// need no order, because a word says all. They only grow; nothing is reset between operations. A rank
+// cannot overtake: it leaves a dispatch only after every peer's `done`, which the peer sends after all
+// its blocks have read the counts.
 //
 // A rank that is gone since the last reset has no region: its entry among the peers is null, nothing
 // is written to it or waited for from it, and its experts belong to no rank.
@@ -24,17 +25,18 @@
 #pragma once
 #include "ptx.cuh"
 
-// At the start of each rank's region; 8 bytes a field.
+// At the start of each rank's region; 8 bytes a field. Only kernels of this GPU write them while one
+// runs; the host clears them when none does, and reads the last three then. Nobody waits for them.
 struct Control {
-  u64 epoch;    // of the last operation that ended
-  u64 arrived;  // blocks of the running kernel that have finished
-  u64 abort;    // epoch of the operation that gave up
-  u64 claimed;    // epoch whose bad routing is in the record
-  u64 failed;     // 1 once a wait has failed: later kernels leave at once, until the host resets
-  u64 ticket;     // highest ticket of an operation that ended
-  u64 rows_sent;      // FLAT rows of all dispatches, own ones included
-  u64 rows_received;
-  u64 payload_bytes;  // rows and scales sent
+  u64 epoch;          // of the last operation that ended: last block, release; acquire at the start
+  u64 arrived;        // blocks of the running kernel that have finished: atomic, cleared by the last
+  u64 abort;          // epoch of the operation that gave up: any thread, release; polled with acquire
+  u64 claimed;        // epoch whose bad routing is in the record: atomic exchange
+  u64 failed;         // 1 once a wait has failed: later kernels leave at once, until the host resets
+  u64 ticket;         // highest ticket of an operation that ended: last block alone
+  u64 rows_sent;      // FLAT rows of all dispatches, own ones included: last block alone
+  u64 rows_received;  // the same
+  u64 payload_bytes;  // rows and scales sent: the same
   u64 unused[7];
 };
 

@@ -102,7 +102,7 @@ class FailureTest {
     ids.copyFrom(copy);
   }
 
-  /** Rows of all tokens come back as often as ranks held them. */
+  /** Operations end again; what they deliver is compared by the kits, not here. */
   private static void roundTrip(ExpertBuffer buffer, Batch batch) {
     Dispatch dispatch = buffer.dispatch(batch.x, batch.routing);
     assertThat(dispatch.rows()).isPositive();
