@@ -37,6 +37,10 @@ final class CudaDispatch implements Dispatch {
   private @Nullable CudaHandle handle;
   private @Nullable Tokens sent;
   private boolean cached;
+
+  /** Whether the caller has the handle, or had it before a cached dispatch, and will close it. */
+  private boolean handedOut;
+
   private Event event = Event.completed();
 
   /** Whether results are ready in the order of the caller's stream rather than on return. */
@@ -57,9 +61,18 @@ final class CudaDispatch implements Dispatch {
     combineInput = new DeviceView(device);
   }
 
-  /** Describes an operation that has been enqueued. */
+  /**
+   * Describes an operation that has been enqueued. The handle of the one before is the caller's if
+   * he asked for it; else nobody can reach it any more, as after a dispatch that failed later. That
+   * of a captured dispatch belongs to the graph.
+   */
   void enqueued(CudaHandle ways, Tokens tokens, boolean again, Event end, boolean callersStream) {
+    CudaHandle before = handle;
+    if (before != null && !handedOut && !before.captured) {
+      before.close();
+    }
     handle = ways;
+    handedOut = again;
     sent = tokens;
     cached = again;
     event = end;
@@ -208,7 +221,9 @@ final class CudaDispatch implements Dispatch {
 
   @Override
   public DispatchHandle handle() {
-    return arrived();
+    CudaHandle delivered = arrived();
+    handedOut = true;
+    return delivered;
   }
 
   @Override

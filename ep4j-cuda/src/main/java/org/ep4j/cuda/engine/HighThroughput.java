@@ -64,17 +64,26 @@ final class HighThroughput {
     context.completion.requireUsable();
     context.order(stream, capturing, options.previousEvent());
     CudaHandle handle = pool.take(capturing);
-    handle.generation = context.generation;
-    handle.captured = capturing;
-    dispatcher.dispatch(tokens, routing, options, handle, stream);
-    dispatches++;
-    Event end = finish(handle.ticket, "dispatch", options.stream(), options.async());
-    if (exact && (end == Event.completed() || options.stream() != null)) {
-      handle.awaitCounts();
-      refuseOverflow(handle);
+    boolean done = false;
+    try {
+      handle.generation = context.generation;
+      handle.captured = capturing;
+      dispatcher.dispatch(tokens, routing, options, handle, stream);
+      dispatches++;
+      Event end = finish(handle.ticket, "dispatch", options.stream(), options.async());
+      if (exact && (end == Event.completed() || options.stream() != null)) {
+        handle.awaitCounts();
+        refuseOverflow(handle);
+      }
+      dispatchResult.enqueued(handle, tokens, false, end, options.stream() != null);
+      done = true;
+      return dispatchResult;
+    } finally {
+      if (!done) {
+        // The caller never sees it, so nobody else can.
+        handle.close();
+      }
     }
-    dispatchResult.enqueued(handle, tokens, false, end, options.stream() != null);
-    return dispatchResult;
   }
 
   Dispatch dispatch(Tokens tokens, DispatchHandle given, Schedule schedule) {
@@ -133,11 +142,8 @@ final class HighThroughput {
   /** All ranks know all counts, so all of them refuse. */
   private static void refuseOverflow(CudaHandle handle) {
     if (handle.overflowRank() >= 0) {
-      ReceiveOverflowException tooMany =
-          new ReceiveOverflowException(
-              handle.overflowRank(), handle.overflowNeeded(), handle.overflowLimit());
-      handle.close();
-      throw tooMany;
+      throw new ReceiveOverflowException(
+          handle.overflowRank(), handle.overflowNeeded(), handle.overflowLimit());
     }
   }
 

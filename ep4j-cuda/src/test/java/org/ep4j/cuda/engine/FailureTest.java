@@ -9,9 +9,11 @@ import java.util.concurrent.CyclicBarrier;
 import org.ep4j.Combine;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.ThreadRanks;
@@ -91,6 +93,37 @@ class FailureTest {
             roundTrip(buffer, batch);
           }
         });
+  }
+
+  @Test
+  void dispatchesThatFailGiveTheirHandlesBack() {
+    Gpu.require(1);
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (CudaDevice device = CudaDevice.open(rank % CudaDevice.count());
+              ExpertBuffer buffer = ExpertBuffer.open(group, Batch.config(TOKENS).build());
+              Batch batch = new Batch(device, TOKENS)) {
+            batch.fill(rank, 1);
+            poke(batch, 3L * Batch.TOP_K + 1, 99);
+            failOften(buffer, batch);
+            long memory = buffer.statistics().privateBytes();
+            failOften(buffer, batch);
+            assertThat(buffer.statistics().privateBytes()).isEqualTo(memory);
+          }
+        });
+  }
+
+  /** More often than handles rest before they are used again. */
+  private static void failOften(ExpertBuffer buffer, Batch batch) {
+    DispatchOptions async = DispatchOptions.builder().async(true).build();
+    for (int i = 0; i < 8; i++) {
+      assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
+          .isInstanceOf(InvalidArgumentException.class);
+      Dispatch later = buffer.dispatch(Tokens.of(batch.x), batch.routing, async);
+      assertThatThrownBy(() -> later.event().await()).isInstanceOf(InvalidArgumentException.class);
+    }
   }
 
   private static void poke(Batch batch, long index, long id) {
