@@ -168,7 +168,7 @@ final class Completion {
         peer,
         words.expected(),
         words.seen(),
-        config.timeout().toMillis(),
+        (config.timeout().toNanos() - words.left()) / 1_000_000,
         report == null ? "" : report);
   }
 

@@ -215,18 +215,18 @@ final class CudaBuffer implements ExpertBuffer {
       context.completion.requireUsable();
       context.completion.awaitAll();
       context.completion.check("barrier");
-      Duration timeout = context.config.timeout();
+      long start = System.nanoTime();
       try {
-        live.barrier(timeout);
+        live.barrier(context.config.timeout());
       } catch (PeerLostException | GroupTimeoutException e) {
-        throw missing(e);
+        throw missing(e, (System.nanoTime() - start) / 1_000_000);
       }
     } finally {
       leave();
     }
   }
 
-  private PeerTimeoutException missing(GroupException problem) {
+  private PeerTimeoutException missing(GroupException problem, long waitedMillis) {
     int peer = context.rank;
     String report = "";
     for (int r = 0; r < context.ranks; r++) {
@@ -237,8 +237,7 @@ final class CudaBuffer implements ExpertBuffer {
       }
     }
     PeerTimeoutException timeout =
-        new PeerTimeoutException(
-            "barrier", "entry", 0, peer, 1, 0, context.config.timeout().toMillis(), report);
+        new PeerTimeoutException("barrier", "entry", 0, peer, 1, 0, waitedMillis, report);
     timeout.initCause(problem);
     return timeout;
   }

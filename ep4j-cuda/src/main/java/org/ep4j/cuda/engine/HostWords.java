@@ -30,6 +30,7 @@ final class HostWords implements AutoCloseable {
   private static final int SEEN = 40;
   private static final int TOKEN = 48;
   private static final int CHOICE = 56;
+  private static final int LEFT = 64;
   private static final int ABORT = 128;
   private static final int COMPLETED = 256;
   private static final int BYTES = 4096;
@@ -90,6 +91,11 @@ final class HostWords implements AutoCloseable {
 
   int choice() {
     return (int) NativeMemory.getLong(host + CHOICE);
+  }
+
+  /** Nanoseconds that were left to the wait when it ended; negative past the deadline. */
+  long left() {
+    return NativeMemory.getLong(host + LEFT);
   }
 
   /** Tells waiting kernels to give up. */

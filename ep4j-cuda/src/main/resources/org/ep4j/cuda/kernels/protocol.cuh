@@ -50,6 +50,7 @@ struct Record {
   u64 seen;
   u64 token;
   u64 choice;
+  u64 left;  // ns of the time it had; negative past the deadline
 };
 
 enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4 };
@@ -78,6 +79,7 @@ __device__ __noinline__ void give_up(const Watch& w, u64 phase, u64 peer, u64 ex
     w.record->peer = peer;
     w.record->expected = expected;
     w.record->seen = seen;
+    w.record->left = w.deadline - nanoseconds();
     store_release_system(&w.record->state, STATE_TIMEOUT);
   }
   store_release_gpu(&w.control->abort, w.epoch);

@@ -48,6 +48,7 @@ class FailureTest {
                         assertThat(e.peerDead()).isFalse();
                       })
                   .hasMessageContaining("dispatch")
+                  .hasMessageMatching(".* after [1-9]\\d{3} ms; .*")
                   .hasMessageContaining("reset()");
               assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
                   .isInstanceOf(IllegalStateException.class)
