@@ -18,6 +18,10 @@ import org.jspecify.annotations.Nullable;
  */
 final class Completion {
   private static final Duration GRACE = Duration.ofSeconds(20);
+
+  /** How long to wait once more for a GPU that has already been found not to end its work. */
+  private static final Duration ONCE_MORE = Duration.ofSeconds(2);
+
   private static final int SPINS = 4096;
 
   private final HostWords words;
@@ -29,6 +33,9 @@ final class Completion {
 
   private long ticket;
   private long lastRunning;
+
+  /** Whether a wait has ended without the GPU's work. */
+  private volatile boolean stuck;
 
   /** What broke the buffer; null while all is well. Guarded by this. */
   private @Nullable RuntimeException failure;
@@ -56,6 +63,12 @@ final class Completion {
   /** Waits until all operations given to the GPU so far have ended, well or badly. */
   void awaitAll() {
     awaitWord(0, lastRunning, "the last operation", Long.MAX_VALUE);
+  }
+
+  /** The same for the last time: tells whether they have ended, instead of throwing. */
+  boolean endsInTime() {
+    Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
+    return awaitWord(0, lastRunning, "the last operation", limit.toNanos());
   }
 
   boolean reached(long wanted) {
@@ -100,6 +113,7 @@ final class Completion {
       }
       lookAfterPeers();
       if (now - start > config.timeout().plus(GRACE).toNanos()) {
+        stuck = true;
         throw breakWith(
             new Ep4jException(
                 operation
@@ -193,6 +207,7 @@ final class Completion {
   synchronized void reset(boolean[] gone) {
     System.arraycopy(gone, 0, excluded, 0, excluded.length);
     failure = null;
+    stuck = false;
     words.reset();
   }
 }

@@ -12,6 +12,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -23,6 +24,7 @@ import org.ep4j.Routing;
 import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Entrance;
 import org.ep4j.group.Group;
@@ -282,6 +284,11 @@ final class CudaBuffer implements ExpertBuffer {
     }
   }
 
+  /**
+   * Never hangs: waits for the last operation as long as operations may take, then for the others,
+   * briefly. Freeing waits for the GPU without a limit, so if it has not ended the last operation
+   * by then, all that the driver gave is left to the process, and an exception says so.
+   */
   @Override
   public void close() {
     entrance.enterToClose();
@@ -289,9 +296,11 @@ final class CudaBuffer implements ExpertBuffer {
       if (entrance.isShut()) {
         return;
       }
-      context.device.makeCurrent();
-      context.completion.awaitAll();
       entrance.shut();
+      context.device.makeCurrent();
+      if (!context.completion.endsInTime()) {
+        abandon();
+      }
       try {
         // A peer's kernel may still be writing words here.
         live.barrier(PARTING);
@@ -304,6 +313,27 @@ final class CudaBuffer implements ExpertBuffer {
     } finally {
       leave();
     }
+  }
+
+  /** Returns only if the driver refuses all work and thus waits for none: then it can free. */
+  private void abandon() {
+    // Should the work begin after all, it gives up soon.
+    context.words.abort();
+    try {
+      context.stream.query();
+    } catch (CudaException e) {
+      return;
+    }
+    closeLive();
+    context.forgetCallersStream();
+    throw new Ep4jException(
+        "closing the buffer of "
+            + context
+            + ": the GPU has not ended the last operation; is its stream waiting for other work? "
+            + ((context.layout.bytes + context.staging.bytes() + pool.deviceBytes()) >> 20)
+            + " MiB of device memory, its stream and its kernels stay with this process until it"
+            + " ends, because freeing them would wait without a limit: end the process, or what"
+            + " its stream waits for before closing");
   }
 
   @Override

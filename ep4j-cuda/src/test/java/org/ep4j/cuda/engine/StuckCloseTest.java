@@ -1,0 +1,73 @@
+package org.ep4j.cuda.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import java.util.Map;
+import org.ep4j.DeviceStream;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Ep4jException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Sizing;
+import org.ep4j.Tokens;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.Gpu;
+import org.ep4j.cuda.driver.Launch;
+import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+import org.junit.jupiter.api.Test;
+
+/** A stream that never comes to its dispatch holds up nobody who closes; takes 20 s. */
+class StuckCloseTest {
+  private static final int TOKENS = 16;
+
+  /** Ends the kernel that holds the stream, should the test not. */
+  private static final long LIMIT_NANOS = Duration.ofSeconds(60).toNanos();
+
+  @Test
+  void closingGivesUpOnceAndSaysWhatStays() {
+    Gpu.require(1);
+    try (CudaDevice device = CudaDevice.open(0);
+        Group group = Group.inProcess(1).getFirst()) {
+      device.makeCurrent();
+      try (CudaStream stream = CudaStream.create(device);
+          CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
+          PinnedMemory gate = PinnedMemory.allocate(device, Long.BYTES);
+          Batch batch = new Batch(device, TOKENS);
+          Launch holding =
+              Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8)) {
+        NativeMemory.putLongRelease(gate.hostAddress(), 0);
+        batch.fill(0, 1);
+        ExpertBuffer buffer =
+            ExpertBuffer.open(group, Batch.config(TOKENS).timeout(Duration.ofSeconds(1)).build());
+        // Once before, so that nothing is allocated while the stream is held.
+        DispatchOptions options =
+            DispatchOptions.builder().sizing(Sizing.atMost(TOKENS)).stream(
+                    new DeviceStream(stream.handle()))
+                .build();
+        buffer.dispatch(Tokens.of(batch.x), batch.routing, options).handle().close();
+        stream.synchronize();
+        holding.setLong(0, gate.deviceAddress());
+        holding.setLong(1, 1);
+        holding.setLong(2, LIMIT_NANOS);
+        holding.launch(stream);
+        buffer.dispatch(Tokens.of(batch.x), batch.routing, options);
+        assertThatThrownBy(buffer::close)
+            .isInstanceOf(Ep4jException.class)
+            .hasMessageContaining("has not ended the last operation")
+            .hasMessageContaining("MiB");
+        assertThat(stream.query()).as("the stream is held").isFalse();
+        buffer.close();
+        NativeMemory.putLongRelease(gate.hostAddress(), 1);
+        // What the buffer left behind is whole: the dispatch ends.
+        stream.synchronize();
+      }
+    }
+  }
+}
