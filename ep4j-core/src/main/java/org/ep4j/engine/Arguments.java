@@ -1,8 +1,10 @@
 package org.ep4j.engine;
 
 import org.ep4j.BufferConfig;
+import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
+import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
@@ -72,6 +74,14 @@ public final class Arguments {
     }
   }
 
+  /** Requires a buffer that was opened for high-throughput operations. */
+  public static void highThroughput(BufferConfig config) {
+    if (config.maxTokens() == 0) {
+      throw new IllegalStateException(
+          "the buffer was opened without high-throughput operations: set BufferConfig.maxTokens");
+    }
+  }
+
   /** Checks the payload of a high-throughput dispatch against the configuration. */
   public static void tokens(BufferConfig config, Tokens tokens, int maxScaleBytes) {
     Tensor x = tokens.x();
@@ -86,14 +96,7 @@ public final class Arguments {
       throw invalid(
           "x", x, "[tokens, " + config.hidden() + "] (BufferConfig.hidden)", "pass rows of hidden");
     }
-    int multiple = 128 / x.dtype().bits();
-    if (config.hidden() % multiple != 0) {
-      throw invalid(
-          "x",
-          x,
-          "rows of a multiple of " + multiple + " elements for " + x.dtype() + " (16-byte rows)",
-          "pad hidden to " + (config.hidden() / multiple + 1) * multiple);
-    }
+    wholeRows("x", x, config.hidden());
     tokenCount("x", x.size(0), config.maxTokens(), "maxTokens");
     Tensor scales = tokens.scales();
     if (scales != null && scales.size(1) * scales.dtype().bits() / 8 > maxScaleBytes) {
@@ -102,6 +105,19 @@ public final class Arguments {
           scales,
           "at most " + maxScaleBytes + " bytes a row",
           "use one scale per 16 values or more");
+    }
+  }
+
+  /** Requires rows of a multiple of 16 bytes, the unit in which they are moved. */
+  public static void wholeRows(String name, Tensor tensor, int hidden) {
+    DType dtype = tensor.dtype();
+    int multiple = 128 / dtype.bits();
+    if (hidden % multiple != 0) {
+      throw invalid(
+          name,
+          tensor,
+          "rows of a multiple of " + multiple + " elements for " + dtype + " (16-byte rows)",
+          "pad hidden to " + (hidden / multiple + 1) * multiple);
     }
   }
 
@@ -140,6 +156,17 @@ public final class Arguments {
     }
   }
 
+  /** Requires as many payload rows as the dispatch that made the handle had. */
+  public static void sameTokens(Tokens tokens, DispatchHandle handle) {
+    if (tokens.x().size(0) != handle.tokens()) {
+      throw invalid(
+          "x",
+          tokens.x(),
+          "of " + handle.tokens() + " tokens like the dispatch that made the handle",
+          "pass the same number of tokens, or dispatch with a routing");
+    }
+  }
+
   /** Checks options of a high-throughput dispatch against the configuration. */
   public static void options(BufferConfig config, DispatchOptions options, long capacity) {
     if (options.layout() == Layout.EXPERT_MAJOR
@@ -157,6 +184,78 @@ public final class Arguments {
           "at most " + capacity + ", the rows of the receive region",
           "pass less, or open the buffer with a larger maxReceiveRows");
     }
+  }
+
+  /**
+   * Checks the tensors of a high-throughput combine, except for where they lie.
+   *
+   * @param most rows that are surely enough. Only where a tensor has fewer, the handle is asked how
+   *     many there are, which may wait
+   * @param all whether as many are needed: the handle is not asked
+   */
+  public static void combine(
+      BufferConfig config,
+      Tensor y,
+      DispatchHandle handle,
+      CombineOptions options,
+      long most,
+      boolean all) {
+    int hidden = config.hidden();
+    if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
+      throw invalid("y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
+    }
+    receivedRows("y", y, handle, most, all);
+    Tensor weights = options.topkWeights();
+    if (weights != null) {
+      boolean flat = handle.layout() == Layout.FLAT;
+      if (weights.dtype() != DType.FP32
+          || weights.dimensions() != (flat ? 2 : 1)
+          || (flat && weights.size(1) != handle.topK())) {
+        throw invalid(
+            "topkWeights",
+            weights,
+            flat ? "FP32[rows, " + handle.topK() + "]" : "FP32[rows]",
+            "pass weights as the dispatch delivered them");
+      }
+      receivedRows("topkWeights", weights, handle, most, all);
+    }
+    tokenRows("bias0", options.bias0(), y, handle);
+    tokenRows("bias1", options.bias1(), y, handle);
+    Tensor out = options.out();
+    tokenRows("out", out, y, handle);
+    if (out != null && overlap(out, y)) {
+      throw invalid("out", out, "apart from y", "y is read while out is written: use other memory");
+    }
+  }
+
+  private static void receivedRows(
+      String name, Tensor tensor, DispatchHandle handle, long most, boolean all) {
+    if (tensor.size(0) >= most) {
+      return;
+    }
+    long rows = all ? most : handle.rows();
+    if (tensor.size(0) < rows) {
+      throw invalid(
+          name,
+          tensor,
+          "of at least " + rows + " rows, as many as this rank received",
+          "pass one row for each received row");
+    }
+  }
+
+  private static void tokenRows(
+      String name, @Nullable Tensor tensor, Tensor y, DispatchHandle handle) {
+    if (tensor != null) {
+      shape(name, tensor, y.dtype(), handle.tokens(), y.size(1));
+    }
+  }
+
+  /** Whether two tensors share bytes; those on the heap count as apart. */
+  public static boolean overlap(Tensor a, Tensor b) {
+    return a.device() == b.device()
+        && (a.onDevice() || (a.nativeHost() && b.nativeHost()))
+        && a.address() < b.address() + b.byteSize()
+        && b.address() < a.address() + a.byteSize();
   }
 
   /** Error for an id that names no expert. */

@@ -2,6 +2,7 @@ package org.ep4j.engine.host;
 
 import org.ep4j.CombineOptions;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -138,7 +139,7 @@ final class Combiner {
     if (bias == null) {
       return 0;
     }
-    if (!bias.nativeHost() || (out != null && Staging.overlap(bias, out))) {
+    if (!bias.nativeHost() || (out != null && Arguments.overlap(bias, out))) {
       return staging.copied(bias, offset);
     }
     return bias.address();

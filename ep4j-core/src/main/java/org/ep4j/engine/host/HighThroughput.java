@@ -9,7 +9,6 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
-import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Schedule;
 import org.ep4j.Tensor;
@@ -123,13 +122,7 @@ final class HighThroughput {
     HostHandle ways = use(handle);
     boolean queued = false;
     try {
-      if (tokens.x().size(0) != ways.tokens) {
-        throw Arguments.invalid(
-            "x",
-            tokens.x(),
-            "of " + ways.tokens + " tokens like the dispatch that made the handle",
-            "pass the same number of tokens, or dispatch with a routing");
-      }
+      Arguments.sameTokens(tokens, ways);
       if (schedule.async()) {
         dispatchResult.await(
             queue.submit(
@@ -189,7 +182,7 @@ final class HighThroughput {
 
   /** Checks that the handle is of this buffer and still good, and keeps it so until release. */
   private HostHandle use(DispatchHandle handle) {
-    requireOpened();
+    Arguments.highThroughput(context.config);
     context.requireUsable();
     if (!(handle instanceof HostHandle ways) || !ways.isOf(pool)) {
       throw new IllegalStateException(
@@ -204,88 +197,37 @@ final class HighThroughput {
     return ways;
   }
 
-  private void requireOpened() {
-    if (context.config.maxTokens() == 0) {
-      throw new IllegalStateException(
-          "the buffer was opened without high-throughput operations: set BufferConfig.maxTokens");
-    }
-  }
-
   private void checkTokens(Tokens tokens) {
-    requireOpened();
+    Arguments.highThroughput(context.config);
     Arguments.tokens(context.config, tokens, layout.maxScaleBytes);
     Arguments.onHost("x", tokens.x());
-    Tensor scales = tokens.scales();
-    if (scales != null) {
-      Arguments.onHost("scales", scales);
-    }
-    Tensor factors = tokens.globalScales();
-    if (factors != null) {
-      Arguments.onHost("globalScales", factors);
-    }
+    onHost("scales", tokens.scales());
+    onHost("globalScales", tokens.globalScales());
   }
 
   private void checkRouting(Routing routing) {
-    requireOpened();
+    Arguments.highThroughput(context.config);
     Arguments.routing(context.config, routing, context.config.maxTokens(), "maxTokens");
     Arguments.onHost("topkIdx", routing.topkIdx());
-    Tensor weights = routing.topkWeights();
-    if (weights != null) {
-      Arguments.onHost("topkWeights", weights);
-    }
+    onHost("topkWeights", routing.topkWeights());
   }
 
   private void checkCombine(Tensor y, HostHandle ways, CombineOptions options) {
     Arguments.noStream(options.stream());
-    int hidden = context.config.hidden();
-    if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
-      throw Arguments.invalid(
-          "y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
-    }
-    checkRows("y", y, ways.rows());
+    Arguments.combine(context.config, y, ways, options, ways.rows(), true);
     Arguments.onHost("y", y);
-    Tensor weights = options.topkWeights();
-    if (weights != null) {
-      boolean flat = ways.layout == Layout.FLAT;
-      if (weights.dtype() != DType.FP32
-          || weights.dimensions() != (flat ? 2 : 1)
-          || (flat && weights.size(1) != ways.topK)) {
-        throw Arguments.invalid(
-            "topkWeights",
-            weights,
-            flat ? "FP32[rows, " + ways.topK + "]" : "FP32[rows]",
-            "pass weights as the dispatch delivered them");
-      }
-      checkRows("topkWeights", weights, ways.rows());
-      Arguments.onHost("topkWeights", weights);
-    }
-    checkBias("bias0", options.bias0(), y, ways);
-    checkBias("bias1", options.bias1(), y, ways);
+    onHost("topkWeights", options.topkWeights());
+    onHost("bias0", options.bias0());
+    onHost("bias1", options.bias1());
     Tensor out = options.out();
     if (out != null) {
-      Arguments.shape("out", out, y.dtype(), ways.tokens, hidden);
       Arguments.writableOnHost("out", out);
-      if (Staging.overlap(out, y)) {
-        throw Arguments.invalid(
-            "out", out, "apart from y", "peers read y while out is written: use other memory");
-      }
     }
   }
 
-  private static void checkRows(String name, Tensor tensor, long rows) {
-    if (tensor.size(0) < rows) {
-      throw Arguments.invalid(
-          name,
-          tensor,
-          "of at least " + rows + " rows, as many as this rank received",
-          "pass one row for each received row");
-    }
-  }
-
-  private void checkBias(String name, @Nullable Tensor bias, Tensor y, HostHandle ways) {
-    if (bias != null) {
-      Arguments.shape(name, bias, y.dtype(), ways.tokens, context.config.hidden());
-      Arguments.onHost(name, bias);
+  private static void onHost(String name, @Nullable Tensor tensor) {
+    if (tensor != null) {
+      Arguments.onHost(name, tensor);
     }
   }
 }

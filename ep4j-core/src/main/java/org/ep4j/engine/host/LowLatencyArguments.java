@@ -88,7 +88,7 @@ final class LowLatencyArguments {
           "lowLatencyCombineBuffer(handle) with zeroCopy",
           "write the experts' rows there, or leave zeroCopy out");
     }
-    if (!options.zeroCopy() && Staging.overlap(y, region)) {
+    if (!options.zeroCopy() && Arguments.overlap(y, region)) {
       throw Arguments.invalid(
           "y",
           y + " in lowLatencyCombineBuffer(handle)",

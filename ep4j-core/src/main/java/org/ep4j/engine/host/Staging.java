@@ -45,12 +45,4 @@ final class Staging {
   long at(long offset) {
     return scratch + offset;
   }
-
-  /** Whether two tensors in native memory share bytes. */
-  static boolean overlap(Tensor a, Tensor b) {
-    return a.nativeHost()
-        && b.nativeHost()
-        && a.address() < b.address() + b.byteSize()
-        && b.address() < a.address() + a.byteSize();
-  }
 }

@@ -2,13 +2,11 @@ package org.ep4j.cuda.engine;
 
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
-import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.Schedule;
@@ -91,13 +89,7 @@ final class HighThroughput {
     boolean capturing = schedule.stream() != null && stream.capturing();
     checkTokens(tokens, capturing);
     CudaHandle handle = use(given);
-    if (tokens.x().size(0) != handle.tokens) {
-      throw Arguments.invalid(
-          "x",
-          tokens.x(),
-          "of " + handle.tokens + " tokens like the dispatch that made the handle",
-          "pass the same number of tokens, or dispatch with a routing");
-    }
+    Arguments.sameTokens(tokens, handle);
     context.order(stream, capturing, schedule.previousEvent());
     long ticket = dispatcher.dispatchAgain(tokens, handle, stream, capturing);
     dispatches++;
@@ -148,7 +140,7 @@ final class HighThroughput {
   }
 
   private CudaHandle use(DispatchHandle given) {
-    requireOpened();
+    Arguments.highThroughput(context.config);
     context.completion.requireUsable();
     if (!(given instanceof CudaHandle handle) || !handle.isOf(pool)) {
       throw new IllegalStateException(
@@ -162,15 +154,8 @@ final class HighThroughput {
     return handle;
   }
 
-  private void requireOpened() {
-    if (context.config.maxTokens() == 0) {
-      throw new IllegalStateException(
-          "the buffer was opened without high-throughput operations: set BufferConfig.maxTokens");
-    }
-  }
-
   private void checkTokens(Tokens tokens, boolean capturing) {
-    requireOpened();
+    Arguments.highThroughput(context.config);
     Arguments.tokens(context.config, tokens, context.layout.maxScaleBytes);
     context.staging.checkRows("x", tokens.x(), capturing);
     context.staging.check("scales", tokens.scales(), capturing);
@@ -179,67 +164,16 @@ final class HighThroughput {
 
   private void checkCombine(
       Tensor y, CudaHandle handle, CombineOptions options, boolean capturing) {
-    int hidden = context.config.hidden();
-    if (!y.dtype().summable()
-        || y.dimensions() != 2
-        || y.size(1) != hidden
-        || hidden % (128 / y.dtype().bits()) != 0) {
-      throw Arguments.invalid(
-          "y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
-    }
-    checkCount("y", y, handle, capturing);
+    Arguments.combine(context.config, y, handle, options, handle.limit, capturing);
+    Arguments.wholeRows("y", y, context.config.hidden());
     context.staging.checkRows("y", y, capturing);
-    Tensor weights = options.topkWeights();
-    if (weights != null) {
-      boolean flat = handle.layout == Layout.FLAT;
-      if (weights.dtype() != DType.FP32
-          || weights.dimensions() != (flat ? 2 : 1)
-          || (flat && weights.size(1) != handle.topK)) {
-        throw Arguments.invalid(
-            "topkWeights",
-            weights,
-            flat ? "FP32[rows, " + handle.topK + "]" : "FP32[rows]",
-            "pass weights as the dispatch delivered them");
-      }
-      checkCount("topkWeights", weights, handle, capturing);
-      context.staging.check("topkWeights", weights, capturing);
-    }
-    checkBias("bias0", options.bias0(), y, handle, capturing);
-    checkBias("bias1", options.bias1(), y, handle, capturing);
+    context.staging.check("topkWeights", options.topkWeights(), capturing);
+    context.staging.checkRows("bias0", options.bias0(), capturing);
+    context.staging.checkRows("bias1", options.bias1(), capturing);
     Tensor out = options.out();
-    if (out != null) {
-      Arguments.shape("out", out, y.dtype(), handle.tokens, hidden);
-      context.staging.checkRows("out", out, capturing);
-      if (!out.onDevice()) {
-        Arguments.writableOnHost("out", out);
-      }
-      if (Staging.overlap(out, y)) {
-        throw Arguments.invalid(
-            "out", out, "apart from y", "y is read while out is written: use other memory");
-      }
-    }
-  }
-
-  /** Asks for the true count only where the tensor is shorter than the most that may come. */
-  private static void checkCount(String name, Tensor tensor, CudaHandle handle, boolean capturing) {
-    if (tensor.size(0) >= handle.limit) {
-      return;
-    }
-    long rows = capturing ? handle.limit : handle.rows();
-    if (tensor.size(0) < rows) {
-      throw Arguments.invalid(
-          name,
-          tensor,
-          "of at least " + rows + " rows, as many as this rank received",
-          "pass one row for each received row");
-    }
-  }
-
-  private void checkBias(
-      String name, @Nullable Tensor bias, Tensor y, CudaHandle handle, boolean capturing) {
-    if (bias != null) {
-      Arguments.shape(name, bias, y.dtype(), handle.tokens, context.config.hidden());
-      context.staging.checkRows(name, bias, capturing);
+    context.staging.checkRows("out", out, capturing);
+    if (out != null && !out.onDevice()) {
+      Arguments.writableOnHost("out", out);
     }
   }
 }

@@ -117,14 +117,6 @@ final class Staging implements AutoCloseable {
     return target;
   }
 
-  /** Whether two tensors share device memory. */
-  static boolean overlap(Tensor a, Tensor b) {
-    return a.onDevice()
-        && b.onDevice()
-        && a.address() < b.address() + b.byteSize()
-        && b.address() < a.address() + a.byteSize();
-  }
-
   private PinnedMemory source(Place place, long wanted) {
     PinnedMemory memory = sources.get(place);
     if (memory == null || memory.bytes() < wanted) {
