@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
@@ -255,8 +256,25 @@ final class EnvironmentReader {
     return rank == 0 && !launcherHosts;
   }
 
+  /** The number of this process on its host, if a variable tells it. */
+  OptionalInt localRank() {
+    Found found = localRankVariable(launcher());
+    return found == null ? OptionalInt.empty() : OptionalInt.of(number("local rank", found, 0));
+  }
+
+  /** Of the launcher that was found; else of any that is there, for ranks that were set by hand. */
+  private @Nullable Found localRankVariable(@Nullable Launcher launcher) {
+    Found found = find("EP4J_LOCAL_RANK", launcher == null ? "" : launcher.localRank);
+    for (Launcher other : Launcher.values()) {
+      if (found == null && !isBatchScript(other)) {
+        found = find(other.localRank);
+      }
+    }
+    return found;
+  }
+
   private int localRank(Launcher launcher, GroupConfig config) {
-    Found found = find("EP4J_LOCAL_RANK", launcher.localRank);
+    Found found = localRankVariable(launcher);
     if (found != null) {
       return number("local rank", found, 0);
     }

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -79,6 +80,17 @@ public record LaunchEnvironment(
   public static LaunchEnvironment of(Map<String, String> variables) {
     EnvironmentReader reader = new EnvironmentReader(variables);
     return reader.read();
+  }
+
+  /**
+   * The number of this process on its host where a variable tells it: {@code EP4J_LOCAL_RANK}, that
+   * of the launcher, or that of another launcher whose variable is set; reads nothing else, so it
+   * also serves processes that join a group by themselves.
+   *
+   * @throws IllegalArgumentException if the variable holds no number; names it
+   */
+  public static OptionalInt localRank(Map<String, String> variables) {
+    return new EnvironmentReader(variables).localRank();
   }
 
   /** Joins the group; rank 0 logs the warnings. Alone in a group of size 1 if no rank is set. */

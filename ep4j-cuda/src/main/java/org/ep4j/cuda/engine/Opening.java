@@ -19,10 +19,6 @@ import org.ep4j.group.Group;
  * once if not all of it can be made.
  */
 final class Opening implements AutoCloseable {
-  /** Names the device of this process. */
-  private static final String DEVICE_VARIABLE = "EP4J_CUDA_DEVICE";
-
-  private static final String LOCAL_RANK_VARIABLE = "LOCAL_RANK";
   private static final int MOST_EXPERTS_OF_A_RANK = 1 << 16;
   private static final int NOBODY = 0xffff;
 
@@ -58,7 +54,9 @@ final class Opening implements AutoCloseable {
 
   private CudaBuffer build(Group group, BufferConfig config) {
     Duration timeout = config.timeout();
-    CudaDevice device = own(CudaDevice.open(ordinal(group)));
+    int ordinal =
+        DeviceChoice.ordinal(group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
+    CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     RegionLayout layout = new RegionLayout(config);
     DeviceMemory region = own(DeviceMemory.allocate(device, layout.bytes));
@@ -89,27 +87,6 @@ final class Opening implements AutoCloseable {
                 group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
     return new CudaBuffer(context, pool, counting, this);
-  }
-
-  /** Ranks of a node take its devices in turn, unless the environment says otherwise. */
-  private static int ordinal(Group group) {
-    String wanted = System.getenv(DEVICE_VARIABLE);
-    if (wanted != null && !group.inProcess()) {
-      return number(DEVICE_VARIABLE, wanted);
-    }
-    String local = System.getenv(LOCAL_RANK_VARIABLE);
-    int rank =
-        local != null && !group.inProcess() ? number(LOCAL_RANK_VARIABLE, local) : group.rank();
-    return rank % CudaDevice.count();
-  }
-
-  private static int number(String variable, String text) {
-    try {
-      return Integer.parseUnsignedInt(text.strip());
-    } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(
-          variable, "'" + text + "'", "a number", "unset it, or name a device");
-    }
   }
 
   private static DeviceMemory owners(CudaDevice device, BufferConfig config) {

@@ -1,0 +1,39 @@
+package org.ep4j.cuda.engine;
+
+import java.util.Map;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.LaunchEnvironment;
+
+/** Which device a rank works on: the ranks of a host take its devices in turn. */
+final class DeviceChoice {
+  /** Names the device of this process. */
+  static final String VARIABLE = "EP4J_CUDA_DEVICE";
+
+  private DeviceChoice() {}
+
+  /**
+   * The ordinal for a rank.
+   *
+   * @param inProcess whether the ranks are threads: then the variables, which are those of their
+   *     process, choose nothing
+   * @param devices how many this process sees, at least 1
+   */
+  static int ordinal(int rank, boolean inProcess, Map<String, String> variables, int devices) {
+    if (inProcess) {
+      return rank % devices;
+    }
+    String wanted = variables.getOrDefault(VARIABLE, "");
+    return wanted.isBlank()
+        ? LaunchEnvironment.localRank(variables).orElse(rank) % devices
+        : number(wanted);
+  }
+
+  private static int number(String text) {
+    try {
+      return Integer.parseUnsignedInt(text.strip());
+    } catch (NumberFormatException e) {
+      throw new InvalidArgumentException(
+          VARIABLE, "'" + text + "'", "a number", "unset it, or name a device");
+    }
+  }
+}
