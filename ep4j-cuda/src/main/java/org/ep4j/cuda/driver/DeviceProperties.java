@@ -2,6 +2,7 @@ package org.ep4j.cuda.driver;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.InvalidArgumentException;
 
 /**
@@ -50,9 +51,18 @@ public record DeviceProperties(
   /** First compute capability whose full instruction set has a name of its own, {@code sm_90a}. */
   private static final int FIRST_SPECIFIC_MAJOR = 9;
 
-  /** Reads the properties of the device with this ordinal. */
+  /** By ordinal. They do not change while a process lives, and copies of tensors ask each time. */
+  private static final ConcurrentHashMap<Integer, DeviceProperties> KNOWN =
+      new ConcurrentHashMap<>();
+
+  /** The properties of the device with this ordinal, read when they are first asked for. */
   public static DeviceProperties of(int ordinal) {
     CudaDriver.require();
+    DeviceProperties known = KNOWN.get(ordinal);
+    return known != null ? known : KNOWN.computeIfAbsent(ordinal, DeviceProperties::read);
+  }
+
+  private static DeviceProperties read(int ordinal) {
     int device = DeviceCalls.device(checked(ordinal));
     return new DeviceProperties(
         ordinal,

@@ -20,6 +20,11 @@ final class Kernels implements AutoCloseable {
   /** Threads of a block of the layout kernel. */
   static final int LAYOUT_THREADS = 256;
 
+  private static final String DISPATCH = "dispatch.cu";
+  private static final String EXPAND = "expand.cu";
+  private static final String COMBINE = "combine.cu";
+  private static final String LAYOUT = "layout.cu";
+
   private final List<CudaModule> modules = new ArrayList<>();
   private final List<KernelCall<?>> calls = new ArrayList<>();
 
@@ -37,10 +42,10 @@ final class Kernels implements AutoCloseable {
 
   Kernels(CudaDevice device) {
     KernelCompiler compiler = KernelCompiler.standard();
-    CudaModule dispatching = load(compiler, device, "dispatch.cu");
-    CudaModule expanding = load(compiler, device, "expand.cu");
-    CudaModule combining = load(compiler, device, "combine.cu");
-    CudaModule counting = load(compiler, device, "layout.cu");
+    CudaModule dispatching = load(compiler, device, DISPATCH);
+    CudaModule expanding = load(compiler, device, EXPAND);
+    CudaModule combining = load(compiler, device, COMBINE);
+    CudaModule counting = load(compiler, device, LAYOUT);
     Kernel first = dispatching.kernel("ep4j_dispatch");
     // All of them have the same static part: one word that blocks share.
     sharedBytes =
@@ -56,6 +61,14 @@ final class Kernels implements AutoCloseable {
     combineFp16Exact = call(combining.kernel("ep4j_combine_fp16_exact"), CombineField.class);
     layout = new KernelCall<>(counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0);
     calls.add(layout);
+  }
+
+  /**
+   * Begins to look for the kernels while the caller does other things, such as waiting for the
+   * driver to make a context.
+   */
+  static void prepare(String architecture) {
+    KernelCompiler.standard().prepare(List.of(DISPATCH, EXPAND, COMBINE, LAYOUT), architecture);
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {

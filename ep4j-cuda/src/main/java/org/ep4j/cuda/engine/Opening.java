@@ -11,6 +11,7 @@ import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.group.Group;
 
@@ -56,6 +57,7 @@ final class Opening implements AutoCloseable {
     Duration timeout = config.timeout();
     int ordinal =
         DeviceChoice.ordinal(group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
+    Kernels.prepare(DeviceProperties.of(ordinal).architecture());
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     RegionLayout layout = new RegionLayout(config);

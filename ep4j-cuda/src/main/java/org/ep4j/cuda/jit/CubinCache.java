@@ -116,8 +116,8 @@ public final class CubinCache {
 
   /** The cubin of the last key, in the order of text, that starts with {@code prefix}. */
   public Optional<byte[]> getNewest(String prefix) {
-    return list().stream()
-        .map(Entry::key)
+    return files(SUFFIX).stream()
+        .map(aged -> key(aged.file))
         .filter(key -> key.startsWith(prefix))
         .sorted(Comparator.reverseOrder())
         .flatMap(key -> get(key).stream())
@@ -152,13 +152,8 @@ public final class CubinCache {
     for (Aged aged : files(SUFFIX)) {
       CubinFile content = read(aged.file);
       if (content != null) {
-        String name = aged.file.getFileName().toString();
         entries.add(
-            new Entry(
-                name.substring(0, name.length() - SUFFIX.length()),
-                content.description(),
-                aged.bytes,
-                aged.time.toInstant()));
+            new Entry(key(aged.file), content.description(), aged.bytes, aged.time.toInstant()));
       }
     }
     entries.sort(Comparator.comparing(Entry::lastUsed).reversed());
@@ -223,6 +218,11 @@ public final class CubinCache {
       throw new IllegalArgumentException("'" + key + "' cannot be the name of a file");
     }
     return directory.resolve(key + SUFFIX);
+  }
+
+  private static String key(Path file) {
+    String name = file.getFileName().toString();
+    return name.substring(0, name.length() - SUFFIX.length());
   }
 
   /** Files with an ending; those that others delete meanwhile are left out. */

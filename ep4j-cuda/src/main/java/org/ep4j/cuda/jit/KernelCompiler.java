@@ -1,8 +1,10 @@
 package org.ep4j.cuda.jit;
 
 import java.lang.System.Logger.Level;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.ep4j.EngineUnavailableException;
@@ -36,6 +38,8 @@ public final class KernelCompiler {
    */
   public record Cubin(byte[] image, Origin origin, long nanos, String log) {}
 
+  private record Asked(String entry, Map<String, String> defines, String architecture) {}
+
   private static final class Standard {
     private static final KernelCompiler COMPILER =
         new KernelCompiler(new NvrtcBackend(), CubinCache.standard(System.getenv()));
@@ -43,6 +47,13 @@ public final class KernelCompiler {
 
   private final CompilerBackend backend;
   private final CubinCache cache;
+
+  /** Kernels of this jar by what they were asked for: its files do not change. */
+  private final ConcurrentHashMap<Asked, KernelSpec> specs = new ConcurrentHashMap<>();
+
+  /** Architectures whose kernels somebody looks for, or has. */
+  private final Set<String> prepared = ConcurrentHashMap.newKeySet();
+
   private final ConcurrentHashMap<String, Cubin> memory = new ConcurrentHashMap<>();
 
   /** A compiler with a cache. */
@@ -88,7 +99,36 @@ public final class KernelCompiler {
 
   /** Compiles a kernel of this jar for a device and loads it there. */
   public CudaModule load(CudaDevice device, String entry, Map<String, String> defines) {
-    return load(device, KernelSpec.of(entry, defines, device.architecture()));
+    return load(device, spec(entry, defines, device.architecture()));
+  }
+
+  /** A kernel of this jar. */
+  private KernelSpec spec(String entry, Map<String, String> defines, String architecture) {
+    return specs.computeIfAbsent(
+        new Asked(entry, Map.copyOf(defines), architecture),
+        asked -> KernelSpec.of(asked.entry, asked.defines, asked.architecture));
+  }
+
+  /**
+   * Begins to look for kernels of this jar on a thread of its own, so that {@link #load} finds them
+   * in memory, or waits for the rest of the work. Once for an architecture.
+   */
+  public void prepare(List<String> entries, String architecture) {
+    if (!prepared.add(architecture)) {
+      return;
+    }
+    Thread.ofPlatform()
+        .daemon()
+        .name("ep4j-kernels-" + architecture)
+        .start(
+            () -> {
+              try {
+                entries.forEach(entry -> compile(spec(entry, Map.of(), architecture)));
+              } catch (RuntimeException e) {
+                // Who loads the kernel asks again, and is told.
+                LOG.log(Level.DEBUG, "Kernels for {0} are not there yet: {1}", architecture, e);
+              }
+            });
   }
 
   /** Compiles a spec and loads it onto a device. */

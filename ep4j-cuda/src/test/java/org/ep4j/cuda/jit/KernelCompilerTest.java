@@ -9,7 +9,10 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
@@ -82,6 +85,38 @@ class KernelCompilerTest {
     cache.put(SPEC.key("nvrtc13.0"), SPEC.description(), new byte[] {1, 2, 3});
     KernelCompiler.Cubin found = new KernelCompiler(NONE, cache).compile(SPEC);
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.DISK);
+    assertThat(found.image()).containsExactly(1, 2, 3);
+  }
+
+  @Test
+  void preparedKernelsAreFoundInMemory() throws InterruptedException {
+    KernelSpec spec = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
+    CountDownLatch asked = new CountDownLatch(1);
+    CompilerBackend slow =
+        new CompilerBackend() {
+          @Override
+          public LibrarySearch find() {
+            return new LibrarySearch("here", "");
+          }
+
+          @Override
+          public String identity() {
+            return "slow1.0";
+          }
+
+          @Override
+          public Compiled compile(KernelSpec wanted) {
+            assertThat(asked.getCount()).as("compiled once").isEqualTo(1);
+            asked.countDown();
+            return new Compiled(new byte[] {1, 2, 3}, "");
+          }
+        };
+    KernelCompiler compiler = new KernelCompiler(slow, new CubinCache(directory, LIMIT));
+    compiler.prepare(List.of("smoke.cu"), "sm_90a");
+    compiler.prepare(List.of("smoke.cu"), "sm_90a");
+    assertThat(asked.await(1, TimeUnit.MINUTES)).isTrue();
+    KernelCompiler.Cubin found = compiler.compile(spec);
+    assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.MEMORY);
     assertThat(found.image()).containsExactly(1, 2, 3);
   }
 
