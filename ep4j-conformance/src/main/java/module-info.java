@@ -1,10 +1,12 @@
 /** Test kits that every engine and every wire must pass. */
 module org.ep4j.conformance {
   requires transitive org.ep4j;
+  requires jdk.management;
   requires transitive org.junit.jupiter.api;
   requires static org.jspecify;
 
   exports org.ep4j.conformance;
+  exports org.ep4j.conformance.wire;
 
   uses org.ep4j.engine.EngineProvider;
 }

@@ -10,10 +10,16 @@ module org.ep4j {
   exports org.ep4j.io;
   exports org.ep4j.memory;
   exports org.ep4j.verify;
+  exports org.ep4j.wire;
+  exports org.ep4j.wire.support;
 
   uses org.ep4j.engine.DeviceAccess;
   uses org.ep4j.engine.EngineProvider;
+  uses org.ep4j.wire.WireProvider;
 
   provides org.ep4j.engine.EngineProvider with
       org.ep4j.engine.host.HostEngineProvider;
+  provides org.ep4j.wire.WireProvider with
+      org.ep4j.wire.direct.InProcessWireProvider,
+      org.ep4j.wire.direct.SharedMemoryWireProvider;
 }

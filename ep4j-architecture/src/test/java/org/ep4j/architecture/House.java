@@ -17,7 +17,12 @@ final class House {
 
   /** What any room may use: the JDK, and the annotations that are gone at run time. */
   static final String[] GROUND = {
-    "java..", "javax.crypto..", "jdk.incubator.vector..", "jdk.jfr..", "org.jspecify.."
+    "java..",
+    "javax.crypto..",
+    "javax.net.ssl..",
+    "jdk.incubator.vector..",
+    "jdk.jfr..",
+    "org.jspecify.."
   };
 
   private House() {}

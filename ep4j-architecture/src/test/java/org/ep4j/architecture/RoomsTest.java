@@ -20,8 +20,8 @@ class RoomsTest {
   private static final String API = "org.ep4j";
   private static final String ENGINE = "org.ep4j.engine";
   private static final String HOST = "org.ep4j.engine.host..";
-  private static final String MEMORY = "org.ep4j.memory..";
   private static final String WIRE = "org.ep4j.wire..";
+  private static final String MEMORY = "org.ep4j.memory..";
   private static final String GROUP = "org.ep4j.group..";
   private static final String VERIFY = "org.ep4j.verify..";
   private static final String PLAN = "org.ep4j.plan..";
@@ -40,8 +40,9 @@ class RoomsTest {
     ROOMS.put(API, List.of(ENGINE, GROUP));
     ROOMS.put(ENGINE, List.of(API, GROUP));
     ROOMS.put(HOST, List.of(API, ENGINE, MEMORY, WIRE, GROUP, OBSERVE));
-    ROOMS.put(MEMORY, List.of(API, WIRE, GROUP));
-    ROOMS.put(WIRE, List.of(API, GROUP));
+    // Wires of one host stand on symmetric memory; memory needs no wire.
+    ROOMS.put(WIRE, List.of(API, MEMORY, GROUP));
+    ROOMS.put(MEMORY, List.of(API, GROUP));
     ROOMS.put(GROUP, List.of(API));
     ROOMS.put(VERIFY, List.of(API));
     ROOMS.put(PLAN, List.of(API));

@@ -1,5 +1,6 @@
 package org.ep4j.group;
 
+import java.net.InetAddress;
 import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -38,6 +39,12 @@ public interface Group extends AutoCloseable {
 
   /** Whether all ranks are threads of this JVM. */
   boolean inProcess();
+
+  /** What the ranks of this job know and nobody else: for connections that they make themselves. */
+  JobKey key();
+
+  /** Where the host of a rank is reached from here, as far as the rendezvous can tell. */
+  InetAddress address(int rank);
 
   /**
    * Collective: every rank gives some bytes and gets those of all ranks.

@@ -1,5 +1,6 @@
 package org.ep4j.group;
 
+import java.net.InetAddress;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -27,6 +28,16 @@ final class InProcessGroup extends MemberGroup {
   @Override
   public boolean inProcess() {
     return true;
+  }
+
+  @Override
+  public JobKey key() {
+    return world.key();
+  }
+
+  @Override
+  public InetAddress address(int rank) {
+    return InetAddress.getLoopbackAddress();
   }
 
   @Override

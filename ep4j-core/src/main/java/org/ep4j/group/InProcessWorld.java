@@ -36,6 +36,7 @@ final class InProcessWorld {
   private final AtomicLongArray orphanedAt;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
+  private final JobKey key = JobKey.random();
   private Round round = new Round();
 
   InProcessWorld(int size, String jobId) {
@@ -57,6 +58,10 @@ final class InProcessWorld {
 
   String jobId() {
     return jobId;
+  }
+
+  JobKey key() {
+    return key;
   }
 
   Ledger ledger() {

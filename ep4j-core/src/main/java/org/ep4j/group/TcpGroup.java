@@ -1,6 +1,7 @@
 package org.ep4j.group;
 
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -146,6 +147,16 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
   @Override
   public boolean inProcess() {
     return size() == 1;
+  }
+
+  @Override
+  public JobKey key() {
+    return JobKey.of(config.secret(), jobId());
+  }
+
+  @Override
+  public InetAddress address(int rank) {
+    return peer(rank).getAddress();
   }
 
   @Override

@@ -1,0 +1,309 @@
+package org.ep4j.conformance.wire;
+
+import static org.ep4j.conformance.wire.WireContext.check;
+import static org.ep4j.conformance.wire.WireContext.fill;
+import static org.ep4j.conformance.wire.WireContext.lane;
+import static org.ep4j.conformance.wire.WireContext.verify;
+import static org.ep4j.conformance.wire.WireContext.verifyFrom;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.SplittableRandom;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.WireWait;
+
+/** What arrives, and that the counters say so truthfully. */
+final class ContentChecks {
+  private static final int[] SIZES = {
+    0, 1, 3, 7, 8, 9, 31, 64, 127, 1000, 4095, 4096, 4097, 16_383, 16_385, 65_537, 262_143
+  };
+  private static final long LARGEST = (5L << 20) + 13;
+
+  private ContentChecks() {}
+
+  /** Every byte of a put is there once its counter has grown, and no byte beside it. */
+  static void bytesAreVisibleOnceCounted(WireContext context) {
+    long slot = LARGEST + 64;
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, slot);
+      Region target = context.region(wire, slot * context.size());
+      WireWait wait = context.waiting(wire, 0);
+      Meeting meeting = new Meeting(wire);
+      int rounds = 2 * (SIZES.length + 1);
+      for (int round = 0; round < rounds; round++) {
+        long bytes =
+            round % (SIZES.length + 1) < SIZES.length ? SIZES[round % (SIZES.length + 1)] : LARGEST;
+        long from = context.shared().nextInt(16);
+        long to = context.shared().nextInt(16);
+        fill(source.segment(), from, bytes, tag(context.rank(), round));
+        for (int peer = 0; peer < context.size(); peer++) {
+          if (peer != context.rank()) {
+            Lane lane = lane(wire, peer, round);
+            wait.put(lane, source, from, target, slot * context.rank() + to, bytes, context.rank());
+          }
+        }
+        for (int peer = 0; peer < context.size(); peer++) {
+          if (peer != context.rank()) {
+            String what = "put of %d bytes in round %d from rank %d".formatted(bytes, round, peer);
+            wait.counter(peer, round + 1, peer);
+            MemorySegment part = target.segment().asSlice(slot * peer, slot);
+            verify(part, to, bytes, tag(peer, round), what);
+            check(to == 0 || part.get(ValueLayout.JAVA_BYTE, to - 1L) == 0, "byte before " + what);
+            check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte behind " + what);
+          }
+        }
+        meeting.meet();
+        target.segment().fill((byte) 0);
+        meeting.meet();
+      }
+    }
+  }
+
+  private static long tag(int rank, int round) {
+    return rank * 1000L + round;
+  }
+
+  /** A counter counts each put once, from whatever peer and lane. */
+  static void everyPutIsCountedOnce(WireContext context) {
+    int puts = 300;
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, 4096);
+      Region target = context.region(wire, 4096);
+      WireWait wait = context.waiting(wire, 0);
+      Meeting meeting = new Meeting(wire);
+      for (int i = 0; i < puts; i++) {
+        for (int peer = 0; peer < context.size(); peer++) {
+          if (peer != context.rank()) {
+            wait.put(lane(wire, peer, i), source, 0, target, 0, i * 13 % 4096, 5);
+            wait.add(lane(wire, peer, i), 6, i);
+          }
+        }
+      }
+      long others = context.size() - 1L;
+      wait.counter(5, others * puts, -1);
+      wait.counter(6, others * puts * (puts - 1) / 2, -1);
+      meeting.meet();
+      check(wire.counters().get(5) == others * puts, "counted " + wire.counters().get(5));
+      check(
+          wire.counters().get(6) == others * puts * (puts - 1) / 2,
+          "added " + wire.counters().get(6));
+      check(wire.counters().get(4) == 0 && wire.counters().get(7) == 0, "a neighbour was counted");
+    }
+  }
+
+  /** An add is seen only after every put that was given to its lane before. */
+  static void addFollowsThePutsBeforeIt(WireContext context) {
+    int rounds = 200;
+    int depth = 4;
+    int puts = 5;
+    int bytes = 700;
+    long slot = (long) puts * bytes;
+    try (Wire wire = context.open()) {
+      int right = (context.rank() + 1) % context.size();
+      int left = (context.rank() + context.size() - 1) % context.size();
+      Region source = context.region(wire, slot * depth);
+      Region target = context.region(wire, slot * depth);
+      WireWait wait = context.waiting(wire, 0);
+      Meeting meeting = new Meeting(wire);
+      // Counter 0: rounds that came from the left; 1: rounds that the right has read.
+      for (int round = 0; round < rounds; round++) {
+        wait.counter(1, round - depth + 1L, right);
+        Lane lane = lane(wire, right, 1);
+        if (round >= depth) {
+          wait.flush(lane);
+        }
+        long at = round % depth * slot;
+        for (int i = 0; i < puts; i++) {
+          fill(source.segment(), at + (long) i * bytes, bytes, tag(context.rank(), round) + i);
+          wait.put(lane, source, at + (long) i * bytes, target, at + (long) i * bytes, bytes, -1);
+        }
+        wait.add(lane, 0, 1);
+        wait.counter(0, round + 1, left);
+        for (int i = 0; i < puts; i++) {
+          verify(target.segment(), at + (long) i * bytes, bytes, tag(left, round) + i, "put " + i);
+        }
+        wait.add(lane(wire, left, 2), 1, 1);
+      }
+      meeting.meet();
+    }
+  }
+
+  /** Many small puts, as fast as they go. */
+  static void aMillionSmallPutsArrive(WireContext context) {
+    int puts = Integer.getInteger("ep4j.puts", context.setup().faults() ? 2_000 : 1_000_000);
+    int slots = 4096;
+    try (Wire wire = context.open()) {
+      int right = (context.rank() + 1) % context.size();
+      int left = (context.rank() + context.size() - 1) % context.size();
+      Region source = context.region(wire, 8L * puts);
+      Region target = context.region(wire, 8L * slots);
+      WireWait wait = context.waiting(wire, 0);
+      Meeting meeting = new Meeting(wire);
+      for (int i = 0; i < puts; i++) {
+        source.segment().setAtIndex(ValueLayout.JAVA_LONG, i, i + 1L);
+      }
+      for (int i = 0; i < puts; i++) {
+        long to = 8L * (i % slots);
+        wait.put(lane(wire, right, i), source, 8L * i, target, to, 8, 3);
+        if (i % 64 == 0) {
+          wire.poll(0);
+        }
+      }
+      wait.counter(3, puts, left);
+      meeting.meet();
+      check(wire.counters().get(3) == puts, "counted " + wire.counters().get(3));
+      for (int i = 0; i < slots; i++) {
+        long seen = target.segment().getAtIndex(ValueLayout.JAVA_LONG, i);
+        boolean written = i < puts;
+        check(
+            written ? seen >= 1 && seen <= puts && (seen - 1) % slots == i : seen == 0,
+            "slot " + i + " holds " + seen);
+      }
+    }
+  }
+
+  /** One put of more bytes than an int can count. */
+  static void aHugePutArrives(WireContext context) {
+    long bytes = (1L << 31) + 1;
+    int right = (context.rank() + 1) % context.size();
+    int left = (context.rank() + context.size() - 1) % context.size();
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, bytes);
+      Region target = context.region(wire, bytes + 8);
+      WireWait wait = context.waiting(wire, 0);
+      for (long at = 0; at < bytes; at += 1 << 20) {
+        source.segment().set(ValueLayout.JAVA_BYTE, at, (byte) (at >>> 20 | 1));
+      }
+      wait.put(lane(wire, right, 0), source, 0, target, 1, bytes, 0);
+      wait.counter(0, 1, left);
+      for (long at = 0; at < bytes; at += 1 << 20) {
+        byte seen = target.segment().get(ValueLayout.JAVA_BYTE, at + 1);
+        check(seen == (byte) (at >>> 20 | 1), "byte " + at + " is " + seen);
+      }
+      new Meeting(wire).meet();
+    }
+  }
+
+  /** Memory of the caller as source everywhere, and as target where the wire says so. */
+  static void memoryOfTheCallerTravels(WireContext context) {
+    long bytes = 100_001;
+    try (Arena arena = Arena.ofShared();
+        Wire wire = context.open(WireConfig.builder().lanes(1))) {
+      int right = (context.rank() + 1) % context.size();
+      int left = (context.rank() + context.size() - 1) % context.size();
+      WireMemory own = WireMemory.host(arena.allocate(bytes));
+      Region source = wire.register(own);
+      check(!source.exposed() && source.bytes() == bytes, "registered region");
+      Region target =
+          wire.exposes(own)
+              ? wire.expose(WireMemory.host(arena.allocate(bytes)), WireContext.PATIENCE)
+              : context.region(wire, bytes);
+      WireWait wait = context.waiting(wire, 0);
+      Meeting meeting = new Meeting(wire);
+      fill(source.segment(), 0, bytes, context.rank());
+      wait.put(wire.lane(right, 0), source, 0, target, 0, bytes, 0);
+      wait.counter(0, 1, left);
+      verify(target.segment(), 0, bytes, left, "put from registered memory");
+      meeting.meet();
+      source.close();
+      source.close();
+      target.close();
+    }
+  }
+
+  /** Ranks give regions of different sizes, also none. */
+  static void regionsMayDiffer(WireContext context) {
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, 64);
+      Region target = context.region(wire, context.rank() == 0 ? 0 : 1000L * context.rank());
+      WireWait wait = context.waiting(wire, 0);
+      for (int peer = 0; peer < context.size(); peer++) {
+        check(target.bytes(peer) == 1000L * peer, "size at rank " + peer);
+        if (peer != context.rank() && peer != 0) {
+          wait.put(lane(wire, peer, 0), source, 0, target, 1000L * peer - 64, 64, 0);
+        }
+      }
+      wait.counter(0, context.rank() == 0 ? 0 : context.size() - 1, -1);
+      new Meeting(wire).meet();
+    }
+  }
+
+  /** Threads that drive a strand each do not disturb each other. */
+  static void strandsRunAtOnce(WireContext context) throws InterruptedException {
+    int strands = 3;
+    int puts = 400;
+    WireConfig.Builder config = WireConfig.builder().lanes(2 * strands).strands(strands);
+    try (Wire wire = context.open(config)) {
+      long slot = 4096;
+      Region source = context.region(wire, slot);
+      Region target = context.region(wire, slot * context.size() * strands);
+      fill(source.segment(), 0, slot, context.rank());
+      Thread[] threads = new Thread[strands];
+      Throwable[] failures = new Throwable[strands];
+      for (int strand = 0; strand < strands; strand++) {
+        int mine = strand;
+        threads[strand] =
+            Thread.ofPlatform()
+                .daemon()
+                .name("strand-" + context.rank() + "-" + strand)
+                .uncaughtExceptionHandler((thread, failure) -> failures[mine] = failure)
+                .start(() -> strand(context, wire, source, target, mine, puts));
+      }
+      for (Thread thread : threads) {
+        thread.join(WireContext.PATIENCE.toMillis());
+        check(!thread.isAlive(), thread + " still runs");
+      }
+      for (Throwable failure : failures) {
+        if (failure != null) {
+          throw new AssertionError("a strand failed", failure);
+        }
+      }
+      new Meeting(wire).meet();
+    }
+  }
+
+  private static void strand(
+      WireContext context, Wire wire, Region source, Region target, int strand, int puts) {
+    WireWait wait = context.waiting(wire, strand);
+    int strands = wire.config().strands();
+    SplittableRandom random = new SplittableRandom(strand);
+    long slot = source.bytes();
+    for (int i = 0; i < puts; i++) {
+      long bytes = 1 + random.nextLong(slot);
+      for (int peer = 0; peer < context.size(); peer++) {
+        if (peer != context.rank()) {
+          Lane lane = wire.lane(peer, strand + strands * (i % 2));
+          long to = slot * (context.rank() * strands + strand);
+          wait.put(lane, source, slot - bytes, target, to + slot - bytes, bytes, strand);
+        }
+      }
+    }
+    // Nobody polls for this strand later, so its work must have left.
+    for (int peer = 0; peer < context.size(); peer++) {
+      for (int i = strand; peer != context.rank() && i < wire.config().lanes(); i += strands) {
+        wait.flush(wire.lane(peer, i));
+      }
+    }
+    Counters counters = wire.counters();
+    long expected = (long) puts * (context.size() - 1);
+    wait.counter(strand, expected, -1);
+    check(counters.get(strand) == expected, "strand counted " + counters.get(strand));
+    for (int peer = 0; peer < context.size(); peer++) {
+      if (peer != context.rank()) {
+        verifyFrom(
+            target.segment(),
+            slot * (peer * strands + strand) + slot / 2,
+            slot / 2,
+            slot / 2,
+            peer,
+            "half of what rank " + peer + " put");
+      }
+    }
+  }
+}

@@ -1,0 +1,144 @@
+package org.ep4j.conformance.wire;
+
+import java.time.Duration;
+import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.Checks;
+
+/**
+ * Any wire on a bad day: between the caller and the wire it delays work, lets puts overtake each
+ * other and adds, cuts puts into pieces, sends them twice, refuses work, loses a peer, and kills
+ * the rank at any step, as a {@link FaultPlan} says. What comes in is left alone: the faults of the
+ * way are injected where it begins.
+ *
+ * <p>A step is counted by one thread: with several strands each has faults of its own, but the
+ * numbers of {@code killAt} and {@code dropAt} count the steps of strand 0.
+ */
+public final class FaultyWire implements Wire {
+  private final Wire inner;
+  private final FaultPlan plan;
+  private final FaultyLane[][] lanes;
+  private final AtomicInteger dropped = new AtomicInteger();
+  // Steps of strand 0; touched by its thread.
+  private long steps;
+
+  /**
+   * Wraps a wire, which belongs to this one from now on.
+   *
+   * @param plan the faults of this rank; ranks may have different ones
+   */
+  public FaultyWire(Wire inner, FaultPlan plan) {
+    this.inner = inner;
+    this.plan = plan;
+    lanes = new FaultyLane[inner.size()][];
+    SplittableRandom random = new SplittableRandom(plan.seed() * 31 + inner.rank());
+    for (int peer = 0; peer < lanes.length; peer++) {
+      lanes[peer] = new FaultyLane[peer == inner.rank() ? 0 : inner.config().lanes()];
+      for (int i = 0; i < lanes[peer].length; i++) {
+        lanes[peer][i] = new FaultyLane(this, inner.lane(peer, i), random.split());
+      }
+    }
+  }
+
+  FaultPlan plan() {
+    return plan;
+  }
+
+  /** Counts a step of the plan, and does what it says. */
+  void step(int strand) {
+    if (strand != 0) {
+      return;
+    }
+    steps++;
+    if (steps == plan.dropAt() && plan.dropped() != rank()) {
+      for (FaultyLane lane : lanes[plan.dropped()]) {
+        if (lane.drop(steps)) {
+          dropped.incrementAndGet();
+        }
+      }
+    }
+    if (steps == plan.killAt()) {
+      throw new RankKilled(plan);
+    }
+  }
+
+  @Override
+  public String name() {
+    return inner.name();
+  }
+
+  @Override
+  public int rank() {
+    return inner.rank();
+  }
+
+  @Override
+  public int size() {
+    return inner.size();
+  }
+
+  @Override
+  public WireConfig config() {
+    return inner.config();
+  }
+
+  @Override
+  public Lane lane(int peer, int index) {
+    Checks.lane(peer, index, rank(), size(), config());
+    return lanes[peer][index];
+  }
+
+  @Override
+  public Region allocate(long bytes, Duration timeout) {
+    return inner.allocate(bytes, timeout);
+  }
+
+  @Override
+  public Region expose(WireMemory memory, Duration timeout) {
+    return inner.expose(memory, timeout);
+  }
+
+  @Override
+  public Region register(WireMemory memory) {
+    return inner.register(memory);
+  }
+
+  @Override
+  public boolean exposes(WireMemory memory) {
+    return inner.exposes(memory);
+  }
+
+  @Override
+  public Counters counters() {
+    return inner.counters();
+  }
+
+  @Override
+  public int poll(int strand) {
+    Checks.strand(strand, config());
+    step(strand);
+    int done = 0;
+    for (FaultyLane[] toPeer : lanes) {
+      for (int i = strand; i < toPeer.length; i += config().strands()) {
+        done += toPeer[i].release();
+      }
+    }
+    return done + inner.poll(strand);
+  }
+
+  @Override
+  public int failedLanes() {
+    return inner.failedLanes() + dropped.get();
+  }
+
+  @Override
+  public void close() {
+    inner.close();
+  }
+}

@@ -1,0 +1,241 @@
+package org.ep4j.conformance.wire;
+
+import static org.ep4j.conformance.wire.WireContext.check;
+import static org.ep4j.conformance.wire.WireContext.lane;
+
+import java.lang.management.ManagementFactory;
+import java.time.Duration;
+import java.util.Objects;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireWait;
+
+/** How much is under way, what happens when peers are slow or gone, and what is refused. */
+final class FlowChecks {
+  private static final int ROUNDS = 500;
+  private static final Duration NAP = Duration.ofMillis(300);
+
+  private FlowChecks() {}
+
+  /**
+   * A peer that does not poll holds up nobody else, takes a bounded amount of work, and gets all of
+   * it later.
+   */
+  static void aSlowPeerHoldsUpOnlyItself(WireContext context) throws InterruptedException {
+    int window = 32;
+    long bytesWindow = 1 << 20;
+    WireConfig.Builder config =
+        WireConfig.builder().operationsInFlight(window).bytesInFlight(bytesWindow);
+    int slow = context.size() - 1;
+    long bytes = 100_000;
+    try (Wire wire = context.open(config)) {
+      Region source = context.region(wire, bytes);
+      Region target = context.region(wire, bytes);
+      WireWait wait = context.waiting(wire, 0);
+      long toSlow = 0;
+      if (context.rank() == slow) {
+        Thread.sleep(NAP);
+      } else {
+        for (int round = 0; round < ROUNDS; round++) {
+          Lane lane = lane(wire, slow, round);
+          toSlow += lane.put(source, 0, target, 0, bytes, 0) > 0 ? 1 : 0;
+          long underWay = 0;
+          for (int i = 0; i < wire.config().lanes(); i++) {
+            underWay += lane(wire, slow, i).accepted() - lane(wire, slow, i).delivered();
+          }
+          check(
+              context.setup().faults()
+                  || underWay <= window && underWay * bytes <= bytesWindow + bytes,
+              underWay + " pieces of work are under way");
+          // The others go on meanwhile.
+          for (int peer = 0; peer < slow; peer++) {
+            if (peer != context.rank()) {
+              wait.put(lane(wire, peer, 0), source, 0, target, 0, 10, 1);
+            }
+          }
+          wait.counter(1, (round + 1L) * (slow - 1), -1);
+        }
+        wait.until(() -> allAccepted(wire, slow), "the slow peer's work");
+      }
+      // Everybody tells the slow one how much there was; it waits for as much.
+      if (context.rank() != slow) {
+        wait.add(lane(wire, slow, 0), 2, toSlow);
+        wait.add(lane(wire, slow, 0), 3, 1);
+      } else {
+        wait.counter(3, slow, -1);
+        wait.counter(0, wire.counters().get(2), -1);
+      }
+      new Meeting(wire).meet();
+      check(wire.counters().get(0) == wire.counters().get(2), "counted more than was put");
+    }
+  }
+
+  private static boolean allAccepted(Wire wire, int peer) {
+    boolean all = true;
+    for (int i = 0; i < wire.config().lanes(); i++) {
+      all &= wire.lane(peer, i).flush();
+    }
+    return all;
+  }
+
+  /** A rank that closes while others send fails their lanes to it, and theirs only. */
+  static void closingDuringTrafficFailsOnlyTheLanesOfTheCloser(WireContext context) {
+    int closer = 0;
+    long bytes = 70_000;
+    Wire wire = context.open();
+    try (wire) {
+      Region source = context.region(wire, bytes);
+      Region target = context.region(wire, bytes);
+      WireWait wait = context.waiting(wire, 0);
+      for (int peer = 0; peer < context.size(); peer++) {
+        for (int i = 0; peer != context.rank() && i < 3; i++) {
+          Lane lane = lane(wire, peer, i);
+          // The closer may be gone already.
+          wait.until(() -> lane.put(source, 0, target, 0, bytes, 0) != Lane.BACK_PRESSURED, "room");
+        }
+      }
+      if (context.rank() == closer) {
+        wait.counter(0, 1, -1);
+        return;
+      }
+      LaneFailure failure = pushUntilFailed(wire, wait, source, target, closer);
+      check(failure.peer() == closer, "failure names " + failure.peer());
+      check(
+          failure.cause() == Cause.CLOSED || failure.cause() == Cause.LOST,
+          "closing was seen as " + failure);
+      check(failure.lost() >= 0 && failure.delivered() >= 0, failure.toString());
+      for (int i = 0; i < wire.config().lanes(); i++) {
+        Lane lane = wire.lane(closer, i);
+        wait.until(() -> lane.failure() != null, "all lanes to the closer to fail");
+        check(lane.put(source, 0, target, 0, 8, 0) == Lane.FAILED, "a failed lane took work");
+        check(lane.add(0, 1) == Lane.FAILED, "a failed lane took work");
+        check(lane.flush(), "a failed lane holds local bytes");
+      }
+      check(wire.failedLanes() == wire.config().lanes(), wire.failedLanes() + " lanes failed");
+      survivorsGoOn(context, wire, wait, source, target, closer);
+    }
+    check(context.rank() == closer || wire.failedLanes() > 0, "closed wires remember");
+  }
+
+  private static LaneFailure pushUntilFailed(
+      Wire wire, WireWait wait, Region source, Region target, int closer) {
+    Lane lane = wire.lane(closer, 1);
+    wait.until(
+        () -> {
+          lane.put(source, 0, target, 0, source.bytes(), 0);
+          return lane.failure() != null;
+        },
+        "the closer's lane to fail");
+    return Objects.requireNonNull(lane.failure());
+  }
+
+  /** The others tell each other, after which nobody needs anybody. */
+  private static void survivorsGoOn(
+      WireContext context, Wire wire, WireWait wait, Region source, Region target, int gone) {
+    for (int peer = 0; peer < context.size(); peer++) {
+      if (peer != gone && peer != context.rank()) {
+        wait.put(wire.lane(peer, 2), source, 0, target, 0, 100, 9);
+      }
+    }
+    wait.counter(9, context.size() - 2, -1);
+    for (int peer = 0; peer < context.size(); peer++) {
+      if (peer != gone && peer != context.rank()) {
+        wait.delivery(wire.lane(peer, 2));
+        wait.add(wire.lane(peer, 2), 10, 1);
+        wait.flush(wire.lane(peer, 2));
+      }
+    }
+    wait.counter(10, context.size() - 2, -1);
+  }
+
+  /** Mistakes are refused before anything is sent, and change nothing. */
+  static void mistakesAreRefused(WireContext context) {
+    Wire wire = context.open(WireConfig.builder().lanes(2).counters(16));
+    int right = (context.rank() + 1) % context.size();
+    Region region = context.region(wire, 100);
+    Lane lane = wire.lane(right, 0);
+    refused(() -> lane.put(region, -1, region, 0, 1, 0));
+    refused(() -> lane.put(region, 0, region, -1, 1, 0));
+    refused(() -> lane.put(region, 0, region, 0, -1, 0));
+    refused(() -> lane.put(region, 0, region, 0, 101, 0));
+    refused(() -> lane.put(region, 1, region, 0, 100, 0));
+    refused(() -> lane.put(region, 0, region, 1, 100, 0));
+    refused(() -> lane.put(region, 0, region, Long.MAX_VALUE, 100, 0));
+    refused(() -> lane.put(region, Long.MAX_VALUE, region, 0, 100, 0));
+    refused(() -> lane.put(region, 0, region, 0, 1, 16));
+    refused(() -> lane.put(region, 0, region, 0, 1, -2));
+    refused(() -> lane.add(-1, 1));
+    refused(() -> lane.add(16, 1));
+    refused(() -> wire.lane(context.rank(), 0));
+    refused(() -> wire.lane(context.size(), 0));
+    refused(() -> wire.lane(-1, 0));
+    refused(() -> wire.lane(right, 2));
+    refused(() -> wire.poll(1));
+    check(lane.accepted() == 0 && lane.failure() == null, "a mistake was accepted");
+    Region closed = context.region(wire, 10);
+    new Meeting(wire).meet();
+    closed.close();
+    if (!context.setup().faults()) {
+      illegal(() -> lane.put(closed, 0, region, 0, 1, 0));
+      illegal(() -> lane.put(region, 0, closed, 0, 1, 0));
+    }
+    new Meeting(wire).meet();
+    wire.close();
+    wire.close();
+    illegal(() -> wire.poll(0));
+    illegal(() -> context.region(wire, 1));
+  }
+
+  private static void refused(Runnable call) {
+    try {
+      call.run();
+    } catch (InvalidArgumentException e) {
+      return;
+    }
+    throw new AssertionError("a mistake was not refused");
+  }
+
+  private static void illegal(Runnable call) {
+    try {
+      call.run();
+    } catch (IllegalStateException e) {
+      return;
+    }
+    throw new AssertionError("use after close was not refused");
+  }
+
+  /** Once warm, putting, counting and polling allocate nothing. */
+  static void nothingIsAllocatedOnceWarm(WireContext context) {
+    var threads = (com.sun.management.ThreadMXBean) ManagementFactory.getThreadMXBean();
+    long large = 300_000;
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, large);
+      Region target = context.region(wire, large);
+      WireWait wait = context.waiting(wire, 0);
+      int right = (context.rank() + 1) % context.size();
+      int left = (context.rank() + context.size() - 1) % context.size();
+      long least = Long.MAX_VALUE;
+      int calls = 200;
+      for (int round = 0; round < 40; round++) {
+        long before = threads.getCurrentThreadAllocatedBytes();
+        for (int i = 0; i < calls; i++) {
+          Lane lane = wire.lane(right, i % wire.config().lanes());
+          wait.put(lane, source, 0, target, 0, i % 4 == 0 ? large : 16, 0);
+          wait.add(lane, 1, 1);
+          wait.counter(1, (long) round * calls + i + 1, left);
+          wait.flush(lane);
+        }
+        least = Math.min(least, threads.getCurrentThreadAllocatedBytes() - before);
+      }
+      new Meeting(wire).meet();
+      check(
+          context.setup().faults() || context.setup().encrypted() || least < calls,
+          least + " bytes were allocated for " + calls + " puts and adds");
+    }
+  }
+}

@@ -1,0 +1,80 @@
+package org.ep4j.conformance.wire;
+
+import java.time.Duration;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Wire;
+
+/**
+ * A barrier over the wire itself, whose ranks keep polling: after it, all work of all ranks has
+ * taken effect. It uses the last counter, and drives all strands from one thread.
+ */
+final class Meeting {
+  private static final Duration PATIENCE = WireContext.PATIENCE;
+
+  private final Wire wire;
+  private final int counter;
+  private long meetings;
+
+  Meeting(Wire wire) {
+    this.wire = wire;
+    this.counter = wire.config().counters() - 1;
+  }
+
+  /** Waits for all ranks and for all their work. */
+  void meet() {
+    meetings++;
+    long start = System.nanoTime();
+    while (!allDelivered()) {
+      poll(start, "delivery");
+    }
+    for (int peer = 0; peer < wire.size(); peer++) {
+      while (peer != wire.rank() && wire.lane(peer, 0).add(counter, 1) == Lane.BACK_PRESSURED) {
+        poll(start, "room to announce itself");
+      }
+    }
+    while (!allLeft()) {
+      poll(start, "its announcement to leave");
+    }
+    while (wire.counters().get(counter) < meetings * (wire.size() - 1)) {
+      poll(start, "the other ranks");
+    }
+  }
+
+  private void poll(long start, String what) {
+    for (int strand = 0; strand < wire.config().strands(); strand++) {
+      wire.poll(strand);
+    }
+    Thread.yield();
+    if (System.nanoTime() - start > PATIENCE.toNanos()) {
+      throw new AssertionError("rank %d waited too long for %s".formatted(wire.rank(), what));
+    }
+  }
+
+  private boolean allDelivered() {
+    boolean all = true;
+    for (int peer = 0; peer < wire.size(); peer++) {
+      for (int i = 0; peer != wire.rank() && i < wire.config().lanes(); i++) {
+        Lane lane = wire.lane(peer, i);
+        requireWorking(lane);
+        lane.flush();
+        all &= lane.delivered() == lane.accepted();
+      }
+    }
+    return all;
+  }
+
+  private boolean allLeft() {
+    boolean all = true;
+    for (int peer = 0; peer < wire.size(); peer++) {
+      // Who has heard everybody may have closed its wire already.
+      all &= peer == wire.rank() || wire.lane(peer, 0).flush();
+    }
+    return all;
+  }
+
+  private static void requireWorking(Lane lane) {
+    if (lane.failure() != null) {
+      throw new AssertionError(String.valueOf(lane.failure()));
+    }
+  }
+}

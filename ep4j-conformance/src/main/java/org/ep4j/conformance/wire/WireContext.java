@@ -1,0 +1,98 @@
+package org.ep4j.conformance.wire;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.SplittableRandom;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireWait;
+import org.ep4j.wire.Wires;
+
+/**
+ * What a check has at hand on one rank.
+ *
+ * @param group the ranks
+ * @param setup which wire, with what
+ * @param shared draws what all ranks must agree on
+ */
+record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
+  static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  int rank() {
+    return group.rank();
+  }
+
+  int size() {
+    return group.size();
+  }
+
+  /** Opens the wire under test with the defaults. */
+  Wire open() {
+    return open(WireConfig.builder());
+  }
+
+  /** Opens the wire under test; collective. */
+  Wire open(WireConfig.Builder config) {
+    Wire wire =
+        Wires.open(group, setup.applied(config.wire(setup.wire()).timeout(PATIENCE)).build());
+    return setup.faults() ? new FaultyWire(wire, FaultPlan.legal(setup.seed())) : wire;
+  }
+
+  WireWait waiting(Wire wire, int strand) {
+    return new WireWait(wire, strand, PATIENCE);
+  }
+
+  Region region(Wire wire, long bytes) {
+    return wire.allocate(bytes, PATIENCE);
+  }
+
+  void barrier() {
+    group.barrier(PATIENCE);
+  }
+
+  /** A lane by any number. */
+  static Lane lane(Wire wire, int peer, int number) {
+    return wire.lane(peer, Math.floorMod(number, wire.config().lanes()));
+  }
+
+  /** Fills bytes with a pattern that tells who wrote them, when, and where. */
+  static void fill(MemorySegment segment, long offset, long bytes, long tag) {
+    for (long i = 0; i < bytes; i++) {
+      segment.set(ValueLayout.JAVA_BYTE, offset + i, pattern(tag, i));
+    }
+  }
+
+  /** Compares with {@link #fill}; throws at the first difference. */
+  static void verify(MemorySegment segment, long offset, long bytes, long tag, String what) {
+    verifyFrom(segment, offset, 0, bytes, tag, what);
+  }
+
+  /** The same for a part of the pattern that begins at {@code from}. */
+  static void verifyFrom(
+      MemorySegment segment, long offset, long from, long bytes, long tag, String what) {
+    for (long i = 0; i < bytes; i++) {
+      byte seen = segment.get(ValueLayout.JAVA_BYTE, offset + i);
+      byte expected = pattern(tag, from + i);
+      if (seen != expected) {
+        throw new AssertionError(
+            "%s: byte %d of %d is %d, not %d".formatted(what, i, bytes, seen, expected));
+      }
+    }
+  }
+
+  private static byte pattern(long tag, long i) {
+    long mixed = (tag + 1) * 0x9E37_79B9_7F4A_7C15L + (i / 8) * 0xBF58_476D_1CE4_E5B9L;
+    // Never 0, which is what untouched memory holds.
+    return (byte) (mixed >>> (8 * (i % 8)) | 1);
+  }
+
+  static void check(boolean holds, String what) {
+    if (!holds) {
+      throw new AssertionError(what);
+    }
+  }
+}

@@ -1,0 +1,54 @@
+package org.ep4j.conformance.wire;
+
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import org.ep4j.conformance.RankJob;
+import org.ep4j.group.Group;
+
+/** Runs checks of wires on one rank: the arguments of a {@link WireSetup}, then their names. */
+public final class WireJob implements RankJob {
+  /** All checks but the huge one. */
+  static final Map<String, WireCheck> CHECKS = new LinkedHashMap<>();
+
+  static final String HUGE = "aHugePutArrives";
+
+  static {
+    CHECKS.put("bytesAreVisibleOnceCounted", ContentChecks::bytesAreVisibleOnceCounted);
+    CHECKS.put("everyPutIsCountedOnce", ContentChecks::everyPutIsCountedOnce);
+    CHECKS.put("addFollowsThePutsBeforeIt", ContentChecks::addFollowsThePutsBeforeIt);
+    CHECKS.put("aMillionSmallPutsArrive", ContentChecks::aMillionSmallPutsArrive);
+    CHECKS.put("memoryOfTheCallerTravels", ContentChecks::memoryOfTheCallerTravels);
+    CHECKS.put("regionsMayDiffer", ContentChecks::regionsMayDiffer);
+    CHECKS.put("strandsRunAtOnce", ContentChecks::strandsRunAtOnce);
+    CHECKS.put("aSlowPeerHoldsUpOnlyItself", FlowChecks::aSlowPeerHoldsUpOnlyItself);
+    CHECKS.put(
+        "closingDuringTrafficFailsOnlyTheLanesOfTheCloser",
+        FlowChecks::closingDuringTrafficFailsOnlyTheLanesOfTheCloser);
+    CHECKS.put("mistakesAreRefused", FlowChecks::mistakesAreRefused);
+    CHECKS.put("nothingIsAllocatedOnceWarm", FlowChecks::nothingIsAllocatedOnceWarm);
+  }
+
+  /** Used by the worlds. */
+  public WireJob() {}
+
+  @Override
+  public void run(Group group, List<String> arguments) throws Exception {
+    WireSetup setup = WireSetup.parse(arguments);
+    for (String name : arguments.subList(setup.arguments().size(), arguments.size())) {
+      WireCheck check = name.equals(HUGE) ? ContentChecks::aHugePutArrives : CHECKS.get(name);
+      if (check == null) {
+        throw new IllegalArgumentException("there is no check '" + name + "'");
+      }
+      WireContext context = new WireContext(group, setup, new SplittableRandom(setup.seed()));
+      try {
+        check.run(context);
+      } catch (Throwable t) {
+        throw new AssertionError(name + " with " + setup + " on rank " + group.rank(), t);
+      }
+      // A rank that is done early would close its group under the others.
+      context.barrier();
+    }
+  }
+}

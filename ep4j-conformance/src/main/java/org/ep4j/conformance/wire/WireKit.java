@@ -1,0 +1,102 @@
+package org.ep4j.conformance.wire;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.stream.Stream;
+import org.ep4j.conformance.World;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/**
+ * What every wire must do. Subclasses name the wire and the world.
+ *
+ * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.campaigns} is the number of
+ * runs in which a rank dies, {@code ep4j.puts} that of the small puts.
+ */
+public abstract class WireKit {
+  /** For subclasses. */
+  protected WireKit() {}
+
+  /** The wire, and what it is tried with. */
+  protected abstract WireSetup setup();
+
+  /** How ranks run. */
+  protected abstract World world();
+
+  /** Number of ranks; at least 3, so that somebody is not concerned. */
+  protected int ranks() {
+    return 3;
+  }
+
+  /** Runs in which a rank dies, unless a property says how many. */
+  protected int campaigns() {
+    return world().costly() ? 2 : 40;
+  }
+
+  @TestFactory
+  final Stream<DynamicTest> everyPropertyHolds() {
+    return checks(setup());
+  }
+
+  @TestFactory
+  final Stream<DynamicTest> everyPropertyHoldsUnderFaults() {
+    WireSetup setup = setup();
+    return checks(setup.withFaults(setup.seed()));
+  }
+
+  private Stream<DynamicTest> checks(WireSetup setup) {
+    System.out.printf("%s, %s: -Dep4j.seed=%d%n", getClass().getSimpleName(), setup, setup.seed());
+    List<String> names = List.copyOf(WireJob.CHECKS.keySet());
+    if (world().costly()) {
+      return Stream.of(
+          DynamicTest.dynamicTest("all, seed " + setup.seed(), () -> run(setup, names)));
+    }
+    return WireJob.CHECKS.keySet().stream()
+        .map(
+            name ->
+                DynamicTest.dynamicTest(
+                    name + ", seed " + setup.seed(), () -> run(setup, List.of(name))));
+  }
+
+  @Test
+  final void aRankThatDiesAtAnyStepIsNamedAndNothingIsTorn() {
+    WireSetup setup = setup();
+    int campaigns = Integer.getInteger("ep4j.campaigns", campaigns());
+    System.out.printf(
+        "%s, %s: -Dep4j.seed=%d -Dep4j.campaigns=%d%n",
+        getClass().getSimpleName(), setup.wire(), setup.seed(), campaigns);
+    SplittableRandom seeds = new SplittableRandom(setup.seed());
+    for (int i = 0; i < campaigns; i++) {
+      world().run(ranks(), WireKillJob.class, setup.withFaults(seeds.nextLong()).arguments());
+    }
+  }
+
+  /** Runs only where its tag is asked for: it takes gigabytes. */
+  @Test
+  @Tag("soak")
+  final void aPutOfTwoGibibytesAndOneByteArrives() {
+    Assumptions.assumeTrue(
+        Runtime.getRuntime().availableProcessors() > 0 && enoughMemory(), "10 GiB are needed");
+    WireSetup setup = setup();
+    List<String> arguments = new ArrayList<>(setup.arguments());
+    arguments.add(WireJob.HUGE);
+    world().run(2, WireJob.class, arguments);
+  }
+
+  private static boolean enoughMemory() {
+    var system =
+        (com.sun.management.OperatingSystemMXBean)
+            java.lang.management.ManagementFactory.getOperatingSystemMXBean();
+    return system.getFreeMemorySize() > 10L << 30;
+  }
+
+  private void run(WireSetup setup, List<String> names) {
+    List<String> arguments = new ArrayList<>(setup.arguments());
+    arguments.addAll(names);
+    world().run(ranks(), WireJob.class, arguments);
+  }
+}

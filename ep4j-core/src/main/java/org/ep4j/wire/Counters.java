@@ -1,0 +1,55 @@
+package org.ep4j.wire;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.VarHandle;
+
+/**
+ * Words of 64 bits that count what has arrived. A word has one reader by convention, its owner, and
+ * any number of writers: peers, and the wire on their behalf, who add atomically with release
+ * order. The owner reads with acquire order and sees what the count stands for. Counters start at
+ * 0, only ever change by additions, and are never reset: who waits for {@code n} more remembers
+ * where it began.
+ *
+ * <p>Neighbouring counters share cache lines; use every eighth where two threads wait side by side.
+ *
+ * <p>The words lie in host memory at a fixed address until the wire is closed, so that a device
+ * that waits can have them mapped. Any thread may read.
+ */
+public final class Counters {
+  private static final VarHandle LONG = ValueLayout.JAVA_LONG.varHandle().withInvokeExactBehavior();
+
+  private final MemorySegment words;
+  private final int count;
+
+  /**
+   * Counters over the words of a segment.
+   *
+   * @param words native, aligned to 8 bytes, zeroed
+   */
+  public Counters(MemorySegment words) {
+    this.words = words;
+    this.count = Math.toIntExact(words.byteSize() / Long.BYTES);
+  }
+
+  /** Number of counters. */
+  public int count() {
+    return count;
+  }
+
+  /** Reads a counter with acquire order. */
+  public long get(int counter) {
+    return (long) LONG.getAcquire(words, (long) counter * Long.BYTES);
+  }
+
+  /** For wires: adds with release order. */
+  public void add(int counter, long value) {
+    long before = (long) LONG.getAndAddRelease(words, (long) counter * Long.BYTES, value);
+    assert before != before + value || value == 0;
+  }
+
+  /** All words, counter 0 first. */
+  public MemorySegment words() {
+    return words;
+  }
+}

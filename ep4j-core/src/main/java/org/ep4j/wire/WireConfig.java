@@ -1,0 +1,166 @@
+package org.ep4j.wire;
+
+import java.time.Duration;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * How a wire is opened. The same on all ranks: opening tells which rank differs in which field.
+ *
+ * @param wire kind of wire; {@code auto} (default) takes {@code inproc} for threads of one JVM,
+ *     {@code shm} for processes of one host, else {@code tcp}
+ * @param lanes lanes to each peer; 4 by default
+ * @param strands threads that may drive the wire at once; 1 by default
+ * @param counters counters of each rank; 1024 by default
+ * @param bytesInFlight bytes that may be under way from a strand to one peer; 64 MiB by default. A
+ *     larger put is accepted alone
+ * @param operationsInFlight pieces of work that may be under way from a strand to one peer; 1024 by
+ *     default
+ * @param connections connections to each peer, for wires that have some; a multiple of {@code
+ *     strands}; 0 (default) takes one a strand. Lane {@code i} uses connection {@code i %
+ *     connections}
+ * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); off by default
+ * @param timeout how long opening may take; 60 s by default
+ */
+public record WireConfig(
+    String wire,
+    int lanes,
+    int strands,
+    int counters,
+    long bytesInFlight,
+    int operationsInFlight,
+    int connections,
+    boolean encrypted,
+    Duration timeout) {
+  /** Most lanes to a peer. */
+  public static final int MOST_LANES = 1024;
+
+  /** Most counters of a rank. */
+  public static final int MOST_COUNTERS = 1 << 24;
+
+  /** Most connections to a peer. */
+  public static final int MOST_CONNECTIONS = 256;
+
+  /** Checks the values, and settles {@code connections}. */
+  public WireConfig {
+    range("lanes", lanes, 1, MOST_LANES);
+    range("strands", strands, 1, lanes);
+    range("counters", counters, 1, MOST_COUNTERS);
+    range("bytesInFlight", bytesInFlight, 1, Long.MAX_VALUE);
+    range("operationsInFlight", operationsInFlight, 1, 1 << 20);
+    range("connections", connections, 0, MOST_CONNECTIONS);
+    connections = connections == 0 ? strands : connections;
+    if (connections % strands != 0) {
+      throw new InvalidArgumentException(
+          "connections",
+          String.valueOf(connections),
+          "a multiple of strands = " + strands,
+          "each strand has connections of its own");
+    }
+    if (!timeout.isPositive()) {
+      throw new InvalidArgumentException(
+          "timeout", timeout.toString(), "positive", "leave it out for 60 s");
+    }
+  }
+
+  private static void range(String field, long value, long least, long most) {
+    if (value < least || value > most) {
+      throw new InvalidArgumentException(
+          field,
+          String.valueOf(value),
+          "from " + least + " to " + most,
+          "leave it out for the default");
+    }
+  }
+
+  /** A builder with the defaults. */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** Collects the values of a {@link WireConfig}. */
+  public static final class Builder {
+    private String wire = "auto";
+    private int lanes = 4;
+    private int strands = 1;
+    private int counters = 1024;
+    private long bytesInFlight = 64L << 20;
+    private int operationsInFlight = 1024;
+    private int connections;
+    private boolean encrypted;
+    private Duration timeout = Duration.ofSeconds(60);
+
+    private Builder() {}
+
+    /** Kind of wire. */
+    public Builder wire(String wire) {
+      this.wire = wire;
+      return this;
+    }
+
+    /** Lanes to each peer. */
+    public Builder lanes(int lanes) {
+      this.lanes = lanes;
+      return this;
+    }
+
+    /** Threads that may drive the wire at once. */
+    public Builder strands(int strands) {
+      this.strands = strands;
+      return this;
+    }
+
+    /** Counters of each rank. */
+    public Builder counters(int counters) {
+      this.counters = counters;
+      return this;
+    }
+
+    /** Bytes that may be under way from a strand to one peer. */
+    public Builder bytesInFlight(long bytesInFlight) {
+      this.bytesInFlight = bytesInFlight;
+      return this;
+    }
+
+    /** Pieces of work that may be under way from a strand to one peer. */
+    public Builder operationsInFlight(int operationsInFlight) {
+      this.operationsInFlight = operationsInFlight;
+      return this;
+    }
+
+    /** Connections to each peer. */
+    public Builder connections(int connections) {
+      this.connections = connections;
+      return this;
+    }
+
+    /** Whether a wire that leaves the host encrypts. */
+    public Builder encrypted(boolean encrypted) {
+      this.encrypted = encrypted;
+      return this;
+    }
+
+    /** How long opening may take. */
+    public Builder timeout(Duration timeout) {
+      this.timeout = timeout;
+      return this;
+    }
+
+    /**
+     * The configuration.
+     *
+     * @throws InvalidArgumentException if a value is bad; names it and the remedy
+     */
+    public WireConfig build() {
+      return new WireConfig(
+          wire,
+          lanes,
+          strands,
+          counters,
+          bytesInFlight,
+          operationsInFlight,
+          connections,
+          encrypted,
+          timeout);
+    }
+  }
+}

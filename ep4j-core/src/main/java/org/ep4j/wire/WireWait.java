@@ -1,0 +1,191 @@
+package org.ep4j.wire;
+
+import java.time.Duration;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Waiting for a wire, with deadlines: for callers that have nothing better to do meanwhile. Each
+ * call polls one strand, and is made by the thread that drives it.
+ */
+public final class WireWait {
+  /** Idle polls between looks at the clock, and before other threads get the core. */
+  private static final int SPINS = 256;
+
+  private final Wire wire;
+  private final int strand;
+  private final Duration timeout;
+
+  /**
+   * Waits on a strand of a wire.
+   *
+   * @param timeout of each wait
+   */
+  public WireWait(Wire wire, int strand, Duration timeout) {
+    this.wire = wire;
+    this.strand = strand;
+    this.timeout = timeout;
+  }
+
+  /**
+   * Puts, and waits while the lane is back-pressured; arguments as {@link Lane#put}.
+   *
+   * @return the number of the work
+   * @throws LaneFailedException if the lane has failed
+   * @throws WireTimeoutException if it is still back-pressured after the timeout
+   */
+  public long put(
+      Lane lane,
+      Region local,
+      long localOffset,
+      Region remote,
+      long remoteOffset,
+      long bytes,
+      int counter) {
+    long result = lane.put(local, localOffset, remote, remoteOffset, bytes, counter);
+    if (result == Lane.BACK_PRESSURED) {
+      long start = System.nanoTime();
+      int idle = 0;
+      while ((result = lane.put(local, localOffset, remote, remoteOffset, bytes, counter))
+          == Lane.BACK_PRESSURED) {
+        idle = pause(idle, start, "room for a put", lane);
+      }
+    }
+    return accepted(result, "room for a put", lane);
+  }
+
+  /** Adds, and waits while the lane is back-pressured; errors as {@link #put}. */
+  public long add(Lane lane, int counter, long value) {
+    long result = lane.add(counter, value);
+    if (result == Lane.BACK_PRESSURED) {
+      long start = System.nanoTime();
+      int idle = 0;
+      while ((result = lane.add(counter, value)) == Lane.BACK_PRESSURED) {
+        idle = pause(idle, start, "room for an add", lane);
+      }
+    }
+    return accepted(result, "room for an add", lane);
+  }
+
+  /**
+   * Waits until the local bytes of all work of a lane have left.
+   *
+   * @throws LaneFailedException if the lane has failed
+   * @throws WireTimeoutException if they have not after the timeout
+   */
+  public void flush(Lane lane) {
+    long start = System.nanoTime();
+    int idle = 0;
+    while (!lane.flush()) {
+      idle = pause(idle, start, "the bytes of accepted work to leave", lane);
+    }
+    accepted(0, "the bytes of accepted work to leave", lane);
+  }
+
+  /**
+   * Waits until all work of a lane is known to have taken effect.
+   *
+   * @throws LaneFailedException if the lane has failed
+   * @throws WireTimeoutException if it has not after the timeout
+   */
+  public void delivery(Lane lane) {
+    long start = System.nanoTime();
+    int idle = 0;
+    while (lane.delivered() != lane.accepted()) {
+      accepted(lane.failure() == null ? 0 : Lane.FAILED, "delivery", lane);
+      idle = pause(idle, start, "delivery", lane);
+    }
+  }
+
+  /**
+   * Waits until a counter of this rank is at least {@code least}.
+   *
+   * @param from the peer whose lanes' failure ends the wait; -1 for none
+   * @throws LaneFailedException if a lane of {@code from} has failed
+   * @throws WireTimeoutException if the counter is too low after the timeout
+   */
+  public void counter(int counter, long least, int from) {
+    Counters counters = wire.counters();
+    long start = System.nanoTime();
+    int idle = 0;
+    int failed = 0;
+    while (counters.get(counter) < least) {
+      // The lane may have failed behind its last work: that is looked for once more below.
+      int now = wire.failedLanes();
+      if (now != failed) {
+        failed = now;
+        LaneFailure failure = failureOf(from);
+        if (failure != null && counters.get(counter) < least) {
+          throw new LaneFailedException(counterText(counter, least), failure);
+        }
+      }
+      if (wire.poll(strand) == 0) {
+        idle = idle + 1;
+        if (idle % SPINS == 0) {
+          if (System.nanoTime() - start > timeout.toNanos()) {
+            throw new WireTimeoutException(
+                "waited %d ms for %s".formatted(timeout.toMillis(), counterText(counter, least)));
+          }
+          Thread.yield();
+        }
+      }
+    }
+  }
+
+  /**
+   * Waits until a condition holds.
+   *
+   * @param what for the message
+   * @throws WireTimeoutException if it does not after the timeout
+   */
+  public void until(BooleanSupplier condition, String what) {
+    long start = System.nanoTime();
+    int idle = 0;
+    while (!condition.getAsBoolean()) {
+      idle = pause(idle, start, what, null);
+    }
+  }
+
+  private String counterText(int counter, long least) {
+    return "counter %d of rank %d to reach %d; it is %d"
+        .formatted(counter, wire.rank(), least, wire.counters().get(counter));
+  }
+
+  private @Nullable LaneFailure failureOf(int peer) {
+    for (int i = 0; peer >= 0 && i < wire.config().lanes(); i++) {
+      LaneFailure failure = wire.lane(peer, i).failure();
+      if (failure != null) {
+        return failure;
+      }
+    }
+    return null;
+  }
+
+  private int pause(int idle, long start, String what, @Nullable Lane lane) {
+    if (wire.poll(strand) != 0) {
+      return idle;
+    }
+    if ((idle + 1) % SPINS == 0) {
+      if (System.nanoTime() - start > timeout.toNanos()) {
+        String where =
+            lane == null
+                ? "rank " + wire.rank()
+                : "lane %d from rank %d to rank %d, %d of %d delivered"
+                    .formatted(
+                        lane.index(), wire.rank(), lane.peer(), lane.delivered(), lane.accepted());
+        throw new WireTimeoutException(
+            "waited %d ms for %s (%s)".formatted(timeout.toMillis(), what, where));
+      }
+      Thread.yield();
+    }
+    return idle + 1;
+  }
+
+  private static long accepted(long result, String what, Lane lane) {
+    LaneFailure failure = lane.failure();
+    if (result == Lane.FAILED && failure != null) {
+      throw new LaneFailedException(what, failure);
+    }
+    return result;
+  }
+}

@@ -1,0 +1,101 @@
+package org.ep4j.wire;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.ServiceLoader;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/** Opens wires. */
+public final class Wires {
+  private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+  private static final Path SHARED = Path.of("/dev/shm");
+
+  private Wires() {}
+
+  /**
+   * Opens a wire between all ranks of a group; collective.
+   *
+   * @throws ConfigurationMismatchException if the ranks' configurations differ
+   * @throws WireException if the kind of wire is not known, or cannot connect these ranks
+   */
+  public static Wire open(Group group, WireConfig config) {
+    boolean oneHost = agree(group, config);
+    String name = config.wire();
+    if (name.equals("auto")) {
+      name = group.inProcess() ? "inproc" : oneHost ? "shm" : "tcp";
+    }
+    return provider(name, group).open(group, config);
+  }
+
+  /** Every kind of wire on the module path. */
+  public static List<WireProvider> providers() {
+    List<WireProvider> providers = new ArrayList<>();
+    ServiceLoader.load(WireProvider.class, Wires.class.getClassLoader()).forEach(providers::add);
+    return providers;
+  }
+
+  private static WireProvider provider(String name, Group group) {
+    List<String> seen = new ArrayList<>();
+    for (WireProvider provider : providers()) {
+      if (provider.name().equals(name)) {
+        String problem = provider.unavailableBecause(group);
+        if (!problem.isEmpty()) {
+          throw new WireException("wire '" + name + "' cannot connect these ranks: " + problem);
+        }
+        return provider;
+      }
+      seen.add(provider.name());
+    }
+    throw new WireException(
+        "wire '" + name + "' is not on the module path; known: auto, " + String.join(", ", seen));
+  }
+
+  /** Compares the configurations; whether all ranks see the same host and shared memory. */
+  private static boolean agree(Group group, WireConfig config) {
+    // Records print their components by name: the fields, in their order.
+    String fields = config.toString();
+    byte[] mine = (host() + "\n" + fields).getBytes(StandardCharsets.UTF_8);
+    byte[][] all = group.allGather(mine, config.timeout());
+    List<String> differences = new ArrayList<>();
+    @Nullable String host = null;
+    boolean oneHost = true;
+    for (int rank = 0; rank < all.length; rank++) {
+      String[] theirs = new String(all[rank], StandardCharsets.UTF_8).split("\n", 2);
+      host = host == null ? theirs[0] : host;
+      oneHost &= theirs[0].equals(host);
+      if (!theirs[1].equals(fields)) {
+        differences.add("rank %d has %s".formatted(rank, difference(theirs[1], fields)));
+      }
+    }
+    if (!differences.isEmpty()) {
+      throw new ConfigurationMismatchException(
+          "the ranks cannot open a wire together: %s, but rank %d has not"
+              .formatted(String.join("; ", differences), group.rank()));
+    }
+    return oneHost;
+  }
+
+  private static String difference(String theirs, String ours) {
+    List<String> known = Arrays.asList(ours.split("[\\[\\], ]+"));
+    return Arrays.stream(theirs.split("[\\[\\], ]+"))
+        .filter(field -> !known.contains(field))
+        .toList()
+        .toString();
+  }
+
+  /** What tells hosts apart, and containers of one host that do not share memory. */
+  private static String host() {
+    try {
+      return Files.readString(BOOT_ID).strip() + " " + Files.getAttribute(SHARED, "unix:dev");
+    } catch (IOException | UnsupportedOperationException e) {
+      return "unknown " + ProcessHandle.current().pid();
+    }
+  }
+}

@@ -1,0 +1,126 @@
+package org.ep4j.wire.direct;
+
+import java.lang.foreign.MemorySegment;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.support.Checks;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A lane whose work is done before its call returns: copy, then count with release order. So
+ * nothing is ever under way, and there is nothing to hold back.
+ */
+final class DirectLane implements Lane {
+  private final DirectWire wire;
+  private final int peer;
+  private final int index;
+  private final MemorySegment control;
+  private final Counters counters;
+  private long accepted;
+  private volatile @Nullable LaneFailure failure;
+
+  DirectLane(DirectWire wire, int peer, int index, MemorySegment control) {
+    this.wire = wire;
+    this.peer = peer;
+    this.index = index;
+    this.control = control;
+    this.counters = ControlLayout.counters(control);
+  }
+
+  @Override
+  public int peer() {
+    return peer;
+  }
+
+  @Override
+  public int index() {
+    return index;
+  }
+
+  @Override
+  public long put(
+      Region local, long localOffset, Region remote, long remoteOffset, long bytes, int counter) {
+    wire.requireOpen();
+    MemorySegment source = DirectRegion.of(local, wire).own();
+    MemorySegment target = DirectRegion.of(remote, wire).part(peer);
+    Checks.put(
+        localOffset,
+        source.byteSize(),
+        remoteOffset,
+        target.byteSize(),
+        bytes,
+        counter,
+        wire.config());
+    if (!usable()) {
+      return FAILED;
+    }
+    if (!target.scope().isAlive()) {
+      fail(Cause.PROTOCOL, "the peer has given back the memory of a region that it had exposed");
+      return FAILED;
+    }
+    MemorySegment.copy(source, localOffset, target, remoteOffset, bytes);
+    if (counter != NO_COUNTER) {
+      counters.add(counter, 1);
+    }
+    return ++accepted;
+  }
+
+  @Override
+  public long add(int counter, long value) {
+    wire.requireOpen();
+    Checks.add(counter, wire.config());
+    if (!usable()) {
+      return FAILED;
+    }
+    counters.add(counter, value);
+    return ++accepted;
+  }
+
+  private boolean usable() {
+    if (failure == null && ControlLayout.isClosed(control)) {
+      fail(Cause.CLOSED, "the peer has closed its wire");
+    }
+    return failure == null;
+  }
+
+  /** Looks after the peer; whether the lane has failed just now. */
+  boolean look() {
+    if (failure != null) {
+      return false;
+    }
+    // A peer that closes its wire and leaves did so in this order.
+    if (!wire.group().isAlive(peer) && usable()) {
+      fail(Cause.DEPARTED, String.valueOf(wire.group().deathReport(peer)));
+    }
+    return !usable();
+  }
+
+  private void fail(Cause cause, String text) {
+    failure = new LaneFailure(peer, index, cause, text, accepted, accepted);
+    wire.laneFailed();
+  }
+
+  @Override
+  public boolean flush() {
+    wire.requireOpen();
+    return true;
+  }
+
+  @Override
+  public long accepted() {
+    return accepted;
+  }
+
+  @Override
+  public long delivered() {
+    return accepted;
+  }
+
+  @Override
+  public @Nullable LaneFailure failure() {
+    return failure;
+  }
+}

@@ -1,0 +1,194 @@
+package org.ep4j.wire.direct;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.Checks;
+
+/**
+ * A wire between ranks that map each other's memory: threads of one JVM, or processes of one host.
+ * The sender copies and counts; the receiver's thread has no part in it.
+ */
+final class DirectWire implements Wire {
+  private final String name;
+  private final Group group;
+  private final WireConfig config;
+  private final MappedMemory control;
+  private final MemorySegment ownControl;
+  private final Counters counters;
+  // By peer, then by index; none to this rank itself.
+  private final DirectLane[][] lanes;
+  // Where each strand looks next; written by the strand's thread.
+  private final int[] looked;
+  private final List<DirectRegion> regions = new CopyOnWriteArrayList<>();
+  private final AtomicInteger failedLanes = new AtomicInteger();
+  private volatile boolean closed;
+
+  private DirectWire(String name, Group group, WireConfig config, MappedMemory control) {
+    this.name = name;
+    this.group = group;
+    this.config = config;
+    this.control = control;
+    MemorySegment[] controls = control.parts();
+    ownControl = controls[group.rank()];
+    counters = ControlLayout.counters(ownControl);
+    looked = new int[config.strands() * 16];
+    lanes = new DirectLane[group.size()][];
+    for (int peer = 0; peer < lanes.length; peer++) {
+      lanes[peer] = new DirectLane[peer == group.rank() ? 0 : config.lanes()];
+      for (int i = 0; i < lanes[peer].length; i++) {
+        lanes[peer][i] = new DirectLane(this, peer, i, controls[peer]);
+      }
+    }
+  }
+
+  /** Collective. */
+  static DirectWire open(String name, Group group, WireConfig config) {
+    return new DirectWire(
+        name,
+        group,
+        config,
+        MappedMemory.allocate(group, ControlLayout.bytes(config.counters()), config.timeout()));
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public int rank() {
+    return group.rank();
+  }
+
+  @Override
+  public int size() {
+    return group.size();
+  }
+
+  @Override
+  public WireConfig config() {
+    return config;
+  }
+
+  Group group() {
+    return group;
+  }
+
+  @Override
+  public Lane lane(int peer, int index) {
+    Checks.lane(peer, index, group.rank(), group.size(), config);
+    return lanes[peer][index];
+  }
+
+  @Override
+  public Region allocate(long bytes, Duration timeout) {
+    requireOpen();
+    MappedMemory mapped = MappedMemory.allocate(group, bytes, timeout);
+    MemorySegment[] parts = mapped.parts();
+    return remember(new DirectRegion(this, parts[group.rank()], parts, mapped));
+  }
+
+  @Override
+  public Region expose(WireMemory memory, Duration timeout) {
+    requireOpen();
+    String error =
+        exposes(memory)
+            ? ""
+            : "wire '"
+                + name
+                + "' cannot let peers reach "
+                + (memory.onHost()
+                    ? "memory that it did not allocate: use allocate()"
+                    : "device memory: stage it through memory of allocate()");
+    Agreement.numbers(group, error, 0, timeout);
+    MemorySegment own = segment(memory);
+    return remember(
+        new DirectRegion(this, own, ExposedSegments.exchange(group, own, timeout), null));
+  }
+
+  @Override
+  public Region register(WireMemory memory) {
+    requireOpen();
+    return remember(new DirectRegion(this, segment(memory), null, null));
+  }
+
+  private static MemorySegment segment(WireMemory memory) {
+    MemorySegment segment = memory.segment();
+    if (segment == null) {
+      throw new WireException(
+          "this wire cannot read device memory: copy it to host memory and register that");
+    }
+    return segment;
+  }
+
+  private DirectRegion remember(DirectRegion region) {
+    regions.add(region);
+    return region;
+  }
+
+  void forget(DirectRegion region) {
+    regions.remove(region);
+  }
+
+  @Override
+  public boolean exposes(WireMemory memory) {
+    return memory.onHost() && group.inProcess();
+  }
+
+  @Override
+  public Counters counters() {
+    return counters;
+  }
+
+  @Override
+  public int poll(int strand) {
+    requireOpen();
+    Checks.strand(strand, config);
+    // One peer a call: a look costs more than the rest of an idle poll.
+    int peer = looked[strand * 16];
+    looked[strand * 16] = peer + 1 == lanes.length ? 0 : peer + 1;
+    DirectLane[] toPeer = lanes[peer];
+    int failed = 0;
+    for (int i = strand; i < toPeer.length; i += config.strands()) {
+      failed += toPeer[i].look() ? 1 : 0;
+    }
+    return failed;
+  }
+
+  void laneFailed() {
+    failedLanes.incrementAndGet();
+  }
+
+  @Override
+  public int failedLanes() {
+    return failedLanes.get();
+  }
+
+  void requireOpen() {
+    if (closed) {
+      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
+    }
+  }
+
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      ControlLayout.close(ownControl);
+      closed = true;
+      regions.forEach(DirectRegion::close);
+      control.close();
+    }
+  }
+}

@@ -1,0 +1,60 @@
+package org.ep4j.wire.direct;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.SymmetricMemory;
+import org.ep4j.wire.support.Agreement;
+
+/**
+ * New memory of all ranks, mapped here: a segment a rank. The segments refuse access once this is
+ * closed, also to a thread that is just about to copy; peers keep what they have mapped.
+ */
+final class MappedMemory implements AutoCloseable {
+  private final SymmetricMemory memory;
+  private final Arena arena;
+  private final MemorySegment[] parts;
+  private boolean closed;
+
+  private MappedMemory(SymmetricMemory memory, Arena arena, MemorySegment[] parts) {
+    this.memory = memory;
+    this.arena = arena;
+    this.parts = parts;
+  }
+
+  /** Collective; {@code bytes} may differ between ranks. */
+  static MappedMemory allocate(Group group, long bytes, Duration timeout) {
+    long[] sizes = Agreement.numbers(group, "", bytes, timeout);
+    long most = 1;
+    long all = 0;
+    for (long size : sizes) {
+      most = Math.max(most, size);
+      all += size;
+    }
+    // Files are sparse, so the ranks with less take no more than they need.
+    SymmetricMemory memory =
+        SymmetricMemory.allocate(group, most, Math.ceilDiv(all, sizes.length), timeout);
+    Arena arena = Arena.ofShared();
+    MemorySegment[] parts = new MemorySegment[sizes.length];
+    for (int rank = 0; rank < parts.length; rank++) {
+      parts[rank] = NativeMemory.view(memory.address(rank), sizes[rank], arena);
+    }
+    return new MappedMemory(memory, arena, parts);
+  }
+
+  /** What lies at each rank. */
+  MemorySegment[] parts() {
+    return parts.clone();
+  }
+
+  @Override
+  public void close() {
+    if (!closed) {
+      closed = true;
+      arena.close();
+      memory.close();
+    }
+  }
+}

@@ -1,0 +1,5 @@
+/** What wires have in common: checks of arguments, tables of regions, agreement at set-up. */
+@NullMarked
+package org.ep4j.wire.support;
+
+import org.jspecify.annotations.NullMarked;
