@@ -50,6 +50,12 @@ final class Batch implements AutoCloseable {
         .maxTokens(tokens);
   }
 
+  /** The routing that {@link #fill} gives a rank. */
+  static Routing routing(int rank, int tokens, long seed, Arena arena) {
+    return new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K)
+        .routing(rank, tokens, 0, arena);
+  }
+
   /** Other rows and another routing for each seed. */
   void fill(int rank, long seed) {
     try (Arena arena = Arena.ofConfined()) {
@@ -59,9 +65,7 @@ final class Batch implements AutoCloseable {
         host.rows(t, t + 1).segment().copyFrom(values.row(rank, t));
       }
       x.copyFrom(host.segment());
-      Routing drawn =
-          new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K)
-              .routing(rank, tokens, 0, arena);
+      Routing drawn = routing(rank, tokens, seed, arena);
       routing.topkIdx().copyFrom(drawn.topkIdx().segment());
       topkWeights.copyFrom(Objects.requireNonNull(drawn.topkWeights()).segment());
     }

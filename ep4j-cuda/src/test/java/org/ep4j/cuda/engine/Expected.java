@@ -1,0 +1,59 @@
+package org.ep4j.cuda.engine;
+
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.Combine;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.verify.CombineOracle;
+import org.ep4j.verify.CombineOracle.Terms;
+import org.ep4j.verify.HighThroughputOracle;
+import org.ep4j.verify.HighThroughputOracle.Payload;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.Inputs.Part;
+import org.ep4j.verify.WorldRouting;
+
+/** What operations on the batches of all ranks with one seed must deliver, every byte. */
+final class Expected {
+  private final WorldRouting world;
+  private final Inputs inputs;
+  private final DispatchOptions options;
+
+  Expected(int ranks, int tokens, long seed, DispatchOptions options) {
+    this.options = options;
+    inputs = new Inputs(seed);
+    try (Arena arena = Arena.ofConfined()) {
+      List<Routing> routings = new ArrayList<>();
+      for (int r = 0; r < ranks; r++) {
+        routings.add(Batch.routing(r, tokens, seed, arena));
+      }
+      world = WorldRouting.of(ExpertPlacement.blocks(Batch.EXPERTS, ranks), routings);
+    }
+  }
+
+  /** Throws where {@code rank} did not get the rows of the batches. */
+  void checkDispatch(int rank, Dispatch dispatch) {
+    Payload payload =
+        Payload.of(DType.BF16, Batch.HIDDEN, inputs.rows(Part.PAYLOAD, DType.BF16, Batch.HIDDEN));
+    new HighThroughputOracle(world).checkDispatch(rank, dispatch, payload, options);
+  }
+
+  /** Writes what the experts of {@code rank} answer. */
+  void fillAnswers(Tensor y, int rank) {
+    inputs.fill(y, Part.EXPERT_OUTPUT, rank);
+  }
+
+  /** Throws where {@code rank} did not get the sums of the answers. */
+  void checkCombine(int rank, Combine combine) {
+    Terms terms =
+        Terms.of(
+            DType.BF16, Batch.HIDDEN, inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, Batch.HIDDEN));
+    new CombineOracle(world, options.layout(), options.expertAlignment())
+        .checkCombine(rank, combine, terms);
+  }
+}
