@@ -38,7 +38,7 @@ class RoomsTest {
 
   static {
     ROOMS.put(API, List.of(ENGINE, GROUP));
-    ROOMS.put(ENGINE, List.of(API, GROUP));
+    ROOMS.put(ENGINE, List.of(API, MEMORY, GROUP));
     ROOMS.put(HOST, List.of(API, ENGINE, MEMORY, WIRE, GROUP, OBSERVE));
     // Wires of one host stand on symmetric memory; memory needs no wire.
     ROOMS.put(WIRE, List.of(API, MEMORY, GROUP));

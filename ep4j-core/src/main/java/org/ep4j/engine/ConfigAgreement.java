@@ -18,7 +18,7 @@ import org.ep4j.group.Group;
  */
 public final class ConfigAgreement {
   /** Raised when words in shared memory change their place or meaning. */
-  private static final int PROTOCOL = 1;
+  private static final int PROTOCOL = 2;
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 

@@ -3,6 +3,8 @@ package org.ep4j.engine.host;
 import org.ep4j.CombineOptions;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.engine.OperationLayout;
+
 /**
  * The first page of each rank's symmetric region: where the rank stands.
  *
@@ -21,7 +23,11 @@ final class ControlLayout {
   /** Long: epoch and phase reached. */
   static final long PROGRESS = 0;
 
-  /** {@link OperationLayout}: what the owner takes the current epoch's operation for. */
+  /**
+   * {@link OperationLayout}: what the owner takes the current epoch's operation for. Written before
+   * {@link #ENTERED} of the epoch; compared by every peer after it has seen that and before it
+   * publishes {@link #FINISHED}, so no word changes under a reader.
+   */
   static final long DESCRIPTOR = 128;
 
   /** Distance between words that different ranks write, so that they never share a cache line. */

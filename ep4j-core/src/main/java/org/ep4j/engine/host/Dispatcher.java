@@ -5,6 +5,8 @@ import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.Tokens;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -65,7 +67,7 @@ final class Dispatcher {
     boolean done = false;
     try {
       findWays(handle, tokens, routing, options);
-      describe(handle, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
+      describe(handle, tokens, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
       slots.publish(routes, handle.limit);
       context.enter(operation, DISPATCH);
       handle.epoch = context.epoch;
@@ -96,7 +98,8 @@ final class Dispatcher {
     try {
       payload.load(tokens, staging, scratch);
       payload.clearRouting();
-      describe(handle, OperationLayout.CACHED_DISPATCH).set(OperationLayout.HANDLE, handle.epoch);
+      describe(handle, tokens, OperationLayout.CACHED_DISPATCH)
+          .set(OperationLayout.HANDLE, handle.epoch);
       context.enter(operation, CACHED);
       send(handle, CACHED);
     } catch (InternalError e) {
@@ -125,15 +128,14 @@ final class Dispatcher {
     }
   }
 
-  private Operation describe(HostHandle handle, long kind) {
-    operation
+  private Operation describe(HostHandle handle, Tokens tokens, long kind) {
+    return operation
         .begin(kind)
+        .payload(tokens)
         .set(OperationLayout.WEIGHTS, payload.weights != 0)
         .set(OperationLayout.LAYOUT, handle.layout.ordinal())
         .set(OperationLayout.STATIC_SIZING, handle.staticSizing)
         .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
-    payload.describe(operation);
-    return operation;
   }
 
   private void send(HostHandle handle, String name) {

@@ -24,6 +24,8 @@ import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Entrance;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

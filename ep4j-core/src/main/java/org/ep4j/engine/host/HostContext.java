@@ -3,8 +3,10 @@ package org.ep4j.engine.host;
 import java.util.Arrays;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Operation;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
@@ -95,13 +97,21 @@ final class HostContext {
   void enter(Operation operation, String name) {
     epoch++;
     entered = name;
-    operation.write(control(rank), epoch);
+    operation.write(control(rank) + ControlLayout.DESCRIPTOR, epoch);
     publish(ControlLayout.ENTERED);
     awaitAll(ControlLayout.ENTERED, name, "entry");
     for (int r = 0; r < ranks; r++) {
       if (r != rank && !excluded[r]) {
-        operation.requireSame(control(r), r, rank);
+        requireSame(operation, r);
       }
+    }
+  }
+
+  private void requireSame(Operation operation, int peer) {
+    ConfigurationMismatchException difference =
+        operation.difference(control(peer) + ControlLayout.DESCRIPTOR, peer, rank);
+    if (difference != null) {
+      throw difference;
     }
   }
 

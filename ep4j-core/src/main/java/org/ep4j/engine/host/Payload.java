@@ -55,13 +55,4 @@ final class Payload {
     ids = 0;
     weights = 0;
   }
-
-  /** Writes what must be the same on all ranks. */
-  void describe(Operation operation) {
-    operation
-        .set(OperationLayout.DTYPE, dtype.ordinal())
-        .set(OperationLayout.SCALE_DTYPE, scaleDtype == null ? 0 : scaleDtype.ordinal() + 1)
-        .set(OperationLayout.SCALES, scalesPerRow)
-        .set(OperationLayout.GLOBAL_SCALES, globalScales != 0);
-  }
 }

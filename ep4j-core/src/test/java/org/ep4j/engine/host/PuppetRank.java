@@ -4,6 +4,8 @@ import static java.util.Objects.requireNonNull;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 

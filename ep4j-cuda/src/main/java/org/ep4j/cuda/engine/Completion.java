@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine;
 
 import java.time.Duration;
 import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Arguments;
@@ -27,6 +28,7 @@ final class Completion {
   private final HostWords words;
   private final Group group;
   private final BufferConfig config;
+  private final CallLog calls;
 
   /** Ranks that no operation counts with: gone at the last reset. Written between operations. */
   private final boolean[] excluded;
@@ -40,10 +42,11 @@ final class Completion {
   /** What broke the buffer; null while all is well. Guarded by this. */
   private @Nullable RuntimeException failure;
 
-  Completion(HostWords words, Group group, BufferConfig config) {
+  Completion(HostWords words, Group group, BufferConfig config, CallLog calls) {
     this.words = words;
     this.group = group;
     this.config = config;
+    this.calls = calls;
     this.excluded = new boolean[group.size()];
   }
 
@@ -160,7 +163,7 @@ final class Completion {
       return;
     }
     if (state == HostWords.STATE_TIMEOUT) {
-      throw breakWith(timeout(operation));
+      throw breakWith(explained(timeout(operation)));
     }
     int token = words.token();
     int choice = words.choice();
@@ -184,6 +187,17 @@ final class Completion {
         words.seen(),
         (config.timeout().toNanos() - words.left()) / 1_000_000,
         report == null ? "" : report);
+  }
+
+  /** A peer that is not dead may wait as well, in another operation. */
+  synchronized RuntimeException explained(PeerTimeoutException timeout) {
+    ConfigurationMismatchException difference =
+        timeout.peerDead() ? null : calls.difference(excluded);
+    if (difference == null) {
+      return timeout;
+    }
+    difference.initCause(timeout);
+    return difference;
   }
 
   private synchronized RuntimeException breakWith(RuntimeException reason) {

@@ -27,6 +27,8 @@ import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Entrance;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -51,6 +53,7 @@ final class CudaBuffer implements ExpertBuffer {
   private final Opening owned;
   private final HighThroughput highThroughput;
   private final Entrance entrance = new Entrance();
+  private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
   /** The ranks that operations count with: the group of the buffer until a reset. */
   private Group live;
@@ -217,11 +220,12 @@ final class CudaBuffer implements ExpertBuffer {
       context.completion.requireUsable();
       context.completion.awaitAll();
       context.completion.check("barrier");
+      context.calls.add(barrier);
       long start = System.nanoTime();
       try {
         live.barrier(context.config.timeout());
       } catch (PeerLostException | GroupTimeoutException e) {
-        throw missing(e, (System.nanoTime() - start) / 1_000_000);
+        throw context.completion.explained(missing(e, (System.nanoTime() - start) / 1_000_000));
       }
     } finally {
       leave();

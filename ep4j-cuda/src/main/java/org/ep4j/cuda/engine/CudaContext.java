@@ -31,6 +31,10 @@ final class CudaContext {
 
   final HostWords words;
   final Completion completion;
+
+  /** What the ranks have called. */
+  final CallLog calls;
+
   final Kernels kernels;
   final Staging staging;
 
@@ -69,6 +73,7 @@ final class CudaContext {
     this.stream = resources.stream();
     this.lastStream = stream.handle();
     this.completion = resources.completion();
+    this.calls = resources.calls();
     setSms(config.numSms());
   }
 
@@ -78,6 +83,7 @@ final class CudaContext {
       Peers peers,
       DeviceMemory owners,
       HostWords words,
+      CallLog calls,
       Completion completion,
       Kernels kernels,
       Staging staging,

@@ -44,6 +44,9 @@ final class CudaHandle implements DispatchHandle {
   /** What the kernel writes when the counts are there. */
   long ticket;
 
+  /** Number of the dispatch among the calls since the last reset, the same on all ranks. */
+  long call;
+
   /** Whether the dispatch is part of a graph: then its counts are those of the last replay. */
   boolean captured;
 

@@ -15,6 +15,8 @@ import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,6 +29,7 @@ final class HighThroughput {
   private final Dispatcher dispatcher;
   private final Combiner combiner;
   private final CudaDispatch dispatchResult;
+  private final Operation operation = new Operation();
   private final CudaCombine combineResult = new CudaCombine();
 
   /** Operations enqueued so far. */
@@ -68,6 +71,10 @@ final class HighThroughput {
       handle.captured = capturing;
       dispatcher.dispatch(tokens, routing, options, handle, stream);
       dispatches++;
+      describe(OperationLayout.DISPATCH, handle, tokens)
+          .set(OperationLayout.TOP_K, handle.topK)
+          .set(OperationLayout.WEIGHTS, handle.weighted);
+      handle.call = context.calls.add(operation);
       Event end = finish(handle.ticket, "dispatch", options.stream(), options.async());
       if (exact && (end == Event.completed() || options.stream() != null)) {
         handle.awaitCounts();
@@ -93,6 +100,9 @@ final class HighThroughput {
     context.order(stream, capturing, schedule.previousEvent());
     long ticket = dispatcher.dispatchAgain(tokens, handle, stream, capturing);
     dispatches++;
+    describe(OperationLayout.CACHED_DISPATCH, handle, tokens)
+        .set(OperationLayout.HANDLE, handle.call);
+    context.calls.add(operation);
     Event end = finish(ticket, "cached dispatch", schedule.stream(), schedule.async());
     dispatchResult.enqueued(handle, tokens, true, end, schedule.stream() != null);
     return dispatchResult;
@@ -111,6 +121,13 @@ final class HighThroughput {
         options.topkWeights() == null ? null : combiner.ownWeights(handle.tokens, handle.topK);
     long ticket = combiner.combine(y, handle, options, out, outWeights, stream, capturing);
     combines++;
+    operation
+        .begin(OperationLayout.COMBINE)
+        .set(OperationLayout.DTYPE, y.dtype().ordinal())
+        .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
+        .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
+        .set(OperationLayout.HANDLE, handle.call);
+    context.calls.add(operation);
     Event end =
         finish(ticket, "combine", toHost ? null : options.stream(), options.async() && !toHost);
     if (wanted != null && toHost && wanted.byteSize() > 0) {
@@ -119,6 +136,15 @@ final class HighThroughput {
     combineResult.enqueued(
         wanted == null ? out : wanted, outWeights, end, options.stream() != null);
     return combineResult;
+  }
+
+  private Operation describe(long kind, CudaHandle handle, Tokens tokens) {
+    return operation
+        .begin(kind)
+        .payload(tokens)
+        .set(OperationLayout.LAYOUT, handle.layout.ordinal())
+        .set(OperationLayout.STATIC_SIZING, handle.staticSizing)
+        .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
   }
 
   /** Waits for the end unless the caller wants to; the event of what has been enqueued. */

@@ -67,7 +67,8 @@ final class Opening implements AutoCloseable {
     stream.synchronize();
     DeviceMemory owners = own(owners(device, config));
     HostWords words = own(new HostWords(device));
-    Completion completion = new Completion(words, group, config);
+    CallLog calls = own(CallLog.open(group, timeout));
+    Completion completion = new Completion(words, group, config, calls);
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = own(new Kernels(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
@@ -79,7 +80,7 @@ final class Opening implements AutoCloseable {
             device,
             layout,
             new CudaContext.Resources(
-                region, peers, owners, words, completion, kernels, staging, stream));
+                region, peers, owners, words, calls, completion, kernels, staging, stream));
     HandlePool pool =
         own(
             new HandlePool(

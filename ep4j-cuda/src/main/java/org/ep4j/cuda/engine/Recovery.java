@@ -33,6 +33,7 @@ final class Recovery {
       context.owners.copyFrom(
           0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
       context.clearWords();
+      context.calls.clear();
       live.barrier(timeout);
       context.completion.reset(gone);
       context.generation++;

@@ -7,6 +7,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.concurrent.CyclicBarrier;
+import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
@@ -91,6 +92,44 @@ class FailureTest {
                   .hasMessageContaining("topkIdx[5,");
             }
             roundTrip(buffer, batch, 3);
+          }
+        });
+  }
+
+  @Test
+  void ranksThatCallDifferentOperationsAreToldWhich() {
+    Gpu.require(1);
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (CudaDevice device = CudaDevice.open(rank % CudaDevice.count());
+              ExpertBuffer buffer =
+                  ExpertBuffer.open(
+                      group, Batch.config(TOKENS).timeout(Duration.ofSeconds(2)).build());
+              Batch batch = new Batch(device, TOKENS)) {
+            roundTrip(buffer, batch, 1);
+            Dispatch dispatch = buffer.dispatch(batch.x, batch.routing);
+            Tensor y = dispatch.combineInput(DType.BF16);
+            DispatchHandle handle = dispatch.handle();
+            buffer.barrier();
+            assertThatThrownBy(
+                    () -> {
+                      if (rank == 0) {
+                        buffer.dispatch(batch.x, batch.routing);
+                      } else {
+                        buffer.combine(y, handle);
+                      }
+                    })
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasCauseInstanceOf(PeerTimeoutException.class)
+                .hasMessageContaining(
+                    rank == 0
+                        ? "rank 1 differs in the operation: combine there, dispatch on rank 0"
+                        : "rank 0 differs in the operation: dispatch there, combine on rank 1");
+            handle.close();
+            buffer.reset();
+            roundTrip(buffer, batch, 2);
           }
         });
   }

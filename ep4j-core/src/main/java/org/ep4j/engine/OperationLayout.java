@@ -1,64 +1,70 @@
-package org.ep4j.engine.host;
+package org.ep4j.engine;
 
 import org.ep4j.DType;
 import org.ep4j.Layout;
 
 /**
- * The words of an operation's description, at {@link ControlLayout#DESCRIPTOR}: what must be the
- * same on all ranks for their bytes to mean the same.
- *
- * <p>Protocol. Written plainly by the owner before it publishes {@link ControlLayout#ENTERED} of
- * the epoch; compared by every peer after it has seen that and before it publishes {@link
- * ControlLayout#FINISHED}, so no word changes under a reader. A field that an operation does not
- * have is 0.
+ * The words of an operation's description: what must be the same on all ranks for their bytes to
+ * mean the same. The engine says where they lie, who reads them and when. A field that an operation
+ * does not have is 0.
  */
-final class OperationLayout {
+public final class OperationLayout {
   /** Number of the operation: differs if a rank has called more operations than another. */
-  static final int EPOCH = 0;
+  public static final int EPOCH = 0;
 
   /** One of the kinds below. */
-  static final int KIND = 1;
+  public static final int KIND = 1;
 
   /** {@link DType} of the rows, ordinal. */
-  static final int DTYPE = 2;
+  public static final int DTYPE = 2;
 
   /** {@link DType} of the scales, ordinal + 1; 0 = none. */
-  static final int SCALE_DTYPE = 3;
+  public static final int SCALE_DTYPE = 3;
 
   /** Scales a row. */
-  static final int SCALES = 4;
+  public static final int SCALES = 4;
 
   /** 1 if rows carry a factor of their own (NVFP4). */
-  static final int GLOBAL_SCALES = 5;
+  public static final int GLOBAL_SCALES = 5;
 
   /** Choices a token. */
-  static final int TOP_K = 6;
+  public static final int TOP_K = 6;
 
   /** 1 if weights travel. */
-  static final int WEIGHTS = 7;
+  public static final int WEIGHTS = 7;
 
   /** {@link Layout}, ordinal. */
-  static final int LAYOUT = 8;
+  public static final int LAYOUT = 8;
 
   /** 1 if the caller fixed the number of rows. */
-  static final int STATIC_SIZING = 9;
+  public static final int STATIC_SIZING = 9;
 
   /** Multiple that group sizes are rounded up to. */
-  static final int EXPERT_ALIGNMENT = 10;
+  public static final int EXPERT_ALIGNMENT = 10;
 
   /** Combine, cached dispatch: epoch of the dispatch whose handle is used. */
-  static final int HANDLE = 11;
+  public static final int HANDLE = 11;
 
   /** Combine: 1 if a rank's partial sums are rounded. */
-  static final int PARTIAL_ROUNDING = 12;
+  public static final int PARTIAL_ROUNDING = 12;
 
   /** Number of words. */
-  static final int FIELDS = 13;
+  public static final int FIELDS = 13;
 
-  static final long DISPATCH = 1;
-  static final long CACHED_DISPATCH = 2;
-  static final long COMBINE = 3;
-  static final long BARRIER = 4;
+  /** Kind: a dispatch along new ways. */
+  public static final long DISPATCH = 1;
+
+  /** Kind: a dispatch along the ways of a handle. */
+  public static final long CACHED_DISPATCH = 2;
+
+  /** Kind: a combine. */
+  public static final long COMBINE = 3;
+
+  /** Kind: a barrier. */
+  public static final long BARRIER = 4;
+
+  /** Bytes of a description. */
+  public static final long BYTES = FIELDS * 8L;
 
   private static final String[] KINDS = {
     "none", "dispatch", "cached dispatch", "combine", "barrier"
@@ -81,8 +87,9 @@ final class OperationLayout {
 
   private OperationLayout() {}
 
+  /** Where a field lies in a description. */
   static long offset(int field) {
-    return ControlLayout.DESCRIPTOR + field * 8L;
+    return field * 8L;
   }
 
   /** Name of a field, for messages. */

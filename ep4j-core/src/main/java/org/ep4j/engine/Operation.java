@@ -1,0 +1,91 @@
+package org.ep4j.engine;
+
+import java.util.Arrays;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * This rank's description of the operation it is about to take part in; filled anew for each one
+ * and compared with those of the peers, so that ranks which call different things get an error
+ * instead of each other's bytes.
+ */
+public final class Operation {
+  private final long[] words = new long[OperationLayout.FIELDS];
+
+  /** An empty description. */
+  public Operation() {}
+
+  /** Starts a description. */
+  public Operation begin(long kind) {
+    Arrays.fill(words, 0);
+    words[OperationLayout.KIND] = kind;
+    return this;
+  }
+
+  /** Sets a field of {@link OperationLayout}. */
+  public Operation set(int field, long value) {
+    words[field] = value;
+    return this;
+  }
+
+  /** Sets a field of {@link OperationLayout} that is yes or no. */
+  public Operation set(int field, boolean value) {
+    return set(field, value ? 1 : 0);
+  }
+
+  /** Sets the fields of a dispatch's payload. */
+  public Operation payload(Tokens tokens) {
+    Tensor scales = tokens.scales();
+    return set(OperationLayout.DTYPE, tokens.x().dtype().ordinal())
+        .set(OperationLayout.SCALE_DTYPE, scales == null ? 0 : scales.dtype().ordinal() + 1)
+        .set(OperationLayout.SCALES, scales == null ? 0 : scales.size(1))
+        .set(OperationLayout.GLOBAL_SCALES, tokens.globalScales() != null);
+  }
+
+  /** Writes the description, plainly; {@code epoch} is the number of the operation. */
+  public void write(long address, long epoch) {
+    words[OperationLayout.EPOCH] = epoch;
+    for (int i = 0; i < words.length; i++) {
+      NativeMemory.putLong(address + OperationLayout.offset(i), words[i]);
+    }
+  }
+
+  /** Reads a description, plainly. */
+  public void read(long address) {
+    for (int i = 0; i < words.length; i++) {
+      words[i] = NativeMemory.getLong(address + OperationLayout.offset(i));
+    }
+  }
+
+  /** The first difference between this description, of {@code rank}, and that of {@code peer}. */
+  public @Nullable ConfigurationMismatchException difference(long peerAddress, int peer, int rank) {
+    for (int i = 0; i < words.length; i++) {
+      long theirs = NativeMemory.getLong(peerAddress + OperationLayout.offset(i));
+      if (theirs != words[i]) {
+        return mismatch(peer, rank, i, theirs);
+      }
+    }
+    return null;
+  }
+
+  private ConfigurationMismatchException mismatch(int peer, int rank, int field, long theirs) {
+    return new ConfigurationMismatchException(
+        "rank "
+            + peer
+            + " differs in the "
+            + OperationLayout.name(field)
+            + ": "
+            + OperationLayout.text(field, theirs)
+            + " there, "
+            + OperationLayout.text(field, words[field])
+            + " on rank "
+            + rank
+            + " (in "
+            + OperationLayout.text(OperationLayout.KIND, words[OperationLayout.KIND])
+            + "); all ranks must call the same operations in the same order: call reset() on all"
+            + " ranks to go on");
+  }
+}

@@ -1,0 +1,108 @@
+package org.ep4j.cuda.engine;
+
+import java.lang.invoke.VarHandle;
+import java.time.Duration;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
+import org.ep4j.group.Group;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.SymmetricMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What each rank has called lately, in host memory that all ranks see. A kernel that waits in vain
+ * knows only who did not come; ranks that call different operations find out here which.
+ *
+ * <p>Protocol. Each rank alone writes its own entries, when it has given an operation to the GPU:
+ * call n since the last reset goes to entry n modulo {@link #ENTRIES}. The number is 0 while the
+ * rest is written, then n with release. Peers read with acquire, and only after a wait has failed;
+ * nobody waits for these words. A rank forgets its calls in a reset before the barrier at its end,
+ * so that all ranks count from 1 again.
+ */
+final class CallLog implements AutoCloseable {
+  /** Calls that are remembered: more than anybody enqueues ahead of a wait. */
+  static final int ENTRIES = 32;
+
+  private static final long ENTRY_BYTES = 128;
+  private static final long NUMBER = OperationLayout.EPOCH * 8L;
+
+  private final SymmetricMemory memory;
+  private final int rank;
+  private final int ranks;
+  private final Operation mine = new Operation();
+  private long calls;
+
+  private CallLog(SymmetricMemory memory, int rank, int ranks) {
+    this.memory = memory;
+    this.rank = rank;
+    this.ranks = ranks;
+  }
+
+  /** Makes the memory on all ranks; collective. */
+  static CallLog open(Group group, Duration timeout) {
+    long bytes = ENTRIES * ENTRY_BYTES;
+    return new CallLog(
+        SymmetricMemory.allocate(group, bytes, bytes, timeout), group.rank(), group.size());
+  }
+
+  private long entry(int of, long slot) {
+    return memory.address(of) + slot * ENTRY_BYTES;
+  }
+
+  /** Remembers a call of this rank and returns its number. Allocates nothing. */
+  long add(Operation called) {
+    calls++;
+    long at = entry(rank, calls % ENTRIES);
+    NativeMemory.putLong(at + NUMBER, 0);
+    VarHandle.storeStoreFence();
+    called.write(at, 0);
+    NativeMemory.putLongRelease(at + NUMBER, calls);
+    return calls;
+  }
+
+  /** Forgets all calls of this rank, while no operation runs. */
+  void clear() {
+    calls = 0;
+    for (int i = 0; i < ENTRIES; i++) {
+      NativeMemory.putLongRelease(entry(rank, i) + NUMBER, 0);
+    }
+  }
+
+  /**
+   * The earliest call that is another one on another rank; null if none is known. Any thread may
+   * ask, one at a time.
+   *
+   * @param excluded ranks that do not count
+   */
+  @Nullable ConfigurationMismatchException difference(boolean[] excluded) {
+    long earliest = Long.MAX_VALUE;
+    ConfigurationMismatchException found = null;
+    for (int slot = 0; slot < ENTRIES; slot++) {
+      long number = NativeMemory.getLongAcquire(entry(rank, slot) + NUMBER);
+      for (int peer = 0; peer < ranks && number > 0 && number < earliest; peer++) {
+        long at = entry(peer, slot);
+        if (peer != rank && !excluded[peer] && isCall(at, number)) {
+          mine.read(entry(rank, slot));
+          ConfigurationMismatchException difference = mine.difference(at, peer, rank);
+          // What was compared is what the peer called only if it is still there.
+          VarHandle.acquireFence();
+          if (difference != null && isCall(at, number)) {
+            earliest = number;
+            found = difference;
+          }
+        }
+      }
+    }
+    return found;
+  }
+
+  private static boolean isCall(long entry, long number) {
+    return NativeMemory.getLongAcquire(entry + NUMBER) == number;
+  }
+
+  @Override
+  public void close() {
+    memory.close();
+  }
+}
