@@ -21,5 +21,6 @@ module org.ep4j {
       org.ep4j.engine.host.HostEngineProvider;
   provides org.ep4j.wire.WireProvider with
       org.ep4j.wire.direct.InProcessWireProvider,
-      org.ep4j.wire.direct.SharedMemoryWireProvider;
+      org.ep4j.wire.direct.SharedMemoryWireProvider,
+      org.ep4j.wire.tcp.TcpWireProvider;
 }

@@ -31,6 +31,7 @@ final class FaultyLane implements Lane {
   private final List<Held> held = new ArrayList<>();
   private long accepted;
   private long delivered;
+  private boolean lost;
   private volatile @Nullable LaneFailure dropped;
 
   FaultyLane(FaultyWire wire, Lane inner, SplittableRandom random) {
@@ -169,7 +170,8 @@ final class FaultyLane implements Lane {
       held.remove(which);
       gone++;
     }
-    if (failure() != null) {
+    if (failure() != null && !held.isEmpty()) {
+      lost = true;
       held.clear();
     }
     return gone;
@@ -180,6 +182,7 @@ final class FaultyLane implements Lane {
     if (failure() != null) {
       return false;
     }
+    lost = true;
     held.clear();
     dropped =
         new LaneFailure(
@@ -200,7 +203,7 @@ final class FaultyLane implements Lane {
 
   @Override
   public long delivered() {
-    if (held.isEmpty() && failure() == null && inner.delivered() == inner.accepted()) {
+    if (held.isEmpty() && !lost && inner.delivered() == inner.accepted()) {
       delivered = accepted;
     }
     return delivered;

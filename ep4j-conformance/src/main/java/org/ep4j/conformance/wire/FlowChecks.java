@@ -178,13 +178,14 @@ final class FlowChecks {
     refused(() -> wire.poll(1));
     check(lane.accepted() == 0 && lane.failure() == null, "a mistake was accepted");
     Region closed = context.region(wire, 10);
-    new Meeting(wire).meet();
+    Meeting meeting = new Meeting(wire);
+    meeting.meet();
     closed.close();
     if (!context.setup().faults()) {
       illegal(() -> lane.put(closed, 0, region, 0, 1, 0));
       illegal(() -> lane.put(region, 0, closed, 0, 1, 0));
     }
-    new Meeting(wire).meet();
+    meeting.meet();
     wire.close();
     wire.close();
     illegal(() -> wire.poll(0));
@@ -233,8 +234,10 @@ final class FlowChecks {
         least = Math.min(least, threads.getCurrentThreadAllocatedBytes() - before);
       }
       new Meeting(wire).meet();
+      // TLS of the JDK allocates, and so does its selector over many sockets.
+      boolean exempt = context.setup().encrypted() || context.setup().connections() > 4;
       check(
-          context.setup().faults() || context.setup().encrypted() || least < calls,
+          context.setup().faults() || exempt || least < calls,
           least + " bytes were allocated for " + calls + " puts and adds");
     }
   }

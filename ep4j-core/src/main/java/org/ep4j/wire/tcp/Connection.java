@@ -1,0 +1,263 @@
+package org.ep4j.wire.tcp;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.WireConfig;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One connection to a peer, which carries some of the lanes to it, in both directions. When it is
+ * lost its lanes are, and nothing brings them back. Touched by its strand's thread.
+ */
+final class Connection {
+  /** The peer is told of its work at the latest when so much has taken effect. */
+  private static final int MOST_UNACKNOWLEDGED = 32;
+
+  private static final long MOST_UNACKNOWLEDGED_BYTES = 1 << 20;
+
+  /** Or when nothing else has happened for so many polls. */
+  private static final int QUIET_POLLS = 8;
+
+  private final TcpWire wire;
+  private final Pipe pipe;
+  private final int peer;
+  private final int number;
+  private final TcpLane[] lanes;
+  private final Outgoing outgoing;
+  private final Incoming incoming;
+  private @Nullable SelectionKey key;
+  // The socket takes no more until the selector says so.
+  private boolean blocked;
+  private long left;
+  private boolean failed;
+  private boolean saidGoodbye;
+  private int quiet;
+
+  /**
+   * A proven connection.
+   *
+   * @param number of the connection among all of this rank, see {@link TcpRegion#viewAt}
+   * @param index of the connection among those to the peer
+   */
+  Connection(TcpWire wire, Pipe pipe, int peer, int number, int index, Window window) {
+    this.wire = wire;
+    this.pipe = pipe;
+    this.peer = peer;
+    this.number = number;
+    WireConfig config = wire.config();
+    lanes = new TcpLane[Math.ceilDiv(config.lanes() - index, config.connections())];
+    for (int i = 0; i < lanes.length; i++) {
+      lanes[i] = new TcpLane(wire, this, window, index + i * config.connections());
+    }
+    outgoing = new Outgoing(this, lanes);
+    incoming = new Incoming(wire, this);
+  }
+
+  void register(Selector selector) throws ClosedChannelException {
+    key = pipe.channel().register(selector, SelectionKey.OP_READ, this);
+  }
+
+  int peer() {
+    return peer;
+  }
+
+  int number() {
+    return number;
+  }
+
+  /** The lane of that index; null if another connection carries it, or none does. */
+  @Nullable TcpLane lane(int index) {
+    int connections = wire.config().connections();
+    int place = index / connections;
+    return place < lanes.length && lanes[place].index() == index ? lanes[place] : null;
+  }
+
+  TcpLane[] lanes() {
+    return lanes;
+  }
+
+  boolean failed() {
+    return failed;
+  }
+
+  /** Bytes that have left: what the pipe holds back has not. */
+  long written() {
+    return left;
+  }
+
+  void acknowledged() {
+    incoming.acknowledged();
+  }
+
+  /** Writes what is due; how much was done. */
+  long send() {
+    quiet++;
+    if (failed || blocked) {
+      return 0;
+    }
+    boolean acknowledging = acknowledgementDue();
+    try {
+      if (pipe.holdsOutput()) {
+        block(true);
+        return 0;
+      }
+      left = outgoing.written();
+      if (!acknowledging && !outgoing.waits()) {
+        return 0;
+      }
+      quiet = 0;
+      long written = outgoing.write(pipe, acknowledging);
+      boolean more = written < 0;
+      boolean held = pipe.holdsOutput();
+      if (more || held) {
+        block(true);
+      }
+      if (!held) {
+        left = outgoing.written();
+      }
+      return more ? -1 - written : written;
+    } catch (IOException e) {
+      lose(e);
+    } catch (IllegalStateException e) {
+      fail(Cause.PROTOCOL, "a region was closed before its work had left: " + e.getMessage());
+    }
+    return 1;
+  }
+
+  private boolean acknowledgementDue() {
+    int count = incoming.unacknowledged();
+    return count >= MOST_UNACKNOWLEDGED
+        || incoming.unacknowledgedBytes() >= MOST_UNACKNOWLEDGED_BYTES
+        || (count > 0 && quiet >= QUIET_POLLS);
+  }
+
+  /** Lets the next {@link #send} try again, where no selector says when. */
+  void unblock() {
+    blocked = false;
+  }
+
+  /** Whether there may be input that the selector does not know of. */
+  boolean holdsInput() {
+    return !failed && pipe.holdsInput();
+  }
+
+  /** The selector has found something; how much was done. */
+  long ready(SelectionKey found) {
+    if (failed || !found.isValid()) {
+      return 0;
+    }
+    if (found.isWritable()) {
+      block(false);
+    }
+    return found.isReadable() ? receive() : 1;
+  }
+
+  /** Reads what is there; how much was done. */
+  long receive() {
+    if (failed) {
+      return 0;
+    }
+    try {
+      long read = incoming.read(pipe);
+      if (read > 0) {
+        quiet = 0;
+      } else if (read == Incoming.PEER_CLOSES) {
+        fail(Cause.CLOSED, "the peer has closed its wire");
+      } else if (read == Incoming.ENDED) {
+        fail(Cause.LOST, "the connection has ended without a word; " + wire.fate(peer));
+      }
+      return read < 0 ? 1 : read;
+    } catch (Incoming.BadFrame e) {
+      fail(Cause.PROTOCOL, "the peer has sent " + e.getMessage());
+    } catch (IOException e) {
+      lose(e);
+    } catch (IllegalStateException e) {
+      fail(Cause.PROTOCOL, "a put came into memory that was given back: " + e.getMessage());
+    }
+    return 1;
+  }
+
+  private void block(boolean on) {
+    blocked = on;
+    SelectionKey registered = key;
+    if (registered != null && registered.isValid()) {
+      registered.interestOps(
+          on ? SelectionKey.OP_READ | SelectionKey.OP_WRITE : SelectionKey.OP_READ);
+    }
+  }
+
+  private void lose(IOException e) {
+    fail(Cause.LOST, "the connection is lost: " + e.getMessage() + "; " + wire.fate(peer));
+  }
+
+  /** Ends the connection and its lanes, once. */
+  void fail(Cause cause, String text) {
+    if (failed) {
+      return;
+    }
+    failed = true;
+    for (TcpLane lane : lanes) {
+      lane.fail(cause, text);
+    }
+    wire.failed(lanes.length);
+    drop();
+  }
+
+  /** Closes the socket as it is. */
+  void drop() {
+    try {
+      pipe.channel().close();
+    } catch (IOException e) {
+      // Nothing more can be done for it.
+    }
+  }
+
+  /** Writes what has been begun, then the last frame; whether all has gone, or never will. */
+  boolean sayGoodbye() {
+    try {
+      if (!failed && outgoing.write(pipe, false) >= 0) {
+        if (!saidGoodbye) {
+          saidGoodbye = true;
+          outgoing.bye();
+          outgoing.write(pipe, false);
+        }
+        if (!outgoing.holds() && !pipe.holdsOutput()) {
+          pipe.end();
+          return true;
+        }
+      }
+      return failed;
+    } catch (IOException | IllegalStateException e) {
+      fail(Cause.LOST, "the connection is lost: " + e.getMessage());
+      return true;
+    }
+  }
+
+  /** Makes no more frames: what is not on its way stays here. */
+  void stop() {
+    outgoing.stop();
+  }
+
+  /** Drops what comes in; whether the peer has ended its side. */
+  boolean drain(ByteBuffer sink) {
+    try {
+      while (!failed) {
+        sink.clear();
+        int read = pipe.read(sink);
+        if (read < 0) {
+          return true;
+        }
+        if (read == 0) {
+          return false;
+        }
+      }
+    } catch (IOException e) {
+      // Ended, less politely.
+    }
+    return true;
+  }
+}

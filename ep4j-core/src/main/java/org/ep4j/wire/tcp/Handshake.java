@@ -1,0 +1,116 @@
+package org.ep4j.wire.tcp;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.util.Arrays;
+import org.ep4j.group.JobKey;
+
+/**
+ * The first words on a connection, by which both ends prove that they belong to the job:
+ *
+ * <pre>
+ * guest  magic, version, random bytes
+ * host   random bytes
+ * guest  its rank, index of the connection, proof
+ * host   verdict, proof
+ * </pre>
+ *
+ * The rank with the higher number is the guest. A proof covers the random bytes of both, the
+ * guest's claim, the ticket that the host has handed out through the group for this wire, and what
+ * binds it to an encrypted pipe. All lengths are fixed, so a stranger makes nobody allocate
+ * anything, and learns nothing but random bytes.
+ */
+final class Handshake {
+  static final int TICKET_BYTES = 16;
+
+  private static final byte[] MAGIC = "EP4JWIRE".getBytes(StandardCharsets.US_ASCII);
+  private static final byte VERSION = 1;
+  private static final int NONCE = 32;
+  private static final int CLAIM = 8;
+  private static final byte ADMITTED = 1;
+  private static final byte REFUSED = 2;
+  private static final String GUEST = "ep4j wire tcp 1, guest";
+  private static final String HOST = "ep4j wire tcp 1, host";
+  private static final SecureRandom RANDOM = new SecureRandom();
+
+  /** What a guest says it is. */
+  record Claim(int rank, int index) {}
+
+  /** Whether a claim is as expected, and not made twice. */
+  @FunctionalInterface
+  interface Register {
+    /** Takes the claim, once. */
+    boolean take(Claim claim);
+  }
+
+  private final JobKey key;
+  private final byte[] ticket;
+
+  Handshake(JobKey key, byte[] ticket) {
+    this.key = key;
+    this.ticket = ticket;
+  }
+
+  static byte[] random(int bytes) {
+    byte[] random = new byte[bytes];
+    RANDOM.nextBytes(random);
+    return random;
+  }
+
+  /** Proves that this rank belongs to the job, and that the host does. */
+  void asGuest(Pipe pipe, Claim claim, PatientPipe patient) throws IOException {
+    byte[] mine = random(NONCE);
+    patient.write(
+        pipe,
+        ByteBuffer.allocate(MAGIC.length + 1 + NONCE).put(MAGIC).put(VERSION).put(mine).flip());
+    byte[] theirs = patient.read(pipe, NONCE);
+    byte[] said = ByteBuffer.allocate(CLAIM).putInt(claim.rank()).putInt(claim.index()).array();
+    byte[][] transcript = {mine, theirs, said, ticket, pipe.binding()};
+    patient.write(
+        pipe,
+        ByteBuffer.allocate(CLAIM + JobKey.PROOF_BYTES)
+            .put(said)
+            .put(key.prove(GUEST, transcript))
+            .flip());
+    byte[] answer = patient.read(pipe, 1 + JobKey.PROOF_BYTES);
+    if (answer[0] != ADMITTED) {
+      throw new IOException("the peer did not admit this rank: it belongs to another job");
+    }
+    if (!key.accepts(Arrays.copyOfRange(answer, 1, answer.length), HOST, transcript)) {
+      throw new IOException("whoever listens there does not know the secret of the job");
+    }
+  }
+
+  /** Lets a guest prove itself, then proves itself to it. */
+  Claim asHost(Pipe pipe, Register register, PatientPipe patient) throws IOException {
+    byte[] hello = patient.read(pipe, MAGIC.length + 1 + NONCE);
+    if (!Arrays.equals(hello, 0, MAGIC.length, MAGIC, 0, MAGIC.length)
+        || hello[MAGIC.length] != VERSION) {
+      throw new IOException("a stranger that speaks something else");
+    }
+    byte[] theirs = Arrays.copyOfRange(hello, MAGIC.length + 1, hello.length);
+    byte[] mine = random(NONCE);
+    patient.write(pipe, ByteBuffer.wrap(mine));
+    byte[] proof = patient.read(pipe, CLAIM + JobKey.PROOF_BYTES);
+    byte[] said = Arrays.copyOf(proof, CLAIM);
+    ByteBuffer words = ByteBuffer.wrap(said);
+    Claim claim = new Claim(words.getInt(), words.getInt());
+    byte[][] transcript = {theirs, mine, said, ticket, pipe.binding()};
+    boolean admitted =
+        key.accepts(Arrays.copyOfRange(proof, CLAIM, proof.length), GUEST, transcript)
+            && register.take(claim);
+    byte[] answer = admitted ? key.prove(HOST, transcript) : new byte[JobKey.PROOF_BYTES];
+    patient.write(
+        pipe,
+        ByteBuffer.allocate(1 + answer.length)
+            .put(admitted ? ADMITTED : REFUSED)
+            .put(answer)
+            .flip());
+    if (!admitted) {
+      throw new IOException("a stranger that could not prove itself, or a guest twice");
+    }
+    return claim;
+  }
+}

@@ -1,0 +1,120 @@
+package org.ep4j.wire.tcp;
+
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.util.Objects;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.Checks;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A region of this rank, and views of it for channels, which know only buffers of less than 2 GiB.
+ * Each connection has a view of its own for each direction and each GiB, made on first use.
+ */
+final class TcpRegion implements Region {
+  /** Id of a region that only this rank knows of. */
+  static final int LOCAL = -1;
+
+  private static final int WINDOW_BITS = 30;
+  private static final long WINDOW = 1L << WINDOW_BITS;
+
+  private final TcpWire wire;
+  private final int id;
+  private final WireMemory memory;
+  private final MemorySegment segment;
+  private final @Nullable PageArena owned;
+  // By user of the view, see viewAt(), then by window; each row touched by one strand.
+  private final @Nullable ByteBuffer[][] views;
+  // Bytes at each rank; empty until the peers have told, or if they know nothing of it.
+  private long[] sizes = {};
+  private volatile boolean closed;
+
+  TcpRegion(TcpWire wire, int id, WireMemory memory, @Nullable PageArena owned, int users) {
+    this.wire = wire;
+    this.id = id;
+    this.memory = memory;
+    this.segment = Objects.requireNonNull(memory.segment(), "host memory");
+    this.owned = owned;
+    this.views = new ByteBuffer[users][];
+  }
+
+  /** The region as one of {@code wire} that may be used. */
+  static TcpRegion of(Region region, TcpWire wire) {
+    if (region instanceof TcpRegion tcp && tcp.wire == wire && !tcp.closed) {
+      return tcp;
+    }
+    throw Checks.foreign(region);
+  }
+
+  int id() {
+    return id;
+  }
+
+  void sizes(long[] sizes) {
+    this.sizes = sizes;
+  }
+
+  /**
+   * A buffer over some bytes, all of them unless a window ends before.
+   *
+   * @param user number of a connection and direction, which uses one view at a time
+   */
+  ByteBuffer viewAt(int user, long offset, int bytes) {
+    int window = (int) (offset >>> WINDOW_BITS);
+    @Nullable ByteBuffer[] mine = views[user];
+    if (mine == null) {
+      mine = new ByteBuffer[(int) (bytes() + WINDOW - 1 >>> WINDOW_BITS)];
+      views[user] = mine;
+    }
+    ByteBuffer view = mine[window];
+    if (view == null) {
+      long from = (long) window << WINDOW_BITS;
+      view = segment.asSlice(from, Math.min(WINDOW, bytes() - from)).asByteBuffer();
+      mine[window] = view;
+    }
+    int at = (int) (offset & WINDOW - 1);
+    view.limit(Math.min(view.capacity(), at + bytes)).position(at);
+    return view;
+  }
+
+  MemorySegment own() {
+    return segment;
+  }
+
+  @Override
+  public long bytes() {
+    return segment.byteSize();
+  }
+
+  @Override
+  public long bytes(int rank) {
+    if (!exposed()) {
+      throw new IllegalStateException(
+          "the region is registered on this rank only: make it with allocate() or expose()");
+    }
+    return sizes[rank];
+  }
+
+  @Override
+  public boolean exposed() {
+    return id != LOCAL;
+  }
+
+  @Override
+  public WireMemory memory() {
+    return memory;
+  }
+
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      wire.forget(this);
+      if (owned != null) {
+        owned.close();
+      }
+    }
+  }
+}

@@ -1,0 +1,261 @@
+package org.ep4j.wire.tcp;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.group.Group;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.Checks;
+import org.jspecify.annotations.Nullable;
+
+/** A wire over TCP connections: several to each peer, each carrying some of the lanes. */
+final class TcpWire implements Wire {
+  /** How long a closing rank waits for its last words to be heard. */
+  private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+
+  private final Group group;
+  private final WireConfig config;
+  private final Arena arena = Arena.ofShared();
+  private final Counters counters;
+  private final AtomicInteger failedLanes = new AtomicInteger();
+  private final List<TcpRegion> regions = new CopyOnWriteArrayList<>();
+  // Exposed regions by id; replaced as a whole, so that strands read it without a lock.
+  private volatile @Nullable TcpRegion[] exposed = {};
+  private final Lane[][] lanes;
+  private final Strand[] strands;
+  private volatile boolean closed;
+
+  /**
+   * A wire over connections that are proven.
+   *
+   * @param pipes by peer, then by index of the connection; none to this rank itself
+   */
+  TcpWire(Group group, WireConfig config, Pipe[][] pipes) throws IOException {
+    this.group = group;
+    this.config = config;
+    counters = new Counters(arena.allocate((long) config.counters() * Long.BYTES, 64));
+    lanes = new Lane[group.size()][];
+    List<List<Connection>> byStrand = new ArrayList<>();
+    for (int strand = 0; strand < config.strands(); strand++) {
+      byStrand.add(new ArrayList<>());
+    }
+    for (int peer = 0; peer < pipes.length; peer++) {
+      lanes[peer] = new Lane[peer == group.rank() ? 0 : config.lanes()];
+      Window[] windows = new Window[config.strands()];
+      Arrays.setAll(windows, strand -> new Window(config));
+      for (int i = 0; peer != group.rank() && i < pipes[peer].length; i++) {
+        int strand = i % config.strands();
+        int number = peer * config.connections() + i;
+        Connection connection =
+            new Connection(this, pipes[peer][i], peer, number, i, windows[strand]);
+        byStrand.get(strand).add(connection);
+        for (TcpLane lane : connection.lanes()) {
+          lanes[peer][lane.index()] = lane;
+        }
+      }
+    }
+    strands = new Strand[config.strands()];
+    for (int strand = 0; strand < strands.length; strand++) {
+      strands[strand] = Strand.open(group, byStrand.get(strand));
+    }
+  }
+
+  @Override
+  public String name() {
+    return TcpWireProvider.NAME;
+  }
+
+  @Override
+  public int rank() {
+    return group.rank();
+  }
+
+  @Override
+  public int size() {
+    return group.size();
+  }
+
+  @Override
+  public WireConfig config() {
+    return config;
+  }
+
+  @Override
+  public Lane lane(int peer, int index) {
+    Checks.lane(peer, index, group.rank(), group.size(), config);
+    return lanes[peer][index];
+  }
+
+  @Override
+  public Region allocate(long bytes, Duration timeout) {
+    requireOpen();
+    PageArena owned = new PageArena();
+    boolean done = false;
+    try {
+      WireMemory memory = WireMemory.host(owned.allocate(bytes, 64));
+      Region region = exposed(memory, owned, "", timeout);
+      done = true;
+      return region;
+    } finally {
+      if (!done) {
+        owned.close();
+      }
+    }
+  }
+
+  @Override
+  public Region expose(WireMemory memory, Duration timeout) {
+    requireOpen();
+    String error =
+        memory.onHost()
+            ? ""
+            : "wire 'tcp' cannot let peers reach device memory: stage it through host memory";
+    if (!error.isEmpty()) {
+      Agreement.numbers(group, error, 0, timeout);
+    }
+    return exposed(memory, null, error, timeout);
+  }
+
+  /** Peers may put as soon as they have heard of it, so the region is there before they do. */
+  private synchronized TcpRegion exposed(
+      WireMemory memory, @Nullable PageArena owned, String error, Duration timeout) {
+    @Nullable TcpRegion[] before = exposed;
+    TcpRegion region = region(before.length, memory, owned);
+    @Nullable TcpRegion[] after = Arrays.copyOf(before, before.length + 1);
+    after[before.length] = region;
+    exposed = after;
+    boolean done = false;
+    try {
+      region.sizes(Agreement.numbers(group, error, memory.bytes(), timeout));
+      done = true;
+      return region;
+    } finally {
+      if (!done) {
+        forget(region);
+      }
+    }
+  }
+
+  @Override
+  public Region register(WireMemory memory) {
+    requireOpen();
+    if (!memory.onHost()) {
+      throw new WireException(
+          "wire 'tcp' cannot read device memory: copy it to host memory and register that");
+    }
+    return region(TcpRegion.LOCAL, memory, null);
+  }
+
+  private TcpRegion region(int id, WireMemory memory, @Nullable PageArena owned) {
+    int users = 2 * config.connections() * group.size();
+    TcpRegion region = new TcpRegion(this, id, memory, owned, users);
+    regions.add(region);
+    return region;
+  }
+
+  synchronized void forget(TcpRegion region) {
+    regions.remove(region);
+    if (region.exposed()) {
+      @Nullable TcpRegion[] after = exposed.clone();
+      after[region.id()] = null;
+      exposed = after;
+    }
+  }
+
+  /** The region that peers call by this id; null if there is none. */
+  @Nullable TcpRegion region(int id) {
+    @Nullable TcpRegion[] all = exposed;
+    return id >= 0 && id < all.length ? all[id] : null;
+  }
+
+  @Override
+  public boolean exposes(WireMemory memory) {
+    return memory.onHost();
+  }
+
+  @Override
+  public Counters counters() {
+    return counters;
+  }
+
+  @Override
+  public int poll(int strand) {
+    requireOpen();
+    Checks.strand(strand, config);
+    return strands[strand].poll();
+  }
+
+  void failed(int lanes) {
+    failedLanes.addAndGet(lanes);
+  }
+
+  @Override
+  public int failedLanes() {
+    return failedLanes.get();
+  }
+
+  /** What the group says of a peer. */
+  String fate(int peer) {
+    String report = group.deathReport(peer);
+    return report == null ? "the group still counts rank " + peer + " as alive" : report;
+  }
+
+  void requireOpen() {
+    if (closed) {
+      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
+    }
+  }
+
+  @Override
+  public synchronized void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    sayGoodbye();
+    for (Strand strand : strands) {
+      for (Connection connection : strand.connections()) {
+        connection.drop();
+      }
+      strand.close();
+    }
+    regions.forEach(TcpRegion::close);
+    arena.close();
+  }
+
+  /**
+   * Ends all connections in good order: a socket that is closed over unread input would take back
+   * what it has sent.
+   */
+  private void sayGoodbye() {
+    List<Connection> open = new ArrayList<>();
+    for (Strand strand : strands) {
+      for (Connection connection : strand.connections()) {
+        connection.stop();
+        open.add(connection);
+      }
+    }
+    List<Connection> ending = new ArrayList<>(open);
+    ByteBuffer sink = ByteBuffer.allocateDirect(64 << 10);
+    long end = System.nanoTime() + LAST_WORDS.toNanos();
+    while (!(open.isEmpty() && ending.isEmpty()) && System.nanoTime() - end < 0) {
+      open.removeIf(Connection::sayGoodbye);
+      ending.removeIf(connection -> connection.drain(sink));
+      Thread.yield();
+    }
+  }
+}

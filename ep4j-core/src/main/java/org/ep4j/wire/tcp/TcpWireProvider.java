@@ -1,0 +1,29 @@
+package org.ep4j.wire.tcp;
+
+import org.ep4j.group.Group;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireProvider;
+
+/** The wire {@code tcp}: ranks are anywhere. */
+public final class TcpWireProvider implements WireProvider {
+  static final String NAME = "tcp";
+
+  /** Used by the service loader. */
+  public TcpWireProvider() {}
+
+  @Override
+  public String name() {
+    return NAME;
+  }
+
+  @Override
+  public String unavailableBecause(Group group) {
+    return "";
+  }
+
+  @Override
+  public Wire open(Group group, WireConfig config) {
+    return new Opening(group, config).open();
+  }
+}

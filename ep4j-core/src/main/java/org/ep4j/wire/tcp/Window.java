@@ -1,0 +1,34 @@
+package org.ep4j.wire.tcp;
+
+import org.ep4j.wire.WireConfig;
+
+/**
+ * What may be under way from one strand to one peer. Taken by a put, given back when the peer says
+ * that it has taken effect. Touched by the strand's thread.
+ */
+final class Window {
+  private final int mostOperations;
+  private final long mostBytes;
+  private int operations;
+  private long bytes;
+
+  Window(WireConfig config) {
+    mostOperations = config.operationsInFlight();
+    mostBytes = config.bytesInFlight();
+  }
+
+  /** Takes room for a piece of work, if there is any; more than fits at all goes alone. */
+  boolean take(long size) {
+    if (operations >= mostOperations || (bytes > 0 && bytes + size > mostBytes)) {
+      return false;
+    }
+    operations++;
+    bytes += size;
+    return true;
+  }
+
+  void giveBack(long size) {
+    operations--;
+    bytes -= size;
+  }
+}
