@@ -22,7 +22,10 @@ public interface Dispatch {
   /** Received rows, dtype of the payload, [N, H]. */
   Tensor x();
 
-  /** Scales of the received rows [N, S] in the dtype they were sent, or null. */
+  /**
+   * Scales of the received rows in the dtype they were sent: [N, S], or [S, A] if the dispatch
+   * asked for {@link ScaleLayout#COLUMN_MAJOR}. Null if none were sent.
+   */
   @Nullable Tensor scales();
 
   /** NVFP4 factors FP32 [N], or null. */

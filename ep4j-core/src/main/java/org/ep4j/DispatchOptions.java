@@ -11,6 +11,8 @@ import org.jspecify.annotations.Nullable;
  * @param expertAlignment multiple that counts per expert (and, EXPERT_MAJOR, group starts) are
  *     rounded up to, default 1
  * @param zeroPadding EXPERT_MAJOR: clear the rows between the groups, default false
+ * @param scaleLayout how the scales of the received rows lie, default {@link
+ *     ScaleLayout#ROW_MAJOR}; cached dispatches give the same. Ranks may differ
  * @param previousEvent event to wait for first
  * @param stream device stream to run on: the call returns once it is enqueued (EXACT: once the
  *     counts are known) and results are ready in the order of the stream; null = the buffer's own
@@ -23,6 +25,7 @@ public record DispatchOptions(
     Sizing sizing,
     int expertAlignment,
     boolean zeroPadding,
+    ScaleLayout scaleLayout,
     @Nullable Event previousEvent,
     @Nullable DeviceStream stream,
     boolean async) {
@@ -48,6 +51,7 @@ public record DispatchOptions(
     private Sizing sizing = Sizing.EXACT;
     private int expertAlignment = 1;
     private boolean zeroPadding;
+    private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
     private @Nullable Event previousEvent;
     private @Nullable DeviceStream stream;
     private boolean async;
@@ -78,6 +82,12 @@ public record DispatchOptions(
       return this;
     }
 
+    /** How the scales of the received rows lie. */
+    public Builder scaleLayout(ScaleLayout value) {
+      scaleLayout = value;
+      return this;
+    }
+
     /** Event to wait for first. */
     public Builder previousEvent(Event value) {
       previousEvent = value;
@@ -99,7 +109,7 @@ public record DispatchOptions(
     /** The options. */
     public DispatchOptions build() {
       return new DispatchOptions(
-          layout, sizing, expertAlignment, zeroPadding, previousEvent, stream, async);
+          layout, sizing, expertAlignment, zeroPadding, scaleLayout, previousEvent, stream, async);
     }
   }
 }

@@ -10,6 +10,7 @@ import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
@@ -72,6 +73,7 @@ final class HighThroughputStep {
             .sizing(sizing)
             .expertAlignment(alignment)
             .zeroPadding(in.shared().nextBoolean())
+            .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
             .async(in.own().nextInt(3) == 0);
     if (in.own().nextInt(8) == 0) {
       dispatching.previousEvent(Event.completed());

@@ -7,6 +7,7 @@ import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -206,10 +207,7 @@ public final class HighThroughputOracle {
     if (blocks == null) {
       check.absent("scales", actual.scales());
     } else {
-      Tensor scales =
-          check.rows("scales", actual.scales(), plan.rows, blocks.dtype(), limit, blocks.columns());
-      long bytes = blocks.dtype().bytes(blocks.columns());
-      checkRows(check, "scales", plan, blocks.rows(), scales, bytes);
+      checkScales(check, plan, actual.scales(), blocks, options.scaleLayout(), limit);
     }
     Rows globals = payload.globalScales();
     if (globals == null) {
@@ -218,6 +216,39 @@ public final class HighThroughputOracle {
       Tensor factors = check.tensor("globalScales", actual.globalScales(), DType.FP32, limit);
       checkRows(check, "globalScales", plan, globals, factors, Float.BYTES);
     }
+  }
+
+  private static void checkScales(
+      Check check,
+      ReceivePlan plan,
+      @Nullable Tensor actual,
+      Blocks blocks,
+      ScaleLayout layout,
+      long limit) {
+    DType dtype = blocks.dtype();
+    int columns = blocks.columns();
+    long bytes = dtype.bytes(columns);
+    if (layout == ScaleLayout.ROW_MAJOR) {
+      Tensor scales = check.rows("scales", actual, plan.rows, dtype, limit, columns);
+      checkRows(check, "scales", plan, blocks.rows(), scales, bytes);
+      return;
+    }
+    long length = ScaleLayout.columnLength(dtype, limit);
+    Tensor scales = check.tensor("scales", actual, dtype, columns, length);
+    MemorySegment rows = MemorySegment.ofArray(new byte[Math.toIntExact(plan.rows * bytes)]);
+    long element = dtype.bytes(1);
+    for (long i = 0; i < plan.rows; i++) {
+      for (long c = 0; c < columns; c++) {
+        MemorySegment.copy(
+            scales.segment(),
+            (c * length + i) * element,
+            rows,
+            (i * columns + c) * element,
+            element);
+      }
+    }
+    checkRows(
+        check, "scales", plan, blocks.rows(), Tensor.of(rows, dtype, plan.rows, columns), bytes);
   }
 
   private static void checkRows(

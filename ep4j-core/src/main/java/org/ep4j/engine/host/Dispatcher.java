@@ -1,9 +1,11 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -32,6 +34,7 @@ final class Dispatcher {
   private final Payload payload = new Payload();
   private final RowPush push;
   private final EmptySlots empty;
+  private final ScaleColumns columns = new ScaleColumns();
   private final Operation operation = new Operation();
   private final HostDispatch result;
   private final Traffic traffic;
@@ -116,6 +119,7 @@ final class Dispatcher {
     handle.layout = options.layout();
     handle.alignment = options.expertAlignment();
     handle.zeroPadding = options.zeroPadding();
+    handle.scaleLayout = options.scaleLayout();
     handle.staticSizing = options.sizing().isStatic();
     handle.limit = handle.staticSizing ? (int) options.sizing().maxRows() : layout.capacity;
     handle.weighted = payload.weights != 0;
@@ -142,6 +146,17 @@ final class Dispatcher {
     push.push(handle, team);
     empty.fill(handle, payload);
     context.finish(name, ROWS);
+    DType scales = payload.scaleDtype;
+    if (handle.scaleLayout == ScaleLayout.COLUMN_MAJOR && scales != null) {
+      columns.turn(
+          context.highThroughput(context.rank) + layout.scales,
+          staging.at(scratch.scaleColumns),
+          scales,
+          handle.rows(),
+          handle.staticSizing ? handle.limit : handle.rows(),
+          payload.scalesPerRow,
+          team);
+    }
     result.delivered(handle, payload, overflowOf(handle));
     traffic.dispatched(handle, payload);
   }

@@ -8,6 +8,7 @@ import org.ep4j.Event;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
@@ -23,6 +24,7 @@ final class HostDispatch implements Dispatch {
 
   private final TensorView x;
   private final TensorView scales;
+  private final TensorView scaleColumns;
   private final TensorView globalScales;
   private final TensorView topkIdx;
   private final TensorView topkWeights;
@@ -60,6 +62,7 @@ final class HostDispatch implements Dispatch {
     this.scratchAddress = memory.address();
     x = new TensorView(part, layout.rows);
     scales = new TensorView(part, layout.scales);
+    scaleColumns = new TensorView(memory, scratch.scaleColumns);
     globalScales = new TensorView(part, layout.globalScales);
     topkIdx = new TensorView(part, layout.topkIdx);
     topkWeights = new TensorView(part, layout.topkWeights);
@@ -135,7 +138,12 @@ final class HostDispatch implements Dispatch {
   public @Nullable Tensor scales() {
     long rows = rows();
     DType type = scaleDtype;
-    return type == null ? null : scales.of(type, rows, scalesPerRow);
+    if (type == null) {
+      return null;
+    }
+    return arrived().scaleLayout == ScaleLayout.ROW_MAJOR
+        ? scales.of(type, rows, scalesPerRow)
+        : scaleColumns.of(type, scalesPerRow, ScaleLayout.columnLength(type, rows));
   }
 
   @Override

@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
 import org.ep4j.Layout;
+import org.ep4j.ScaleLayout;
 
 /**
  * The ways of a dispatch: for each token of this rank where its rows went, and what this rank
@@ -32,6 +33,7 @@ final class HostHandle implements DispatchHandle {
 
   boolean staticSizing;
   boolean zeroPadding;
+  ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
   boolean weighted;
   int alignment;
 

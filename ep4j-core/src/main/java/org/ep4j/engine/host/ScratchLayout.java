@@ -4,6 +4,7 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.ScaleLayout;
 
 /**
  * The private memory of the high-throughput operations of one rank: copies of inputs that do not
@@ -47,6 +48,9 @@ final class ScratchLayout {
   final long perExpert;
   final long tokenInRank;
 
+  /** Received scales by columns, for at most {@code capacity} rows. */
+  final long scaleColumns;
+
   final long bytes;
 
   ScratchLayout(BufferConfig config, HighThroughputLayout layout) {
@@ -74,7 +78,9 @@ final class ScratchLayout {
     perNode = line(perRank + 4L * ranks);
     perExpert = line(perNode + 4L);
     tokenInRank = page(perExpert + 4L * placement.experts());
-    bytes = config.maxTokens() == 0 ? 0 : page(tokenInRank + tokens * ranks);
+    scaleColumns = page(tokenInRank + tokens * ranks);
+    long columnRows = ScaleLayout.columnLength(DType.UE8M0, layout.capacity);
+    bytes = config.maxTokens() == 0 ? 0 : page(scaleColumns + columnRows * layout.maxScaleBytes);
   }
 
   private static long page(long offset) {

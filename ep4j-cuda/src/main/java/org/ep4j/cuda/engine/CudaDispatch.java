@@ -7,6 +7,7 @@ import org.ep4j.Event;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
@@ -129,9 +130,17 @@ final class CudaDispatch implements Dispatch {
   public @Nullable Tensor scales() {
     long rows = rows();
     Tensor given = tokens().scales();
-    return given == null
-        ? null
-        : scales.of(context.at(at.scales), given.dtype(), rows, given.size(1));
+    if (given == null) {
+      return null;
+    }
+    DType type = given.dtype();
+    return arrived().scaleLayout == ScaleLayout.COLUMN_MAJOR
+        ? scales.of(
+            ScaleColumns.memory(context, given),
+            type,
+            given.size(1),
+            ScaleLayout.columnLength(type, rows))
+        : scales.of(context.at(at.scales), type, rows, given.size(1));
   }
 
   @Override

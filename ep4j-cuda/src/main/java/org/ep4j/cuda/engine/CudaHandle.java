@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
 import org.ep4j.Layout;
+import org.ep4j.ScaleLayout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
@@ -35,6 +36,7 @@ final class CudaHandle implements DispatchHandle {
   boolean weighted;
   boolean staticSizing;
   boolean zeroPadding;
+  ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
   int alignment;
   int generation;
 

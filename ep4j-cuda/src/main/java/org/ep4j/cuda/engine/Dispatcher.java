@@ -22,6 +22,7 @@ final class Dispatcher {
   private final RegionLayout layout;
   private final KernelCall<DispatchField> dispatch;
   private final KernelCall<ExpandField> expand;
+  private final ScaleColumns columns;
 
   /** Counts of the blocks of a launch, on the device. */
   private final long blockCounts;
@@ -34,6 +35,7 @@ final class Dispatcher {
     layout = context.layout;
     dispatch = context.kernels.dispatch;
     expand = context.kernels.expand;
+    columns = new ScaleColumns(context);
     int ranks = context.ranks;
     int experts = context.config.experts();
     int local = context.placement.localExperts(context.rank);
@@ -100,6 +102,7 @@ final class Dispatcher {
     handle.weighted = routing.topkWeights() != null;
     handle.staticSizing = sizing.isStatic();
     handle.zeroPadding = options.zeroPadding();
+    handle.scaleLayout = options.scaleLayout();
     handle.alignment = options.expertAlignment();
     handle.limit = sizing.isStatic() ? sizing.maxRows() : layout.capacity;
     Tensor ids = routing.topkIdx();
@@ -134,6 +137,7 @@ final class Dispatcher {
     dispatch.set(DispatchField.SCALE_BYTES, scaleBytes);
     dispatch.set(
         DispatchField.FACTORS, address(Staging.Place.FACTORS, tokens.globalScales(), stream));
+    Tensor turned = columns.prepare(handle, scales);
     // From here on the ticket counts as given to the GPU: staging waits for all that are.
     long ticket = context.completion.next(captured);
     if (!cached) {
@@ -154,7 +158,7 @@ final class Dispatcher {
     dispatch.set(DispatchField.LIMIT, handle.limit);
     dispatch.set(DispatchField.EXPERT_MAJOR, !flat);
     dispatch.set(DispatchField.FILL, handle.staticSizing);
-    dispatch.set(DispatchField.TICKET, flat ? ticket : 0);
+    dispatch.set(DispatchField.TICKET, flat && turned == null ? ticket : 0);
     dispatch.set(DispatchField.COUNTS_TICKET, handle.ticket);
     dispatch.set(DispatchField.TOTALS, handle.hostOnDevice(at.totals));
     dispatch.set(DispatchField.RANK_OFFSETS, handle.hostOnDevice(at.rankOffsets));
@@ -169,7 +173,10 @@ final class Dispatcher {
     dispatch.set(DispatchField.STAGE_BYTES, stages.stageBytes());
     dispatch.launch(context.sms(), stages.bytes(), stream.handle());
     if (!flat) {
-      expand(tokens, handle, stream, cached, ticket, rowBytes, scaleBytes);
+      expand(tokens, handle, stream, cached, turned == null ? ticket : 0, rowBytes, scaleBytes);
+    }
+    if (turned != null) {
+      columns.enqueue(handle, turned, ticket, stream);
     }
     return ticket;
   }

@@ -20,10 +20,14 @@ final class Kernels implements AutoCloseable {
   /** Threads of a block of the layout kernel. */
   static final int LAYOUT_THREADS = 256;
 
+  /** Threads of a block of the kernel that turns scales around. */
+  private static final int COLUMNS_THREADS = 256;
+
   private static final String DISPATCH = "dispatch.cu";
   private static final String EXPAND = "expand.cu";
   private static final String COMBINE = "combine.cu";
   private static final String LAYOUT = "layout.cu";
+  private static final String COLUMNS = "columns.cu";
 
   private final List<CudaModule> modules = new ArrayList<>();
   private final List<KernelCall<?>> calls = new ArrayList<>();
@@ -34,6 +38,7 @@ final class Kernels implements AutoCloseable {
   final KernelCall<DispatchField> dispatch;
   final KernelCall<ExpandField> expand;
   final KernelCall<LayoutField> layout;
+  final KernelCall<ColumnsField> columns;
   private final KernelCall<CombineField> combineBf16;
   private final KernelCall<CombineField> combineFp16;
   private final KernelCall<CombineField> combineFp32;
@@ -46,6 +51,7 @@ final class Kernels implements AutoCloseable {
     CudaModule expanding = load(compiler, device, EXPAND);
     CudaModule combining = load(compiler, device, COMBINE);
     CudaModule counting = load(compiler, device, LAYOUT);
+    CudaModule turning = load(compiler, device, COLUMNS);
     Kernel first = dispatching.kernel("ep4j_dispatch");
     // All of them have the same static part: one word that blocks share.
     sharedBytes =
@@ -61,6 +67,9 @@ final class Kernels implements AutoCloseable {
     combineFp16Exact = call(combining.kernel("ep4j_combine_fp16_exact"), CombineField.class);
     layout = new KernelCall<>(counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0);
     calls.add(layout);
+    columns =
+        new KernelCall<>(turning.kernel("ep4j_columns"), ColumnsField.class, COLUMNS_THREADS, 0);
+    calls.add(columns);
   }
 
   /**
@@ -68,7 +77,8 @@ final class Kernels implements AutoCloseable {
    * driver to make a context.
    */
   static void prepare(String architecture) {
-    KernelCompiler.standard().prepare(List.of(DISPATCH, EXPAND, COMBINE, LAYOUT), architecture);
+    KernelCompiler.standard()
+        .prepare(List.of(DISPATCH, EXPAND, COMBINE, LAYOUT, COLUMNS), architecture);
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {

@@ -36,7 +36,8 @@ final class Staging implements AutoCloseable {
     COMBINE_INPUT,
     LAYOUT,
     TOKEN_IN_RANK,
-    BLOCK_COUNTS
+    BLOCK_COUNTS,
+    SCALE_COLUMNS
   }
 
   private static final int ROW_ALIGNMENT = 16;

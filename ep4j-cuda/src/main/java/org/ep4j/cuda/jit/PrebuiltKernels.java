@@ -15,6 +15,7 @@ public final class PrebuiltKernels {
           new PrebuiltKernel("expand", "expand.cu", Map.of(), true),
           new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
           new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
+          new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
           new PrebuiltKernel("probe", "probe.cu", Map.of(), true));
 
   private PrebuiltKernels() {}

@@ -23,7 +23,8 @@ class ParameterFieldsTest {
     "dispatch_parameters.cuh, DispatchParameters, DispatchField",
     "expand_parameters.cuh, ExpandParameters, ExpandField",
     "homes.cuh, CombineParameters, CombineField",
-    "layout.cu, LayoutParameters, LayoutField"
+    "layout.cu, LayoutParameters, LayoutField",
+    "columns.cu, ColumnsParameters, ColumnsField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)
       throws Exception {
