@@ -14,6 +14,9 @@ import org.jspecify.annotations.Nullable;
  * @param waitStats INT64 [R], grows by the nanoseconds waited per source rank
  * @param returnHook the call only sends; {@link LowLatencyCombine#hook()} receives and sums
  * @param previousEvent event to wait for first
+ * @param stream device stream to run on, the hook too: calls return once their work is enqueued and
+ *     results are ready in the order of the stream; null = the buffer's own stream. Only for
+ *     engines of devices
  * @param async return before completion; excludes {@code returnHook}
  */
 public record LowLatencyCombineOptions(
@@ -24,6 +27,7 @@ public record LowLatencyCombineOptions(
     @Nullable Tensor waitStats,
     boolean returnHook,
     @Nullable Event previousEvent,
+    @Nullable DeviceStream stream,
     boolean async) {
   /** BF16 rows, copied, exact order, received in the call. */
   public static final LowLatencyCombineOptions DEFAULT = builder().build();
@@ -58,6 +62,7 @@ public record LowLatencyCombineOptions(
     private @Nullable Tensor waitStats;
     private boolean returnHook;
     private @Nullable Event previousEvent;
+    private @Nullable DeviceStream stream;
     private boolean async;
 
     private Builder() {}
@@ -104,6 +109,12 @@ public record LowLatencyCombineOptions(
       return this;
     }
 
+    /** Device stream to run on. */
+    public Builder stream(DeviceStream value) {
+      stream = value;
+      return this;
+    }
+
     /** Return before completion. */
     public Builder async(boolean value) {
       async = value;
@@ -113,7 +124,15 @@ public record LowLatencyCombineOptions(
     /** The options. */
     public LowLatencyCombineOptions build() {
       return new LowLatencyCombineOptions(
-          logFmt, zeroCopy, partialRounding, out, waitStats, returnHook, previousEvent, async);
+          logFmt,
+          zeroCopy,
+          partialRounding,
+          out,
+          waitStats,
+          returnHook,
+          previousEvent,
+          stream,
+          async);
     }
   }
 }

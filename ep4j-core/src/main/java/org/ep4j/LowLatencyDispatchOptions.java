@@ -13,6 +13,9 @@ import org.jspecify.annotations.Nullable;
  * @param waitStats INT64 [R], grows by the nanoseconds waited per source rank
  * @param returnHook the call only sends; {@link LowLatencyDispatch#hook()} receives
  * @param previousEvent event to wait for first
+ * @param stream device stream to run on, the hook too: calls return once their work is enqueued and
+ *     results are ready in the order of the stream; null = the buffer's own stream. Only for
+ *     engines of devices
  * @param async return before completion; excludes {@code returnHook}
  */
 public record LowLatencyDispatchOptions(
@@ -23,6 +26,7 @@ public record LowLatencyDispatchOptions(
     @Nullable Tensor waitStats,
     boolean returnHook,
     @Nullable Event previousEvent,
+    @Nullable DeviceStream stream,
     boolean async) {
   /** FP8 with FP32 scales, received in the call. */
   public static final LowLatencyDispatchOptions DEFAULT = builder().build();
@@ -53,6 +57,7 @@ public record LowLatencyDispatchOptions(
     private @Nullable Tensor waitStats;
     private boolean returnHook;
     private @Nullable Event previousEvent;
+    private @Nullable DeviceStream stream;
     private boolean async;
 
     private Builder() {}
@@ -99,6 +104,12 @@ public record LowLatencyDispatchOptions(
       return this;
     }
 
+    /** Device stream to run on. */
+    public Builder stream(DeviceStream value) {
+      stream = value;
+      return this;
+    }
+
     /** Return before completion. */
     public Builder async(boolean value) {
       async = value;
@@ -115,6 +126,7 @@ public record LowLatencyDispatchOptions(
           waitStats,
           returnHook,
           previousEvent,
+          stream,
           async);
     }
   }

@@ -267,6 +267,16 @@ public final class Arguments {
         "use -1 for no expert");
   }
 
+  /** Error for a combine that names another expert than its dispatch. */
+  public static InvalidArgumentException notAsDispatched(
+      int token, int k, long id, long dispatched) {
+    return invalid(
+        "topkIdx[" + token + ", " + k + "]",
+        id,
+        dispatched + " as dispatched, or -1 to skip it",
+        "pass the routing of the dispatch");
+  }
+
   /** Error for an expert chosen twice by one token. */
   public static InvalidArgumentException duplicateExpert(int token, int k, long id) {
     return invalid(

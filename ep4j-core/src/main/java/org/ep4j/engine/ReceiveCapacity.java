@@ -16,7 +16,7 @@ public final class ReceiveCapacity {
   public static int rows(BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long needed = config.maxReceiveRows();
-    if (needed == 0) {
+    if (needed == 0 && config.maxTokens() > 0) {
       long tokens = (long) placement.ranks() * config.maxTokens();
       int local = placement.maxLocalExperts();
       long grouped =

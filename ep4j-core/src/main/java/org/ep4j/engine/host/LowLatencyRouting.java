@@ -63,11 +63,7 @@ final class LowLatencyRouting {
     for (int at = 0; at < slots; at++) {
       long id = id(topkIdx, at);
       if (id != record.ids[at] && id != -1) {
-        throw Arguments.invalid(
-            "topkIdx[" + at / record.topK + ", " + at % record.topK + "]",
-            id,
-            record.ids[at] + " as dispatched, or -1 to skip it",
-            "pass the routing of the dispatch");
+        throw Arguments.notAsDispatched(at / record.topK, at % record.topK, id, record.ids[at]);
       }
       kept[at] = id >= 0;
     }

@@ -1,0 +1,160 @@
+package org.ep4j.engine;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Routing;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Checks of the arguments of low-latency operations that are the same for every engine: shapes,
+ * types and options. Passing checks allocate nothing.
+ */
+public final class LowLatencyShapes {
+  private static final int UE8M0_BLOCK = 512;
+
+  private LowLatencyShapes() {}
+
+  /**
+   * Checks a dispatch.
+   *
+   * @param ranks number of ranks
+   * @param localExperts experts of this rank
+   */
+  public static void dispatch(
+      BufferConfig config,
+      int ranks,
+      int localExperts,
+      Tensor x,
+      Routing routing,
+      LowLatencyDispatchOptions options) {
+    if (x.dimensions() != 2 || x.dtype() != DType.BF16 || x.size(1) != config.hidden()) {
+      throw Arguments.invalid(
+          "x",
+          x,
+          "BF16[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
+          "low-latency dispatch takes BF16 rows and quantises them itself");
+    }
+    Arguments.tokenCount("x", x.size(0), config.lowLatencyMaxTokens(), "lowLatencyMaxTokens");
+    Arguments.routing(config, routing, config.lowLatencyMaxTokens(), "lowLatencyMaxTokens");
+    if (routing.topkIdx().size(0) != x.size(0)) {
+      throw Arguments.invalid(
+          "topkIdx",
+          routing.topkIdx(),
+          "of " + x.size(0) + " tokens like x",
+          "route every row of x, with -1 for rows that go nowhere");
+    }
+    if (options.format() == RowFormat.FP8
+        && options.scaleKind() == ScaleKind.UE8M0
+        && config.hidden() % UE8M0_BLOCK != 0) {
+      throw Arguments.invalid(
+          "hidden",
+          config.hidden(),
+          "a multiple of " + UE8M0_BLOCK + " for UE8M0 scales (four to a word)",
+          "use FLOAT32_POW2, or pad hidden");
+    }
+    Tensor cumulative = options.cumulativeStats();
+    if (cumulative != null) {
+      Arguments.shape("cumulativeStats", cumulative, DType.INT32, localExperts);
+    }
+    waitStats(ranks, options.waitStats());
+  }
+
+  /**
+   * Checks a combine.
+   *
+   * @param ranks number of ranks
+   * @param localExperts experts of this rank
+   * @param tokens tokens of the dispatch
+   * @param topK its choices a token
+   */
+  public static void combine(
+      BufferConfig config,
+      int ranks,
+      int localExperts,
+      Tensor y,
+      Routing routing,
+      int tokens,
+      int topK,
+      LowLatencyCombineOptions options) {
+    long capacity = (long) ranks * config.lowLatencyMaxTokens();
+    if (y.dtype() != DType.BF16
+        || y.dimensions() != 3
+        || y.size(0) != localExperts
+        || y.size(1) != capacity
+        || y.size(2) != config.hidden()) {
+      throw Arguments.invalid(
+          "y",
+          y,
+          "BF16["
+              + localExperts
+              + ", "
+              + capacity
+              + ", "
+              + config.hidden()
+              + "] (local experts, ranks * lowLatencyMaxTokens, hidden)",
+          "pass the experts' rows where the dispatch put their inputs");
+    }
+    Tensor ids = routing.topkIdx();
+    if (ids.size(0) != tokens || ids.size(1) != topK) {
+      throw Arguments.invalid(
+          "topkIdx",
+          ids,
+          "[" + tokens + ", " + topK + "] as dispatched",
+          "pass the routing of the dispatch, with -1 for slots to be skipped");
+    }
+    if (routing.topkWeights() == null) {
+      throw Arguments.invalid(
+          "topkWeights", "absent", "FP32[tokens, topK]", "combine weighs the experts' rows");
+    }
+    Tensor out = options.out();
+    if (out != null) {
+      Arguments.shape("out", out, DType.BF16, tokens, config.hidden());
+    }
+    waitStats(ranks, options.waitStats());
+  }
+
+  /** Requires the combine region with zeroCopy, and other memory without it. */
+  public static void combineRegion(
+      Tensor y, boolean isRegion, boolean overlapsRegion, LowLatencyCombineOptions options) {
+    if (options.zeroCopy() && !isRegion) {
+      throw Arguments.invalid(
+          "y",
+          y + " at another address",
+          "lowLatencyCombineBuffer(handle) with zeroCopy",
+          "write the experts' rows there, or leave zeroCopy out");
+    }
+    if (!options.zeroCopy() && overlapsRegion) {
+      throw Arguments.invalid(
+          "y",
+          y + " in lowLatencyCombineBuffer(handle)",
+          "in other memory without zeroCopy",
+          "set zeroCopy; rows to be encoded must lie elsewhere");
+    }
+  }
+
+  /** Requires a rank other than this one that was alive at the last reset. */
+  public static void maskedRank(int rank, int own, int ranks, boolean[] excluded) {
+    if (rank < 0 || rank >= ranks || rank == own) {
+      throw Arguments.invalid(
+          "rank",
+          rank,
+          "a rank of 0.." + (ranks - 1) + " other than this one (" + own + ")",
+          "a rank always counts with itself");
+    }
+    if (excluded[rank]) {
+      throw Arguments.invalid(
+          "rank", rank, "a rank that was alive at the last reset", "open a new buffer without it");
+    }
+  }
+
+  private static void waitStats(int ranks, @Nullable Tensor stats) {
+    if (stats != null) {
+      Arguments.shape("waitStats", stats, DType.INT64, ranks);
+    }
+  }
+}
