@@ -297,6 +297,9 @@ public final class BenchCommand implements Callable<Integer> {
         checkMemory(settings, worldSize);
       }
     }
+    if (settings.device().equals("cuda") && settings.lowLatency()) {
+      throw usage("--device cuda is for ht: low latency is not measured on GPUs yet");
+    }
     if (settings.lowLatency()) {
       ExpertBuffer.sizes(settings.lowLatencyConfig(worldSize), worldSize);
     }
@@ -310,9 +313,6 @@ public final class BenchCommand implements Callable<Integer> {
           callersOnly
               ? "--sms takes one number on the host"
               : "--mode " + mode + " is for GPUs; on the host it is exact or static");
-    }
-    if (settings.device().equals("cuda") && settings.lowLatency()) {
-      throw usage("--device cuda is for ht: the CUDA engine has no low-latency operations yet");
     }
   }
 

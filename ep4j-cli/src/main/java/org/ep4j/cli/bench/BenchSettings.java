@@ -171,7 +171,7 @@ record BenchSettings(
 
   /** The buffer for low latency on so many ranks. */
   BufferConfig lowLatencyConfig(int ranks) {
-    return config(ranks).engine(device).lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
+    return config(ranks).engine("host").lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
   }
 
   private BufferConfig.Builder config(int ranks) {

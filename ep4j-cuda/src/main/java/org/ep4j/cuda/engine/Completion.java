@@ -36,6 +36,9 @@ final class Completion {
   private long ticket;
   private long lastRunning;
 
+  /** Whether the last operation masks dead peers by itself. Written by the thread in the buffer. */
+  private volatile boolean masking;
+
   /** Whether a wait has ended without the GPU's work. */
   private volatile boolean stuck;
 
@@ -57,10 +60,18 @@ final class Completion {
    */
   long next(boolean captured) {
     ticket++;
+    masking = false;
     if (!captured) {
       lastRunning = ticket;
     }
     return ticket;
+  }
+
+  /** The same for an operation that masks dead peers if the buffer is to do so. */
+  long nextMasking(boolean captured) {
+    long next = next(captured);
+    masking = config.masking();
+    return next;
   }
 
   /** Waits until all operations given to the GPU so far have ended, well or badly. */
@@ -139,8 +150,16 @@ final class Completion {
 
   /** Waiting for the dead is vain. */
   private void lookAfterPeers() {
-    if (deadPeer() >= 0) {
-      words.abort();
+    if (!masking) {
+      if (deadPeer() >= 0) {
+        words.abort();
+      }
+      return;
+    }
+    for (int r = 0; r < group.size(); r++) {
+      if (!excluded[r] && !group.isAlive(r)) {
+        words.gone(r);
+      }
     }
   }
 
@@ -165,13 +184,34 @@ final class Completion {
     if (state == HostWords.STATE_TIMEOUT) {
       throw breakWith(explained(timeout(operation)));
     }
+    if (state == HostWords.STATE_OTHER_KIND) {
+      throw breakWith(otherKind());
+    }
     int token = words.token();
     int choice = words.choice();
     long id = words.seen();
+    long expected = words.expected();
     words.clearRecord();
+    if (state == HostWords.STATE_NOT_AS_DISPATCHED) {
+      throw Arguments.notAsDispatched(token, choice, id, expected);
+    }
     throw state == HostWords.STATE_DUPLICATE
         ? Arguments.duplicateExpert(token, choice, id)
         : Arguments.noSuchExpert(token, choice, id, config.experts());
+  }
+
+  private ConfigurationMismatchException otherKind() {
+    return new ConfigurationMismatchException(
+        "rank "
+            + words.peer()
+            + " dispatches "
+            + LowLatencyFormat.text(words.seen())
+            + " in low-latency operation "
+            + words.epoch()
+            + " where this rank dispatches "
+            + LowLatencyFormat.text(words.expected())
+            + "; all ranks must call the same operations in the same order: call reset() on all"
+            + " ranks to go on");
   }
 
   private PeerTimeoutException timeout(String operation) {

@@ -33,6 +33,7 @@ import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.group.PeerLostException;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A buffer of the CUDA engine: lets one thread at a time into the operations, with the device
@@ -52,18 +53,25 @@ final class CudaBuffer implements ExpertBuffer {
   private final CudaDispatchLayout counting;
   private final Opening owned;
   private final HighThroughput highThroughput;
+  private final @Nullable LowLatency lowLatency;
   private final Entrance entrance = new Entrance();
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
   /** The ranks that operations count with: the group of the buffer until a reset. */
   private Group live;
 
-  CudaBuffer(CudaContext context, HandlePool pool, CudaDispatchLayout counting, Opening owned) {
+  CudaBuffer(
+      CudaContext context,
+      HandlePool pool,
+      CudaDispatchLayout counting,
+      LowLatency.@Nullable Resources latency,
+      Opening owned) {
     this.context = context;
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
     highThroughput = new HighThroughput(context, pool);
+    lowLatency = latency == null ? null : new LowLatency(context, latency, new Door());
     live = context.group;
   }
 
@@ -146,32 +154,69 @@ final class CudaBuffer implements ExpertBuffer {
     }
   }
 
-  private static IllegalStateException noLowLatency() {
-    return new IllegalStateException(
-        "the buffer was opened without low-latency operations; the CUDA engine has none yet: open a"
-            + " buffer with engine 'host' for them");
+  /** Lets hooks in. */
+  private final class Door implements LowLatency.Entry {
+    @Override
+    public void enter() {
+      CudaBuffer.this.enter();
+    }
+
+    @Override
+    public void leave() {
+      CudaBuffer.this.leave();
+    }
+  }
+
+  private LowLatency lowLatency() {
+    LowLatency operations = lowLatency;
+    if (operations == null) {
+      throw new IllegalStateException(
+          "the buffer was opened without low-latency operations: set"
+              + " BufferConfig.lowLatencyMaxTokens");
+    }
+    return operations;
   }
 
   @Override
   public LowLatencyDispatch lowLatencyDispatch(
       Tensor x, Routing routing, LowLatencyDispatchOptions options) {
-    throw noLowLatency();
+    enter();
+    try {
+      return lowLatency().dispatch(x, routing, options);
+    } finally {
+      leave();
+    }
   }
 
   @Override
   public LowLatencyCombine lowLatencyCombine(
       Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
-    throw noLowLatency();
+    enter();
+    try {
+      return lowLatency().combine(y, routing, handle, options);
+    } finally {
+      leave();
+    }
   }
 
   @Override
   public Tensor lowLatencyCombineBuffer(LowLatencyHandle handle) {
-    throw noLowLatency();
+    enter();
+    try {
+      return lowLatency().combineBuffer(handle);
+    } finally {
+      leave();
+    }
   }
 
   @Override
   public void updateMask(int rank, boolean masked) {
-    throw noLowLatency();
+    enter();
+    try {
+      lowLatency().updateMask(rank, masked);
+    } finally {
+      leave();
+    }
   }
 
   @Override
@@ -180,7 +225,7 @@ final class CudaBuffer implements ExpertBuffer {
       throw Arguments.invalid(
           "rank", rank, "0.." + (context.ranks - 1), "name a rank of the group");
     }
-    return context.completion.isExcluded(rank);
+    return lowLatency == null ? context.completion.isExcluded(rank) : lowLatency.isMasked(rank);
   }
 
   @Override
@@ -188,14 +233,21 @@ final class CudaBuffer implements ExpertBuffer {
     Arguments.shape("mask", mask, DType.INT32, context.ranks);
     Arguments.writableOnHost("mask", mask);
     for (int r = 0; r < context.ranks; r++) {
-      mask.segment()
-          .set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, context.completion.isExcluded(r) ? 1 : 0);
+      mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, isMasked(r) ? 1 : 0);
     }
   }
 
   @Override
   public void cleanMask() {
-    // Only ranks that are gone are masked, and those stay so.
+    enter();
+    try {
+      // Without low-latency operations only ranks that are gone are masked, and those stay so.
+      if (lowLatency != null) {
+        lowLatency.cleanMask();
+      }
+    } finally {
+      leave();
+    }
   }
 
   @Override
@@ -252,7 +304,7 @@ final class CudaBuffer implements ExpertBuffer {
   public void reset() {
     enter();
     try {
-      Group survivors = Recovery.reset(context);
+      Group survivors = Recovery.reset(context, lowLatency);
       closeLive();
       live = survivors;
     } finally {
@@ -276,16 +328,22 @@ final class CudaBuffer implements ExpertBuffer {
       return new BufferStatistics(
           highThroughput.dispatches,
           highThroughput.combines,
-          0,
-          0,
+          lowLatency == null ? 0 : lowLatency.dispatches,
+          lowLatency == null ? 0 : lowLatency.combines,
           words.getAtIndex(ValueLayout.JAVA_LONG, 0),
           words.getAtIndex(ValueLayout.JAVA_LONG, 1),
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
-          context.layout.bytes,
-          context.staging.bytes() + pool.deviceBytes());
+          context.layout.bytes + (lowLatency == null ? 0 : lowLatency.symmetricBytes()),
+          privateBytes());
     } finally {
       leave();
     }
+  }
+
+  private long privateBytes() {
+    return context.staging.bytes()
+        + pool.deviceBytes()
+        + (lowLatency == null ? 0 : lowLatency.privateBytes());
   }
 
   /**

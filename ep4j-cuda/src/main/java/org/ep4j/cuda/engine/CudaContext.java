@@ -45,6 +45,7 @@ final class CudaContext {
   int generation;
 
   private int sms;
+  private int lowLatencySms;
 
   private long lastStream;
 
@@ -93,8 +94,15 @@ final class CudaContext {
     return sms;
   }
 
+  /** SMs of a low-latency operation: more than others use unless somebody has settled them. */
+  int lowLatencySms() {
+    return lowLatencySms;
+  }
+
   void setSms(int wanted) {
-    sms = SmChoice.settle(wanted, device.properties().multiprocessors(), peers.ranksOnDevice);
+    int multiprocessors = device.properties().multiprocessors();
+    sms = SmChoice.settle(wanted, multiprocessors, peers.ranksOnDevice);
+    lowLatencySms = SmChoice.settleLatency(wanted, multiprocessors, peers.ranksOnDevice);
   }
 
   /** The stream of a call. */

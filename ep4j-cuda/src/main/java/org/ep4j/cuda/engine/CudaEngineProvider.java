@@ -38,15 +38,11 @@ public final class CudaEngineProvider implements EngineProvider {
   }
 
   @Override
-  public String lacks(BufferConfig config) {
-    return config.lowLatencyMaxTokens() > 0 ? "has no low-latency operations yet" : "";
-  }
-
-  @Override
   public BufferSizes sizes(BufferConfig config) {
     RegionLayout layout = new RegionLayout(config);
     HandleLayout handle = new HandleLayout(config, 0, layout.landingRows);
-    return new BufferSizes(layout.bytes, handle.deviceBytes, 0);
+    long latency = config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config).bytes : 0;
+    return new BufferSizes(layout.bytes + latency, handle.deviceBytes, latency);
   }
 
   @Override

@@ -10,7 +10,8 @@ import org.ep4j.memory.NativeMemory;
  * <p>{@code completed}: highest ticket of an operation that ended; written by kernels with release,
  * read here with acquire. {@code abort}: not 0 once waiting is vain; written here, read by waiting
  * kernels. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write {@code
- * state} last, with release.
+ * state} last, with release. By rank: {@code masked}, written by kernels that mask a rank and,
+ * while none runs, here; {@code gone}, not 0 once a rank is known to be dead, written here.
  */
 final class HostWords implements AutoCloseable {
   /** A wait has missed its deadline. */
@@ -21,6 +22,15 @@ final class HostWords implements AutoCloseable {
 
   /** A routing names an expert twice for a token. */
   static final long STATE_DUPLICATE = 3;
+
+  /** A low-latency combine names another expert than its dispatch. */
+  static final long STATE_NOT_AS_DISPATCHED = 4;
+
+  /** A peer dispatches low-latency rows of another kind. */
+  static final long STATE_OTHER_KIND = 5;
+
+  /** In epochs: the number of a low-latency operation. */
+  private static final long LOW_LATENCY = 1L << 62;
 
   private static final int STATE = 0;
   private static final int EPOCH = 8;
@@ -33,14 +43,16 @@ final class HostWords implements AutoCloseable {
   private static final int LEFT = 64;
   private static final int ABORT = 128;
   private static final int COMPLETED = 256;
-  private static final int BYTES = 4096;
+  private static final int MASKED = 4096;
 
   private final PinnedMemory memory;
   private final long host;
   private final long device;
+  private final int ranks;
 
-  HostWords(CudaDevice device) {
-    memory = PinnedMemory.allocate(device, BYTES);
+  HostWords(CudaDevice device, int ranks) {
+    this.ranks = ranks;
+    memory = PinnedMemory.allocate(device, MASKED + 2L * ranks * Long.BYTES);
     host = memory.hostAddress();
     this.device = memory.deviceAddress();
   }
@@ -57,6 +69,27 @@ final class HostWords implements AutoCloseable {
     return device + COMPLETED;
   }
 
+  long masksOnDevice() {
+    return device + MASKED;
+  }
+
+  long goneOnDevice() {
+    return device + MASKED + (long) ranks * Long.BYTES;
+  }
+
+  boolean masked(int rank) {
+    return NativeMemory.getLongAcquire(host + MASKED + (long) rank * Long.BYTES) != 0;
+  }
+
+  void setMasked(int rank, boolean masked) {
+    NativeMemory.putLongRelease(host + MASKED + (long) rank * Long.BYTES, masked ? 1 : 0);
+  }
+
+  /** Tells waiting kernels that a rank is dead. */
+  void gone(int rank) {
+    NativeMemory.putLongRelease(host + MASKED + (long) (ranks + rank) * Long.BYTES, 1);
+  }
+
   long completed() {
     return NativeMemory.getLongAcquire(host + COMPLETED);
   }
@@ -66,7 +99,7 @@ final class HostWords implements AutoCloseable {
   }
 
   long epoch() {
-    return NativeMemory.getLong(host + EPOCH);
+    return NativeMemory.getLong(host + EPOCH) & ~LOW_LATENCY;
   }
 
   Phase phase() {

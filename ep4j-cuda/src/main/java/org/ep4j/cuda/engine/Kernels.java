@@ -76,9 +76,12 @@ final class Kernels implements AutoCloseable {
    * Begins to look for the kernels while the caller does other things, such as waiting for the
    * driver to make a context.
    */
-  static void prepare(String architecture) {
-    KernelCompiler.standard()
-        .prepare(List.of(DISPATCH, EXPAND, COMBINE, LAYOUT, COLUMNS), architecture);
+  static void prepare(String architecture, boolean lowLatency) {
+    List<String> entries = new ArrayList<>(List.of(DISPATCH, EXPAND, COMBINE, LAYOUT, COLUMNS));
+    if (lowLatency) {
+      entries.addAll(LowLatencyKernels.ENTRIES);
+    }
+    KernelCompiler.standard().prepare(entries, architecture);
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {

@@ -32,13 +32,6 @@ final class Opening implements AutoCloseable {
 
   /** Opens a buffer; collective. */
   static CudaBuffer open(Group group, BufferConfig config) {
-    if (config.lowLatencyMaxTokens() > 0) {
-      throw new InvalidArgumentException(
-          "lowLatencyMaxTokens",
-          String.valueOf(config.lowLatencyMaxTokens()),
-          "0 on the CUDA engine, which has no low-latency operations yet",
-          "open a buffer with engine 'host' for them");
-    }
     ConfigAgreement.require(group, config);
     Opening opening = new Opening();
     boolean complete = false;
@@ -57,7 +50,7 @@ final class Opening implements AutoCloseable {
     Duration timeout = config.timeout();
     int ordinal =
         DeviceChoice.ordinal(group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
-    Kernels.prepare(DeviceProperties.of(ordinal).architecture());
+    Kernels.prepare(DeviceProperties.of(ordinal).architecture(), config.lowLatencyMaxTokens() > 0);
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     RegionLayout layout = new RegionLayout(config);
@@ -66,7 +59,7 @@ final class Opening implements AutoCloseable {
     region.fill8(0, layout.words, (byte) 0, stream);
     stream.synchronize();
     DeviceMemory owners = own(owners(device, config));
-    HostWords words = own(new HostWords(device));
+    HostWords words = own(new HostWords(device, group.size()));
     CallLog calls = own(CallLog.open(group, timeout));
     Completion completion = new Completion(words, group, config, calls);
     Staging staging = own(new Staging(device, completion));
@@ -89,7 +82,27 @@ final class Opening implements AutoCloseable {
                 completion,
                 group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
-    return new CudaBuffer(context, pool, counting, this);
+    LowLatency.Resources lowLatency =
+        config.lowLatencyMaxTokens() > 0 ? lowLatency(context, words) : null;
+    return new CudaBuffer(context, pool, counting, lowLatency, this);
+  }
+
+  /** Collective. */
+  private LowLatency.Resources lowLatency(CudaContext context, HostWords words) {
+    BufferConfig config = context.config;
+    CudaDevice device = context.device;
+    int local = context.placement.localExperts(context.rank);
+    LowLatencyLayout layout = new LowLatencyLayout(config);
+    LowLatencyKernels kernels =
+        own(
+            new LowLatencyKernels(
+                device, config, context.ranks, local, context.kernels.sharedBytes));
+    LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
+    LowLatencyPart part =
+        own(
+            new LowLatencyPart(
+                context.group, device, layout, words, context.stream, config.timeout()));
+    return new LowLatency.Resources(part, memory, kernels);
   }
 
   private static DeviceMemory owners(CudaDevice device, BufferConfig config) {

@@ -118,6 +118,11 @@ final class Peers implements AutoCloseable {
     return table.address();
   }
 
+  /** The region of a rank as this one sees it; 0 if it is gone. */
+  long address(int rank) {
+    return addresses[rank];
+  }
+
   /** From now on kernels leave these ranks alone; called while none runs. */
   void exclude(boolean[] gone) {
     for (int r = 0; r < addresses.length; r++) {

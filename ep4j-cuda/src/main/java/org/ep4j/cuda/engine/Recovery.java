@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Getting out of a broken operation: the ranks that are alive find each other through the group,
@@ -15,7 +16,7 @@ final class Recovery {
   private Recovery() {}
 
   /** Collective among the live ranks; returns their group, owned by the caller. */
-  static Group reset(CudaContext context) {
+  static Group reset(CudaContext context, @Nullable LowLatency lowLatency) {
     // Kernels that wait for somebody leave now; then nobody writes into anybody's words.
     context.words.abort();
     context.completion.awaitAll();
@@ -34,6 +35,9 @@ final class Recovery {
           0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
       context.clearWords();
       context.calls.clear();
+      if (lowLatency != null) {
+        lowLatency.reset(gone);
+      }
       live.barrier(timeout);
       context.completion.reset(gone);
       context.generation++;

@@ -13,7 +13,17 @@ final class SmChoice {
    */
   private static final int ENOUGH = 32;
 
+  /** The same for low-latency operations, which are short and gain from more. */
+  private static final int ENOUGH_FOR_LATENCY = 64;
+
   private SmChoice() {}
+
+  /** SMs of a low-latency operation; see {@link #settle}. */
+  static int settleLatency(int wanted, int multiprocessors, int ranksOnDevice) {
+    return wanted == 0
+        ? Math.min(ENOUGH_FOR_LATENCY, Math.max(1, multiprocessors / ranksOnDevice))
+        : settle(wanted, multiprocessors, ranksOnDevice);
+  }
 
   /**
    * @param wanted 0 = the engine's choice

@@ -37,7 +37,13 @@ final class Staging implements AutoCloseable {
     LAYOUT,
     TOKEN_IN_RANK,
     BLOCK_COUNTS,
-    SCALE_COLUMNS
+    SCALE_COLUMNS,
+    LATENCY_IDS_EVEN,
+    LATENCY_IDS_ODD,
+    LATENCY_WEIGHTS_EVEN,
+    LATENCY_WEIGHTS_ODD,
+    CUMULATIVE_STATS,
+    WAIT_STATS
   }
 
   private static final int ROW_ALIGNMENT = 16;
@@ -84,6 +90,21 @@ final class Staging implements AutoCloseable {
           tensor + " at 0x" + Long.toHexString(tensor.address()),
           "at a multiple of " + ROW_ALIGNMENT + " bytes",
           "allocate it aligned");
+    }
+  }
+
+  /** The same for a tensor that is written, on the host by the call itself. */
+  void checkWritable(String name, @Nullable Tensor tensor, boolean capturing) {
+    check(name, tensor, capturing);
+    if (tensor != null && !tensor.onDevice()) {
+      Arguments.writableOnHost(name, tensor);
+    }
+  }
+
+  /** Copies back a host tensor that kernels have changed; they have ended. */
+  void back(Place place, @Nullable Tensor tensor) {
+    if (tensor != null && !tensor.onDevice() && tensor.byteSize() > 0) {
+      DeviceCopies.toHost(device, tensor.segment(), memory(place, tensor.byteSize()));
     }
   }
 

@@ -16,6 +16,8 @@ public final class PrebuiltKernels {
           new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
           new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
           new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
+          new PrebuiltKernel("low-latency dispatch", "low_latency_dispatch.cu", Map.of(), true),
+          new PrebuiltKernel("low-latency combine", "low_latency_combine.cu", Map.of(), true),
           new PrebuiltKernel("probe", "probe.cu", Map.of(), true));
 
   private PrebuiltKernels() {}

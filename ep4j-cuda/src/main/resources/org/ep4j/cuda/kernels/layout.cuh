@@ -18,16 +18,6 @@ struct Chunk {
   }
 };
 
-__device__ __noinline__ void bad_routing(const Watch& w, u64 state, u64 token, u64 choice, u64 id) {
-  if (atomicExch(&w.control->claimed, w.epoch) != w.epoch) {
-    w.record->epoch = w.epoch;
-    w.record->token = token;
-    w.record->choice = choice;
-    w.record->seen = id;
-    store_release_system(&w.record->state, state);
-  }
-}
-
 // The expert of a choice, or -1; a bad one is reported and counts as none.
 template <class Parameters>
 __device__ __forceinline__ i64 checked_expert(const Parameters& p, const Watch& w, u32 token,

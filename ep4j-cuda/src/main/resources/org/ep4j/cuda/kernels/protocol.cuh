@@ -54,7 +54,13 @@ struct Record {
 };
 
 enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4 };
-enum State { STATE_TIMEOUT = 1, STATE_NO_SUCH_EXPERT = 2, STATE_DUPLICATE = 3 };
+enum State {
+  STATE_TIMEOUT = 1,
+  STATE_NO_SUCH_EXPERT = 2,
+  STATE_DUPLICATE = 3,
+  STATE_NOT_AS_DISPATCHED = 4,  // low latency: a combine names another expert; `expected` is set
+  STATE_OTHER_KIND = 5          // low latency: `peer` dispatches rows of another kind
+};
 
 // How a kernel waits; each thread has its own.
 struct Watch {
@@ -83,6 +89,17 @@ __device__ __noinline__ void give_up(const Watch& w, u64 phase, u64 peer, u64 ex
     store_release_system(&w.record->state, STATE_TIMEOUT);
   }
   store_release_gpu(&w.control->abort, w.epoch);
+}
+
+// The first bad choice of an operation is told.
+__device__ __noinline__ void bad_routing(const Watch& w, u64 state, u64 token, u64 choice, u64 id) {
+  if (atomicExch(&w.control->claimed, w.epoch) != w.epoch) {
+    w.record->epoch = w.epoch;
+    w.record->token = token;
+    w.record->choice = choice;
+    w.record->seen = id;
+    store_release_system(&w.record->state, state);
+  }
 }
 
 __device__ __forceinline__ bool aborted(const Watch& w) {

@@ -7,9 +7,4 @@ class CudaKillTest extends KillKit {
   protected String engine() {
     return "cuda";
   }
-
-  @Override
-  protected boolean lowLatency() {
-    return false;
-  }
 }

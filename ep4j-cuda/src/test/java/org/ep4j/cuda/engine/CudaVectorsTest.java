@@ -18,11 +18,6 @@ class CudaVectorsTest {
     }
 
     @Override
-    protected boolean lowLatency() {
-      return false;
-    }
-
-    @Override
     protected World world() {
       return new ThreadWorld(Duration.ofMinutes(5));
     }
@@ -34,11 +29,6 @@ class CudaVectorsTest {
     @Override
     protected String engine() {
       return "cuda";
-    }
-
-    @Override
-    protected boolean lowLatency() {
-      return false;
     }
 
     @Override

@@ -24,7 +24,8 @@ class ParameterFieldsTest {
     "expand_parameters.cuh, ExpandParameters, ExpandField",
     "homes.cuh, CombineParameters, CombineField",
     "layout.cu, LayoutParameters, LayoutField",
-    "columns.cu, ColumnsParameters, ColumnsField"
+    "columns.cu, ColumnsParameters, ColumnsField",
+    "low_latency.cuh, LowLatencyParameters, LowLatencyField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)
       throws Exception {

@@ -1,0 +1,408 @@
+package org.ep4j.cuda.engine;
+
+import static java.util.Objects.requireNonNull;
+
+import java.lang.System.Logger.Level;
+import java.util.ArrayDeque;
+import org.ep4j.BufferConfig;
+import org.ep4j.Event;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.LowLatencyShapes;
+
+/**
+ * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations
+ * in flight, and rotates their results. {@code kernels/low_latency.cuh} tells how ranks talk. Used
+ * by one thread at a time.
+ */
+final class LowLatency {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  /** Objects of each kind that are used in turn. */
+  private static final int OBJECTS = 16;
+
+  private static final int MOST_IN_FLIGHT = 2;
+
+  /** The door of the buffer: hooks come in without passing through it. */
+  interface Entry {
+    void enter();
+
+    void leave();
+  }
+
+  private final CudaContext context;
+  private final LowLatencyPart part;
+  private final LowLatencyMemory memory;
+  private final LowLatencyKernels kernels;
+  private final LowLatencyFormat[] formats;
+  private final Entry entry;
+  private final LowLatencyDispatchOperation[] dispatched = new LowLatencyDispatchOperation[OBJECTS];
+  private final LowLatencyCombineOperation[] combined = new LowLatencyCombineOperation[OBJECTS];
+
+  /** Operations sent and not received, in their order. */
+  private final ArrayDeque<LowLatencyOperation> inFlight = new ArrayDeque<>(MOST_IN_FLIGHT);
+
+  private final boolean[] excluded;
+  private final boolean[] noticed;
+
+  /** For each half the last combine that sent from its region. */
+  private final LowLatencyCombineOperation[] lastUse = new LowLatencyCombineOperation[2];
+
+  /** Number of the last operation; kernels count for themselves. */
+  private long number;
+
+  /** Dispatches and combines begun, and the last ones that a reset made worthless. */
+  private long dispatchCount;
+
+  private long combineCount;
+  private long resetDispatch;
+  private long resetCombine;
+
+  /** Operations enqueued to their end. */
+  long dispatches;
+
+  long combines;
+
+  /** What the operations work with; owned by whoever made it. */
+  record Resources(LowLatencyPart part, LowLatencyMemory memory, LowLatencyKernels kernels) {}
+
+  LowLatency(CudaContext context, Resources resources, Entry entry) {
+    this.context = context;
+    this.part = resources.part();
+    this.memory = resources.memory();
+    this.kernels = resources.kernels();
+    this.entry = entry;
+    excluded = new boolean[context.ranks];
+    noticed = new boolean[context.ranks];
+    formats = LowLatencyFormat.all(context.config.hidden());
+    for (int i = 0; i < OBJECTS; i++) {
+      dispatched[i] = new LowLatencyDispatchOperation(this, context, kernels, memory, formats[0]);
+      combined[i] = new LowLatencyCombineOperation(this, context, kernels, memory);
+    }
+  }
+
+  Entry entry() {
+    return entry;
+  }
+
+  LowLatencyDispatch dispatch(Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    CudaStream stream = context.stream(options.stream());
+    boolean capturing = options.stream() != null && stream.capturing();
+    Staging staging = context.staging;
+    LowLatencyShapes.dispatch(context.config, context.ranks, localExperts(), x, routing, options);
+    staging.checkRows("x", x, capturing);
+    staging.check("topkIdx", routing.topkIdx(), capturing);
+    staging.checkWritable("cumulativeStats", options.cumulativeStats(), capturing);
+    staging.checkWritable("waitStats", options.waitStats(), capturing);
+    context.completion.requireUsable();
+    requirePlace();
+    context.order(stream, capturing, options.previousEvent());
+    LowLatencyDispatchOperation op = dispatched[(int) ((dispatchCount + 1) % OBJECTS)];
+    LowLatencyFormat format =
+        formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
+    op.prepare(dispatchCount + 1, x, routing, format, options, stream, capturing);
+    dispatchCount++;
+    op.start(number + 1, options.returnHook(), options.stream(), options.waitStats());
+    begin(op, stream, capturing, options.returnHook(), options.async());
+    return op;
+  }
+
+  LowLatencyCombine combine(
+      Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
+    CudaStream stream = context.stream(options.stream());
+    boolean capturing = options.stream() != null && stream.capturing();
+    context.completion.requireUsable();
+    LowLatencyDispatchOperation dispatch = current(handle);
+    if (dispatch.awaitsReceipt()) {
+      throw new IllegalStateException(
+          dispatch.name() + " has not been received: call its hook before its combine");
+    }
+    Staging staging = context.staging;
+    LowLatencyShapes.combine(
+        context.config,
+        context.ranks,
+        localExperts(),
+        y,
+        routing,
+        dispatch.tokens,
+        dispatch.topK,
+        options);
+    staging.checkRows("y", y, capturing);
+    Tensor region = memory.half(dispatch.half()).combineRegion();
+    boolean isRegion = region != null && y.onDevice() && y.address() == region.address();
+    boolean overlaps = region != null && Arguments.overlap(y, region);
+    LowLatencyShapes.combineRegion(y, isRegion, overlaps, options);
+    staging.check("topkIdx", routing.topkIdx(), capturing);
+    staging.check("topkWeights", requireNonNull(routing.topkWeights()), capturing);
+    staging.checkRows("out", options.out(), capturing);
+    staging.checkWritable("out", options.out(), capturing);
+    staging.checkWritable("waitStats", options.waitStats(), capturing);
+    requirePlace();
+    context.order(stream, capturing, options.previousEvent());
+    LowLatencyCombineOperation op = combined[(int) ((combineCount + 1) % OBJECTS)];
+    op.prepare(combineCount + 1, y, routing, dispatch, options, stream);
+    combineCount++;
+    op.start(number + 1, options.returnHook(), options.stream(), options.waitStats());
+    if (options.zeroCopy()) {
+      lastUse[dispatch.half()] = op;
+    }
+    begin(op, stream, capturing, options.returnHook(), options.async());
+    return op;
+  }
+
+  /** The region that the combine of {@code handle} sends from with zeroCopy. */
+  Tensor combineBuffer(LowLatencyHandle handle) {
+    context.completion.requireUsable();
+    int half = current(handle).half();
+    LowLatencyCombineOperation before = lastUse[half];
+    if (before != null) {
+      // Rows are sent from the region in the first half of a combine.
+      before.settle();
+    }
+    return memory.half(half).combineBuffer();
+  }
+
+  /** Masks or admits one rank. */
+  void updateMask(int rank, boolean masked) {
+    LowLatencyShapes.maskedRank(rank, context.rank, context.ranks, excluded);
+    context.completion.awaitAll();
+    part.mask(rank, masked);
+    noticed[rank] = masked;
+    if (!masked) {
+      catchUp();
+    }
+  }
+
+  boolean isMasked(int rank) {
+    return excluded[rank] || part.isMasked(rank);
+  }
+
+  /** Admits all ranks that are not excluded or, with masking, dead. */
+  void cleanMask() {
+    context.completion.awaitAll();
+    for (int r = 0; r < context.ranks; r++) {
+      boolean dead = context.config.masking() && !context.group.isAlive(r);
+      part.mask(r, excluded[r] || dead);
+      noticed[r] = excluded[r] || dead;
+    }
+    catchUp();
+  }
+
+  /** Goes on with the number of the rank that is furthest; none is inside an operation. */
+  private void catchUp() {
+    long own = part.sent(context.rank);
+    long highest = own;
+    for (int r = 0; r < context.ranks; r++) {
+      if (!excluded[r] && context.group.isAlive(r)) {
+        highest = Math.max(highest, part.sent(r));
+      }
+    }
+    if (highest > own) {
+      if (!inFlight.isEmpty()) {
+        throw new IllegalStateException(
+            "other ranks stand at low-latency operation "
+                + highest
+                + ", this one at "
+                + own
+                + " with "
+                + inFlight.getFirst().name()
+                + " in flight: call its hook before ranks are admitted");
+      }
+      part.goOnWith(highest);
+    }
+    number = highest;
+  }
+
+  /** Drops what is in flight and all results; nothing runs, and all live ranks do the same. */
+  void reset(boolean[] gone) {
+    inFlight.forEach(LowLatencyOperation::drop);
+    inFlight.clear();
+    System.arraycopy(gone, 0, excluded, 0, gone.length);
+    part.exclude(gone);
+    part.clear(context.stream);
+    number = 0;
+    resetDispatch = dispatchCount;
+    resetCombine = combineCount;
+    lastUse[0] = null;
+    lastUse[1] = null;
+  }
+
+  /** Bytes that peers reach. */
+  long symmetricBytes() {
+    return part.layout().bytes;
+  }
+
+  /** Bytes of this rank alone. */
+  long privateBytes() {
+    return memory.bytes();
+  }
+
+  boolean isOutdated(LowLatencyDispatchOperation op) {
+    return op.ordinal <= resetDispatch || dispatchCount - op.ordinal >= 2;
+  }
+
+  boolean isOutdated(LowLatencyCombineOperation op) {
+    return op.ordinal <= resetCombine || combineCount - op.ordinal >= 2;
+  }
+
+  /** Staged ids of the next operation; the one before may still be in flight. */
+  Staging.Place idsPlace() {
+    return (number & 1) == 0 ? Staging.Place.LATENCY_IDS_ODD : Staging.Place.LATENCY_IDS_EVEN;
+  }
+
+  /** The same for weights. */
+  Staging.Place weightsPlace() {
+    return (number & 1) == 0
+        ? Staging.Place.LATENCY_WEIGHTS_ODD
+        : Staging.Place.LATENCY_WEIGHTS_EVEN;
+  }
+
+  /**
+   * Receives {@code op}, and what was sent before it first: all ranks receive in the same order.
+   */
+  void receiveUpTo(LowLatencyOperation op) {
+    context.completion.requireUsable();
+    while (op.awaitsReceipt()) {
+      LowLatencyOperation first = inFlight.remove();
+      CudaStream stream = context.stream(first.callers);
+      boolean capturing = first.callers != null && stream.capturing();
+      context.order(stream, capturing, null);
+      enqueue(first, stream, capturing, LowLatencyPhase.RECEIVE, false);
+    }
+    op.settle();
+  }
+
+  private int localExperts() {
+    return context.placement.localExperts(context.rank);
+  }
+
+  private void begin(
+      LowLatencyOperation op, CudaStream stream, boolean capturing, boolean hooked, boolean async) {
+    if (hooked) {
+      enqueue(op, stream, capturing, LowLatencyPhase.SEND, false);
+      inFlight.add(op);
+      op.settle();
+      return;
+    }
+    while (!inFlight.isEmpty()) {
+      receiveUpTo(inFlight.getFirst());
+    }
+    enqueue(op, stream, capturing, LowLatencyPhase.BOTH, async);
+  }
+
+  /** Enqueues a kernel; without the caller's stream, and unless {@code async}, waits for it. */
+  private void enqueue(
+      LowLatencyOperation op,
+      CudaStream stream,
+      boolean capturing,
+      LowLatencyPhase phases,
+      boolean async) {
+    KernelCall<LowLatencyField> call = op.call();
+    setConstants(call);
+    op.prepareSend(call);
+    call.set(LowLatencyField.PHASES, phases.bits);
+    if (phases != LowLatencyPhase.SEND) {
+      op.prepareReceive(call, stream);
+    }
+    if (phases != LowLatencyPhase.RECEIVE) {
+      number++;
+    }
+    long ticket = context.completion.nextMasking(capturing);
+    call.set(LowLatencyField.TICKET, ticket);
+    call.launch(context.lowLatencySms(), op.sharedBytes(), stream.handle());
+    Event end = new StreamEvent(context.completion, ticket, op.name());
+    if (phases == LowLatencyPhase.SEND) {
+      op.sent(end);
+      return;
+    }
+    op.enqueued(end);
+    if (op.endsOnHost()) {
+      end.await();
+      op.toHost();
+    } else if (op.callers == null && !async) {
+      end.await();
+    }
+    noticeMasks();
+  }
+
+  private void setConstants(KernelCall<LowLatencyField> call) {
+    LowLatencyLayout layout = part.layout();
+    BufferConfig config = context.config;
+    HostWords words = context.words;
+    call.set(LowLatencyField.PEERS, part.peers());
+    call.set(LowLatencyField.RANK, context.rank);
+    call.set(LowLatencyField.RANKS, context.ranks);
+    call.set(LowLatencyField.EXPERTS, config.experts());
+    call.set(LowLatencyField.LOCAL_EXPERTS, localExperts());
+    call.set(LowLatencyField.PLACEMENT, context.owners.address());
+    call.set(LowLatencyField.HIDDEN, config.hidden());
+    call.set(LowLatencyField.MAX_TOKENS, config.lowLatencyMaxTokens());
+    call.set(LowLatencyField.MOST_CHOICES, config.topK());
+    call.set(LowLatencyField.RECEIVED_OFFSET, layout.received);
+    call.set(LowLatencyField.HEADERS_OFFSET, layout.headers);
+    call.set(LowLatencyField.COUNTS_OFFSET, layout.counts);
+    call.set(LowLatencyField.COUNT_STRIDE, layout.countStride);
+    call.set(LowLatencyField.ENTRIES_OFFSET, layout.entries);
+    call.set(LowLatencyField.FLAGS_OFFSET, layout.flags);
+    call.set(LowLatencyField.FLAG_STRIDE, layout.flagStride);
+    call.set(LowLatencyField.ROWS_OFFSET, layout.rows);
+    call.set(LowLatencyField.AREA_BYTES, layout.areaBytes);
+    call.set(LowLatencyField.CONTROL, context.region.address());
+    call.set(LowLatencyField.MASKS, part.masks());
+    call.set(LowLatencyField.WAITED, part.waited());
+    call.set(LowLatencyField.MASKING, config.masking());
+    call.set(LowLatencyField.HOST_MASKS, words.masksOnDevice());
+    call.set(LowLatencyField.HOST_GONE, words.goneOnDevice());
+    call.set(LowLatencyField.COUNT_WARPS, kernels.countWarps);
+    call.set(LowLatencyField.TIMEOUT, config.timeout().toNanos());
+    call.set(LowLatencyField.RECORD, words.recordOnDevice());
+    call.set(LowLatencyField.HOST_ABORT, words.abortOnDevice());
+    call.set(LowLatencyField.COMPLETED, words.completedOnDevice());
+  }
+
+  /** Refuses a third operation in flight. */
+  private void requirePlace() {
+    if (inFlight.size() == MOST_IN_FLIGHT) {
+      throw new IllegalStateException(
+          "a third low-latency operation would be in flight: call the hook of "
+              + inFlight.getFirst().name()
+              + " first");
+    }
+  }
+
+  private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
+    if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
+      throw Arguments.invalid(
+          "handle", handle, "of a lowLatencyDispatch of this buffer", "pass that one");
+    }
+    dispatch.requireCurrent();
+    return dispatch;
+  }
+
+  /** Says which ranks kernels have masked. */
+  private void noticeMasks() {
+    if (!context.config.masking()) {
+      return;
+    }
+    for (int r = 0; r < context.ranks; r++) {
+      if (!noticed[r] && part.isMasked(r)) {
+        noticed[r] = true;
+        String death = context.group.deathReport(r);
+        LOG.log(
+            Level.WARNING,
+            "low-latency operation {0}: rank {1} is {2} and masked from now on; going on without"
+                + " it",
+            number,
+            r,
+            death == null ? "silent" : "dead (" + death + ")");
+      }
+    }
+  }
+}

@@ -1,0 +1,147 @@
+package org.ep4j.cuda.engine;
+
+import static java.util.Objects.requireNonNull;
+
+import org.ep4j.DType;
+import org.ep4j.Event;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.ReceiveHook;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.jspecify.annotations.Nullable;
+
+/** A low-latency combine: its arguments, its result and its hook. */
+final class LowLatencyCombineOperation extends LowLatencyOperation implements LowLatencyCombine {
+  private final LowLatency owner;
+  private final CudaContext context;
+  private final LowLatencyKernels kernels;
+  private final LowLatencyMemory memory;
+
+  /** Number among the combines. */
+  long ordinal;
+
+  private boolean logFmt;
+  private boolean partialRounding;
+  private int record;
+  private int tokens;
+  private int topK;
+  private boolean wideIds;
+  private long y;
+  private long ids;
+  private long weights;
+
+  /** Where the sums go on the device. */
+  private @Nullable Tensor sums;
+
+  /** Where the caller wants them. */
+  private @Nullable Tensor out;
+
+  LowLatencyCombineOperation(
+      LowLatency owner, CudaContext context, LowLatencyKernels kernels, LowLatencyMemory memory) {
+    super(owner, "low-latency combine");
+    this.owner = owner;
+    this.context = context;
+    this.kernels = kernels;
+    this.memory = memory;
+  }
+
+  /** Takes the arguments; copies those on the host to the device in the order of {@code stream}. */
+  void prepare(
+      long place,
+      Tensor given,
+      Routing routing,
+      LowLatencyDispatchOperation dispatch,
+      LowLatencyCombineOptions options,
+      CudaStream stream) {
+    ordinal = place;
+    logFmt = options.logFmt();
+    partialRounding = options.partialRounding();
+    record = dispatch.record();
+    tokens = dispatch.tokens;
+    topK = dispatch.topK;
+    wideIds = routing.topkIdx().dtype() == DType.INT64;
+    y = context.staging.address(Staging.Place.Y, given, stream);
+    ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
+    weights =
+        context.staging.address(
+            owner.weightsPlace(), requireNonNull(routing.topkWeights()), stream);
+    out = options.out();
+    sums = out != null && out.onDevice() ? out : memory.half((int) (place & 1)).sumTensor(tokens);
+  }
+
+  @Override
+  KernelCall<LowLatencyField> call() {
+    return kernels.combine(logFmt, partialRounding);
+  }
+
+  @Override
+  int sharedBytes() {
+    return kernels.combineBytes;
+  }
+
+  @Override
+  void prepareSend(KernelCall<LowLatencyField> call) {
+    call.set(LowLatencyField.KIND, 0);
+    call.set(LowLatencyField.TOKENS, tokens);
+    call.set(LowLatencyField.TOP_K, topK);
+    call.set(LowLatencyField.IDS, ids);
+    call.set(LowLatencyField.WIDE_IDS, wideIds);
+    call.set(LowLatencyField.WEIGHTS, weights);
+    call.set(LowLatencyField.X, y);
+    call.set(LowLatencyField.PLACES, memory.places(record));
+    call.set(LowLatencyField.BATCHES, memory.batches(record));
+    call.set(LowLatencyField.CHOICES, memory.choices(record));
+    call.set(LowLatencyField.OUT, requireNonNull(sums).address());
+    call.set(LowLatencyField.WAITS, 0);
+  }
+
+  @Override
+  void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
+    call.set(
+        LowLatencyField.WAITS,
+        context.staging.address(Staging.Place.WAIT_STATS, waitStats, stream));
+    owner.combines++;
+  }
+
+  @Override
+  boolean endsOnHost() {
+    return LowLatencyDispatchOperation.onHost(out) || LowLatencyDispatchOperation.onHost(waitStats);
+  }
+
+  @Override
+  void toHost() {
+    context.staging.back(Staging.Place.WAIT_STATS, waitStats);
+    Tensor target = out;
+    if (target != null && !target.onDevice() && target.byteSize() > 0) {
+      DeviceCopies.toHost(context.device, target.segment(), requireNonNull(sums).address());
+    }
+  }
+
+  @Override
+  boolean outdated() {
+    return out == null && owner.isOutdated(this);
+  }
+
+  @Override
+  public Tensor x() {
+    requireResults();
+    Tensor result = out == null ? sums : out;
+    if (result == null) {
+      throw new IllegalStateException(name() + " was never started");
+    }
+    return result;
+  }
+
+  @Override
+  public ReceiveHook hook() {
+    return ownHook();
+  }
+
+  @Override
+  public Event event() {
+    return ownEvent();
+  }
+}

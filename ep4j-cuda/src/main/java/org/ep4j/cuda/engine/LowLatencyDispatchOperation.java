@@ -1,0 +1,195 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.DType;
+import org.ep4j.Event;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.ReceiveHook;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.jspecify.annotations.Nullable;
+
+/** A low-latency dispatch: its arguments, its result, its handle and its hook. */
+final class LowLatencyDispatchOperation extends LowLatencyOperation
+    implements LowLatencyDispatch, LowLatencyHandle {
+  private final LowLatency owner;
+  private final CudaContext context;
+  private final LowLatencyKernels kernels;
+  private final LowLatencyMemory memory;
+
+  /** Number among the dispatches. */
+  long ordinal;
+
+  int tokens;
+  int topK;
+  private LowLatencyFormat format;
+  private boolean wideIds;
+  private long x;
+  private long ids;
+  private long rows;
+  private float globalScale;
+  private @Nullable Tensor cumulativeStats;
+
+  LowLatencyDispatchOperation(
+      LowLatency owner,
+      CudaContext context,
+      LowLatencyKernels kernels,
+      LowLatencyMemory memory,
+      LowLatencyFormat format) {
+    super(owner, "low-latency dispatch");
+    this.owner = owner;
+    this.context = context;
+    this.kernels = kernels;
+    this.memory = memory;
+    this.format = format;
+  }
+
+  /** Takes the arguments; copies those on the host to the device in the order of {@code stream}. */
+  void prepare(
+      long place,
+      Tensor given,
+      Routing routing,
+      LowLatencyFormat wanted,
+      LowLatencyDispatchOptions options,
+      CudaStream stream,
+      boolean capturing) {
+    format = wanted;
+    rows = memory.half((int) (place & 1)).rows(wanted, capturing);
+    ordinal = place;
+    tokens = Math.toIntExact(given.size(0));
+    topK = Math.toIntExact(routing.topkIdx().size(1));
+    wideIds = routing.topkIdx().dtype() == DType.INT64;
+    x = context.staging.address(Staging.Place.X, given, stream);
+    ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
+    globalScale = options.globalScale();
+    cumulativeStats = options.cumulativeStats();
+  }
+
+  /** Which half of the outputs belongs to this dispatch. */
+  int half() {
+    return (int) (ordinal & 1);
+  }
+
+  /** Which record belongs to it. */
+  int record() {
+    return (int) (ordinal % LowLatencyMemory.RECORDS);
+  }
+
+  boolean isOf(LowLatency buffer) {
+    return owner == buffer;
+  }
+
+  @Override
+  KernelCall<LowLatencyField> call() {
+    return kernels.dispatch(format.format());
+  }
+
+  @Override
+  int sharedBytes() {
+    return kernels.dispatchBytes;
+  }
+
+  @Override
+  void prepareSend(KernelCall<LowLatencyField> call) {
+    LowLatencyMemory.Half out = memory.half(half());
+    call.set(LowLatencyField.KIND, format.index());
+    call.set(LowLatencyField.TOKENS, tokens);
+    call.set(LowLatencyField.TOP_K, topK);
+    call.set(LowLatencyField.IDS, ids);
+    call.set(LowLatencyField.WIDE_IDS, wideIds);
+    call.set(LowLatencyField.WEIGHTS, 0);
+    call.set(LowLatencyField.X, x);
+    call.set(LowLatencyField.ROW_BYTES, format.rowBytes());
+    call.set(LowLatencyField.SCALE_BYTES, format.scaleBytes());
+    call.set(LowLatencyField.SCALE_KIND, format.scaleKind().ordinal());
+    call.set(LowLatencyField.GLOBAL_SCALE, Float.floatToRawIntBits(globalScale));
+    call.set(LowLatencyField.PLACES, memory.places(record()));
+    call.set(LowLatencyField.BATCHES, memory.batches(record()));
+    call.set(LowLatencyField.CHOICES, memory.choices(record()));
+    call.set(LowLatencyField.ROWS, rows);
+    call.set(LowLatencyField.SCALES, out.scales(format));
+    call.set(LowLatencyField.SOURCE_TOKENS, out.sourceTokens());
+    call.set(LowLatencyField.RANGES, out.ranges());
+    call.set(LowLatencyField.ROW_COUNTS, out.rowCounts());
+    call.set(LowLatencyField.CUMULATIVE, 0);
+    call.set(LowLatencyField.OUT, 0);
+    call.set(LowLatencyField.WAITS, 0);
+  }
+
+  @Override
+  void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
+    Staging staging = context.staging;
+    call.set(
+        LowLatencyField.CUMULATIVE,
+        staging.address(Staging.Place.CUMULATIVE_STATS, cumulativeStats, stream));
+    call.set(LowLatencyField.WAITS, staging.address(Staging.Place.WAIT_STATS, waitStats, stream));
+    owner.dispatches++;
+  }
+
+  @Override
+  boolean endsOnHost() {
+    return onHost(cumulativeStats) || onHost(waitStats);
+  }
+
+  static boolean onHost(@Nullable Tensor tensor) {
+    return tensor != null && !tensor.onDevice();
+  }
+
+  @Override
+  void toHost() {
+    context.staging.back(Staging.Place.CUMULATIVE_STATS, cumulativeStats);
+    context.staging.back(Staging.Place.WAIT_STATS, waitStats);
+  }
+
+  @Override
+  boolean outdated() {
+    return owner.isOutdated(this);
+  }
+
+  @Override
+  public Tensor x() {
+    requireResults();
+    return memory.half(half()).rowTensor(format);
+  }
+
+  @Override
+  public @Nullable Tensor scales() {
+    requireResults();
+    return memory.half(half()).scaleTensor(format);
+  }
+
+  @Override
+  public Tensor recvCount() {
+    requireResults();
+    return memory.half(half()).receiveCount();
+  }
+
+  @Override
+  public Tensor srcInfo() {
+    requireResults();
+    return memory.half(half()).sourceInfo();
+  }
+
+  @Override
+  public Tensor layoutRange() {
+    requireResults();
+    return memory.half(half()).layoutRange();
+  }
+
+  @Override
+  public LowLatencyHandle handle() {
+    return this;
+  }
+
+  @Override
+  public ReceiveHook hook() {
+    return ownHook();
+  }
+
+  @Override
+  public Event event() {
+    return ownEvent();
+  }
+}

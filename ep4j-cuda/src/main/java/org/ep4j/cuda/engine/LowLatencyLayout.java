@@ -1,0 +1,84 @@
+package org.ep4j.cuda.engine;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * Where things lie in the low-latency part of each rank, which its peers write into; the same on
+ * all ranks. Who writes which word and who waits for it is told in {@code kernels/low_latency.cuh}.
+ */
+final class LowLatencyLayout {
+  private static final long PAGE = 4096;
+
+  /** Values that one warp moves at a time. */
+  private static final int PIECE = 1024;
+
+  /** Tokens are counted in 16 bits. */
+  private static final int MOST_TOKENS = 0xffff;
+
+  /** Number of the last operation sent; see {@code Words}. */
+  static final long SENT = 0;
+
+  /** Number of the last operation received. */
+  static final long RECEIVED = 8;
+
+  /** By rank: number of the last operation that it has received. */
+  final long received;
+
+  /** Offsets in the area of even numbers. */
+  final long headers;
+
+  final long counts;
+  final long entries;
+  final long flags;
+  final long rows;
+
+  /** Counters a source. */
+  final long countStride;
+
+  /** Flags of a piece of a token that comes home. */
+  final long flagStride;
+
+  /** Distance of the two areas. */
+  final long areaBytes;
+
+  /** Bytes of an area's words, which begin at {@link #headers}. */
+  final long wordBytes;
+
+  /** All of it. */
+  final long bytes;
+
+  LowLatencyLayout(BufferConfig config) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    long ranks = placement.ranks();
+    long tokens = config.lowLatencyMaxTokens();
+    if (tokens > MOST_TOKENS) {
+      throw new InvalidArgumentException(
+          "lowLatencyMaxTokens",
+          String.valueOf(tokens),
+          "at most " + MOST_TOKENS,
+          "dispatch large batches with the high-throughput operations");
+    }
+    long topK = config.topK();
+    long pieces = Math.ceilDiv(config.hidden(), PIECE);
+    received = PAGE;
+    headers = page(received + ranks * Long.BYTES);
+    counts = headers + ranks * Long.BYTES;
+    countStride = placement.maxLocalExperts();
+    entries = counts + ranks * countStride * Long.BYTES;
+    flags = entries + ranks * tokens * topK * Long.BYTES;
+    flagStride = Math.max(topK, ranks);
+    long wordsEnd = flags + tokens * pieces * flagStride * Long.BYTES;
+    wordBytes = wordsEnd - headers;
+    rows = page(wordsEnd);
+    long most = Math.max(ranks, Math.min(topK, config.experts()));
+    areaBytes = page(rows + tokens * most * 2 * config.hidden()) - headers;
+    bytes = headers + 2 * areaBytes;
+  }
+
+  private static long page(long offset) {
+    return (offset + PAGE - 1) / PAGE * PAGE;
+  }
+}

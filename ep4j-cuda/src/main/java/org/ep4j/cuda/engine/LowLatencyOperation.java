@@ -1,0 +1,169 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.DeviceStream;
+import org.ep4j.Event;
+import org.ep4j.ReceiveHook;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One low-latency operation from its start until its results are outdated: its state, its hook, and
+ * what its accessors check. Objects are made once and used in turn; a few uses later an outdated
+ * reference can no longer be told from a new one.
+ */
+abstract class LowLatencyOperation implements ReceiveHook {
+  private static final int FRESH = 0;
+  private static final int SENT = 1;
+  private static final int ENQUEUED = 2;
+  private static final int FAILED = 3;
+
+  /** The kind of operation, for messages. */
+  final String operation;
+
+  private final LowLatency owner;
+
+  /** Number among all low-latency operations since the last reset; 0 before the first use. */
+  long number;
+
+  /** The caller's stream, or null. */
+  @Nullable DeviceStream callers;
+
+  @Nullable Tensor waitStats;
+
+  private boolean hooked;
+  private boolean hookCalled;
+  private Event event = Event.completed();
+  private int state = FRESH;
+
+  LowLatencyOperation(LowLatency owner, String operation) {
+    this.owner = owner;
+    this.operation = operation;
+  }
+
+  /** The kernel that does it. */
+  abstract KernelCall<LowLatencyField> call();
+
+  /** Shared memory of a block of it. */
+  abstract int sharedBytes();
+
+  /** Fills in the parameters of the sending half. */
+  abstract void prepareSend(KernelCall<LowLatencyField> call);
+
+  /** Fills in those of the receiving half. */
+  abstract void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream);
+
+  /** Whether something must be copied to the host in the end. */
+  abstract boolean endsOnHost();
+
+  /** Copies it there; the operation has ended. */
+  abstract void toHost();
+
+  /** Whether the memory of the results has been used again. */
+  abstract boolean outdated();
+
+  /** Takes the place of operation {@code next}. */
+  final void start(
+      long next, boolean split, @Nullable DeviceStream stream, @Nullable Tensor stats) {
+    number = next;
+    hooked = split;
+    hookCalled = false;
+    callers = stream;
+    waitStats = stats;
+    event = Event.completed();
+    state = FRESH;
+  }
+
+  /** The sending half has been enqueued. */
+  final void sent(Event end) {
+    event = end;
+    state = SENT;
+  }
+
+  /** All of it has been enqueued. */
+  final void enqueued(Event end) {
+    event = end;
+    state = ENQUEUED;
+  }
+
+  /** The hook. */
+  @Override
+  public final void receive() {
+    owner.entry().enter();
+    try {
+      requireHook();
+      hookCalled = true;
+      owner.receiveUpTo(this);
+    } finally {
+      owner.entry().leave();
+    }
+  }
+
+  /** Whether its receiving half has still to be enqueued. */
+  final boolean awaitsReceipt() {
+    return state == SENT;
+  }
+
+  /** Waits for what has been enqueued, unless the caller has its stream for that. */
+  final void settle() {
+    if (callers == null) {
+      event.await();
+    }
+  }
+
+  /** Gives the operation up: its results will never come. */
+  final void drop() {
+    state = FAILED;
+  }
+
+  final ReceiveHook ownHook() {
+    if (!hooked) {
+      throw new IllegalStateException(
+          name() + " was started without returnHook: its results are complete, there is no hook");
+    }
+    return this;
+  }
+
+  final Event ownEvent() {
+    return event;
+  }
+
+  /** Requires that results can be read, in the order of the caller's stream if there is one. */
+  final void requireResults() {
+    requireCurrent();
+    if (state == SENT) {
+      throw new IllegalStateException(name() + " has not been received: call its hook first");
+    }
+    if (state == FAILED) {
+      throw new IllegalStateException(name() + " failed or was given up by reset(): no results");
+    }
+    settle();
+  }
+
+  final void requireCurrent() {
+    if (outdated()) {
+      throw new IllegalStateException(
+          "the results of "
+              + name()
+              + " are gone: they live until the second next "
+              + operation
+              + "; use or copy them before it");
+    }
+  }
+
+  /** For messages. */
+  final String name() {
+    return operation + " " + number;
+  }
+
+  private void requireHook() {
+    if (hookCalled) {
+      throw new IllegalStateException("the hook of " + name() + " has been called: call it once");
+    }
+    if (state == FAILED) {
+      throw new IllegalStateException(
+          name() + " failed or was given up by reset(): start a new one instead of its hook");
+    }
+    ownHook();
+  }
+}

@@ -1,0 +1,194 @@
+// Low-latency operations: what the host tells them, and the words that ranks share.
+//
+// Operations are numbered 1, 2, 3, ... on all ranks alike, dispatches and combines together. The
+// number is counted here, in `Words`, so that graphs can be replayed. Each rank has a part that its
+// peers write into. In it there are two areas, used by odd and even numbers in turn; all words that
+// peers write carry the number, so nothing is ever cleared.
+//
+// Area of rank d, written by rank s over NVLink, read by d:
+//   headers[s]        number | what s dispatches: kind, choices, tokens. One word, needs no order.
+//   counts[s][l]      number | rows of s for local expert l. The same.
+//   entries[s][t][k]  number | what choice k of token t means to d: local expert and how many rows of
+//                     s for it come before, or NO_ENTRY. The same. In a combine of partial sums:
+//                     number | weight of the choice, or NO_WEIGHT.
+//   rows              dispatch: [s][t], one row a token, however many experts it is for. Combine:
+//                     [t][k], or [s][t] if each holder sends one partial sum; d is the source then.
+//   flags             number, written with release once a piece of a row is there, read with acquire.
+//                     dispatch: [s][t][piece]; combine: [t][piece][k] or [t][piece][s]
+// In the part of rank d, by rank s:
+//   received[s]       s has received all operations up to this number: d may write its area again.
+//                     Written with release after the last read, awaited with acquire by operation
+//                     number + 2. A rank can be two operations ahead of another, never three.
+//
+// A piece is what one warp moves at a time: 1024 values. Every warp works for itself; blocks meet
+// only at the end, where the last one counts the operation.
+//
+// Ranks that do not answer within the deadline are masked where the host wants that: the wait marks
+// them, everybody leaves them out, and the last block receives once more without them. What a masked
+// rank still writes goes to its own rows and words in a dispatch. In a combine it may hit rows of an
+// operation that came later, if it was masked in the middle of a combine and goes on after that: a
+// rank that may still run must be stopped before it is masked by a short deadline.
+#pragma once
+#include "protocol.cuh"
+
+constexpr u32 WARPS = 16;
+constexpr u32 PIECE = 1024;            // values
+constexpr u32 VECTORS = PIECE / 256;   // of 8 values a lane
+constexpr u32 NO_ENTRY = 0xffffffff;
+constexpr u32 NO_WEIGHT = 0xffffffff;  // a NaN that no weight is told as
+constexpr u32 NOBODY = 0xffff;         // rank of an expert that is on no rank
+constexpr u64 LOW_LATENCY = 1ull << 62;  // in epochs of the record: a number of this file
+
+enum LowLatencyPhases { SENDING = 1, RECEIVING = 2 };
+
+// At the start of a rank's part; written by kernels of this GPU alone, one kernel at a time.
+struct Words {
+  u64 sent;      // number of the last operation sent: last block
+  u64 received;  // number of the last operation received: last block
+  u64 again;     // number of an operation whose receipt must be repeated, because a rank was masked
+  u64 unused[5];
+};
+
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.LowLatencyField.
+struct LowLatencyParameters {
+  // The world.
+  char* const* peers;  // [ranks] where each rank's part lies; null: the rank is gone
+  u64 rank;
+  u64 ranks;
+  u64 experts;
+  u64 local_experts;
+  const u32* placement;  // [experts] rank << 16 | local number; rank 0xffff: gone
+
+  // The shape of the buffer.
+  u64 hidden;
+  u64 max_tokens;
+  u64 most_choices;
+
+  // Where things lie in every rank's part; the area of odd numbers is `area_bytes` further.
+  u64 received_offset;  // u64 [ranks]
+  u64 headers_offset;   // u64 [ranks]
+  u64 counts_offset;    // u64 [ranks, count_stride]
+  u64 count_stride;
+  u64 entries_offset;   // u64 [ranks, max_tokens, most_choices]
+  u64 flags_offset;     // u64 [max_tokens, pieces, flag_stride]
+  u64 flag_stride;
+  u64 rows_offset;      // 2 * hidden bytes each
+  u64 area_bytes;
+
+  // The operation.
+  u64 phases;
+  u64 kind;  // of the rows, the same on all ranks
+  u64 tokens;
+  u64 top_k;
+  const void* ids;       // [tokens, top_k]
+  u64 wide_ids;          // 1: INT64, 0: INT32
+  const float* weights;  // [tokens, top_k], combine
+  const char* x;         // BF16: the tokens' rows, or the experts'
+  u64 row_bytes;         // dispatch: values of a row as it travels
+  u64 scale_bytes;       // and its scales, behind them
+  u64 scale_kind;        // as org.ep4j.ScaleKind
+  u64 global_scale;      // bits of a float
+
+  // What a dispatch leaves for its combine.
+  u32* places;   // [ranks, max_tokens, most_choices] row of each choice here, or NO_ENTRY
+  u32* batches;  // [ranks] choices << 16 | tokens of each source
+  u32* choices;  // [max_tokens, most_choices] expert << 1 | whether it was sent; NO_ENTRY: none
+
+  // Results.
+  char* rows;          // dispatch: [local_experts, ranks * max_tokens] rows
+  char* scales;
+  int* source_tokens;  // [local_experts, ranks * max_tokens]
+  u64* ranges;         // [local_experts, ranks] first row << 32 | rows
+  int* row_counts;     // [local_experts]
+  int* cumulative;     // [local_experts] grows by the rows; or null
+  char* out;           // combine: BF16 [tokens, hidden]
+  u64* waits;          // [ranks] grows by the nanoseconds waited; or null
+
+  // How it runs.
+  Control* control;
+  u64* masks;       // [ranks] 1: masked
+  u64* waited;      // [ranks] longest wait of the operation so far
+  u64 masking;      // 1: late ranks are masked
+  u64* host_masks;  // the same as masks, in mapped host memory, for the host to read
+  const u64* host_gone;  // [ranks] mapped host memory: not 0 once the host knows a rank is dead
+  u64 count_warps;  // dispatch: warps that count experts, as many as shared memory has counters for
+  u64 timeout;      // ns
+  Record* record;
+  const u64* host_abort;
+  Receipt receipt;  // two fields
+};
+
+__device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
+  return ((u32)p.hidden + PIECE - 1) / PIECE;
+}
+
+// The rows that each local expert has room for.
+__device__ __forceinline__ u32 capacity_of(const LowLatencyParameters& p) {
+  return (u32)(p.ranks * p.max_tokens);
+}
+
+// An operation as one block sees it.
+struct Operation {
+  const LowLatencyParameters& p;
+  Watch watch;
+  u64 number;
+  u64 area;  // offset of its area
+
+  __device__ __forceinline__ Words* words() const { return (Words*)p.peers[p.rank]; }
+
+  __device__ __forceinline__ u64* received(u32 at, u32 by) const {
+    return (u64*)(p.peers[at] + p.received_offset) + by;
+  }
+
+  __device__ __forceinline__ u64* header(u32 at, u32 source) const {
+    return (u64*)(p.peers[at] + area + p.headers_offset) + source;
+  }
+
+  __device__ __forceinline__ u64* counts(u32 at, u32 source) const {
+    return (u64*)(p.peers[at] + area + p.counts_offset) + source * p.count_stride;
+  }
+
+  __device__ __forceinline__ u64* entries(u32 at, u32 source, u32 token) const {
+    return (u64*)(p.peers[at] + area + p.entries_offset) +
+           ((u64)source * p.max_tokens + token) * p.most_choices;
+  }
+
+  // Flag of a piece of row [source][token].
+  __device__ __forceinline__ u64* row_flag(u32 at, u32 source, u32 token, u32 piece) const {
+    return (u64*)(p.peers[at] + area + p.flags_offset) +
+           ((u64)source * p.max_tokens + token) * pieces_of(p) + piece;
+  }
+
+  // Flags of a piece of the rows that come home for a token.
+  __device__ __forceinline__ u64* home_flags(u32 at, u32 token, u32 piece) const {
+    return (u64*)(p.peers[at] + area + p.flags_offset) +
+           ((u64)token * pieces_of(p) + piece) * p.flag_stride;
+  }
+
+  __device__ __forceinline__ char* row(u32 at, u64 slot) const {
+    return p.peers[at] + area + p.rows_offset + slot * 2 * p.hidden;
+  }
+
+  // A token's slot if there is one row a source and token.
+  __device__ __forceinline__ u64 token_slot(u32 source, u32 token) const {
+    return (u64)source * p.max_tokens + token;
+  }
+
+  // A choice's slot if every choice has a row.
+  __device__ __forceinline__ u64 choice_slot(u32 token, u32 k) const {
+    return (u64)token * p.most_choices + k;
+  }
+
+  __device__ __forceinline__ bool is_there(u32 r) const {
+    return p.peers[r] != nullptr && load_relaxed_system(&p.masks[r]) == 0;
+  }
+};
+
+// The operation that this kernel sends or receives.
+__device__ __forceinline__ Operation operation_of(const LowLatencyParameters& p) {
+  const Words* words = (const Words*)p.peers[p.rank];
+  u64 before = p.phases & SENDING ? load_acquire_gpu(&words->sent) : load_acquire_gpu(&words->received);
+  u64 number = before + 1;
+  Watch watch{p.control, p.record, p.host_abort, LOW_LATENCY | number, nanoseconds() + p.timeout};
+  return Operation{p, watch, number, (number & 1) * p.area_bytes};
+}

@@ -1,0 +1,183 @@
+// Waiting in low-latency operations, masks, and the end of an operation.
+#pragma once
+#include "low_latency.cuh"
+
+// From now on nobody counts with `peer`, and what has been received so far is received again.
+__device__ __noinline__ void mask_rank(const Operation& op, u32 peer) {
+  const LowLatencyParameters& p = op.p;
+  store_relaxed_system(&op.words()->again, op.number);
+  if (atomicExch(&p.masks[peer], 1ull) == 0) {
+    store_release_system(&p.host_masks[peer], 1);
+  }
+  __threadfence();
+}
+
+// The rare part of a wait. Returns true when waiting has become vain.
+__device__ __noinline__ bool vain_for(const Operation& op, u32 polls, u64 phase, u32 peer,
+                                      u64 expected, u64 seen) {
+  const LowLatencyParameters& p = op.p;
+  const Watch& w = op.watch;
+  if (aborted(w) || !op.is_there(peer)) {
+    return true;
+  }
+  // Host memory is far away: ask it now and then only.
+  bool ask = (polls & 0xffff) == 0;
+  if (ask && load_acquire_system(w.host_abort) != 0) {
+    give_up(w, phase, peer, expected, seen);
+    return true;
+  }
+  if (nanoseconds() <= w.deadline && !(ask && load_acquire_system(&p.host_gone[peer]) != 0)) {
+    return false;
+  }
+  if (p.masking && peer != p.rank) {
+    mask_rank(op, peer);
+  } else {
+    give_up(w, phase, peer, expected, seen);
+  }
+  return true;
+}
+
+__device__ __noinline__ void note_wait(const Operation& op, u32 peer, u64 since) {
+  atomicMax(&op.p.waited[peer], nanoseconds() - since);
+}
+
+// Polls a word until `reached(word)`; false when that is vain.
+template <class Load, class Reached>
+__device__ __forceinline__ bool poll(const Operation& op, Load load, Reached reached, u64 phase,
+                                     u32 peer, u64 expected, u64& seen) {
+  seen = load();
+  if (reached(seen)) {
+    return true;
+  }
+  u64 since = op.p.waits == nullptr ? 0 : nanoseconds();
+  for (u32 polls = 1;; polls++) {
+    seen = load();
+    if (reached(seen)) {
+      break;
+    }
+    if ((polls & 0xff) == 0 && vain_for(op, polls, phase, peer, expected, seen)) {
+      return false;
+    }
+  }
+  if (op.p.waits != nullptr) {
+    note_wait(op, peer, since);
+  }
+  return true;
+}
+
+// Waits until `peer` has received the operation before last: its area may be written again.
+__device__ __forceinline__ bool await_space(const Operation& op, u32 peer) {
+  if (op.number <= 2) {
+    return true;
+  }
+  u64 expected = op.number - 2;
+  const u64* at = op.received((u32)op.p.rank, peer);
+  u64 seen;
+  return poll(
+      op, [&] { return load_acquire_system(at); }, [&](u64 word) { return word >= expected; },
+      PHASE_ENTER, peer, expected, seen);
+}
+
+// Which ranks count and, if the kernel sends, have space: [ranks] in shared memory, all threads.
+__device__ __forceinline__ void look_around(const Operation& op, u32* there) {
+  __syncthreads();
+  for (u32 r = threadIdx.x; r < op.p.ranks; r += blockDim.x) {
+    there[r] = op.is_there(r) && (!(op.p.phases & SENDING) || await_space(op, r));
+  }
+  __syncthreads();
+}
+
+// A word of this operation that carries a value.
+__device__ __forceinline__ u64 numbered(const Operation& op, u32 value) {
+  return tagged(op.number, value);
+}
+
+__device__ __forceinline__ bool await_value(const Operation& op, const u64* at, u32 peer, u64 phase,
+                                            u32& value) {
+  u64 seen;
+  bool there = poll(
+      op, [&] { return load_relaxed_system(at); }, [&](u64 word) { return tag_is(word, op.number); },
+      phase, peer, op.number & 0xffffffff, seen);
+  value = (u32)seen;
+  return there;
+}
+
+// Flags may carry something in their highest bit.
+constexpr u64 FLAG_BIT = 1ull << 63;
+
+__device__ __forceinline__ bool await_flag(const Operation& op, const u64* at, u32 peer, u64& flag) {
+  return poll(
+      op, [&] { return load_acquire_system(at); },
+      [&](u64 word) { return (word & ~FLAG_BIT) == op.number; }, PHASE_ROWS, peer, op.number, flag);
+}
+
+// Counts this block as finished; true in the last one. The fence of one thread is enough: what the
+// others wrote or read came before the barrier.
+__device__ __forceinline__ bool is_last_block(const Operation& op) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd(&op.p.control->arrived, 1ull) == gridDim.x - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
+// Whether the receipt must be repeated; clears the wish. All threads of the last block.
+__device__ __forceinline__ bool receive_again(const Operation& op) {
+  u64* again = &op.words()->again;
+  bool wished = load_relaxed_system(again) == op.number;
+  __syncthreads();
+  if (threadIdx.x == 0 && wished) {
+    store_relaxed_system(again, 0);
+  }
+  return __syncthreads_or(wished && !aborted(op.watch));
+}
+
+// Ends the operation; all threads of the last block.
+__device__ __forceinline__ void end_operation(const Operation& op) {
+  const LowLatencyParameters& p = op.p;
+  __syncthreads();
+  bool received = p.phases & RECEIVING;
+  if (received) {
+    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+      if (p.peers[r] != nullptr && !aborted(op.watch)) {
+        store_release_system(op.received(r, (u32)p.rank), op.number);
+      }
+      if (p.waits != nullptr) {
+        p.waits[r] += p.waited[r];
+        p.waited[r] = 0;
+      }
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) {
+    return;
+  }
+  Words* words = op.words();
+  if (p.phases & SENDING) {
+    words->sent = op.number;
+  }
+  if (received) {
+    words->received = op.number;
+  }
+  p.control->arrived = 0;
+  // A graph replays an old ticket: the word must not go back.
+  if (p.receipt.ticket > p.control->ticket) {
+    p.control->ticket = p.receipt.ticket;
+    store_release_system(p.receipt.completed, p.receipt.ticket);
+  }
+}
+
+// True if an earlier operation has failed: the kernel has nothing to do but to end.
+__device__ __forceinline__ bool nothing_to_do(const Operation& op) {
+  if (!__syncthreads_or(load_acquire_gpu(&op.p.control->failed) != 0)) {
+    return false;
+  }
+  if (is_last_block(op)) {
+    end_operation(op);
+  }
+  return true;
+}
