@@ -16,6 +16,9 @@ public interface LowLatencyDispatch {
   /**
    * Scales: FP8: FP32 or UE8M0 [L, R*M, H/128]; NVFP4: FP8_E4M3 [L, R*M, H/16]; BF16: null. Only
    * rows with tokens mean anything.
+   *
+   * <p>With {@link ScaleLayout#COLUMN_MAJOR}: FP32 [L, H/128, A], FP8_E4M3 [L, H/16, A], and UE8M0
+   * four to a word as INT32 [L, H/512, A], where A is R*M rounded up to whole 16 bytes.
    */
   @Nullable Tensor scales();
 

@@ -7,6 +7,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param format what becomes of the BF16 rows, default {@link RowFormat#FP8} as in the reference
  * @param scaleKind FP8 scales, default {@link ScaleKind#FLOAT32}
+ * @param scaleLayout how the received scales lie, default {@link ScaleLayout#ROW_MAJOR}. Ranks may
+ *     differ
  * @param globalScale NVFP4: the factor that x is multiplied with before block scaling, usually 448
  *     * 6 / amax of the whole tensor; default 1
  * @param cumulativeStats INT32 [L], grows by the rows received per local expert
@@ -21,6 +23,7 @@ import org.jspecify.annotations.Nullable;
 public record LowLatencyDispatchOptions(
     RowFormat format,
     ScaleKind scaleKind,
+    ScaleLayout scaleLayout,
     float globalScale,
     @Nullable Tensor cumulativeStats,
     @Nullable Tensor waitStats,
@@ -52,6 +55,7 @@ public record LowLatencyDispatchOptions(
   public static final class Builder {
     private RowFormat format = RowFormat.FP8;
     private ScaleKind scaleKind = ScaleKind.FLOAT32;
+    private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
     private float globalScale = 1f;
     private @Nullable Tensor cumulativeStats;
     private @Nullable Tensor waitStats;
@@ -71,6 +75,12 @@ public record LowLatencyDispatchOptions(
     /** FP8 scales. */
     public Builder scaleKind(ScaleKind value) {
       scaleKind = value;
+      return this;
+    }
+
+    /** How the received scales lie. */
+    public Builder scaleLayout(ScaleLayout value) {
+      scaleLayout = value;
       return this;
     }
 
@@ -121,6 +131,7 @@ public record LowLatencyDispatchOptions(
       return new LowLatencyDispatchOptions(
           format,
           scaleKind,
+          scaleLayout,
           globalScale,
           cumulativeStats,
           waitStats,

@@ -14,6 +14,7 @@ import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.verify.HostCopy;
 import org.ep4j.verify.LowLatencyOracle;
@@ -77,6 +78,7 @@ final class LowLatencyFlight {
         LowLatencyDispatchOptions.builder()
             .format(format)
             .scaleKind(kind)
+            .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
             .globalScale(globalScale)
             .returnHook(hooked)
             .async(!hooked && in.own().nextInt(3) == 0);

@@ -235,18 +235,7 @@ public final class HighThroughputOracle {
     }
     long length = ScaleLayout.columnLength(dtype, limit);
     Tensor scales = check.tensor("scales", actual, dtype, columns, length);
-    MemorySegment rows = MemorySegment.ofArray(new byte[Math.toIntExact(plan.rows * bytes)]);
-    long element = dtype.bytes(1);
-    for (long i = 0; i < plan.rows; i++) {
-      for (long c = 0; c < columns; c++) {
-        MemorySegment.copy(
-            scales.segment(),
-            (c * length + i) * element,
-            rows,
-            (i * columns + c) * element,
-            element);
-      }
-    }
+    MemorySegment rows = ScaleRows.of(scales, dtype, 1, plan.rows, columns, length);
     checkRows(
         check, "scales", plan, blocks.rows(), Tensor.of(rows, dtype, plan.rows, columns), bytes);
   }

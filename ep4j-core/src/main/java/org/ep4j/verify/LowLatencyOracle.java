@@ -9,6 +9,7 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -120,8 +121,7 @@ public final class LowLatencyOracle {
     if (encoder.scaleColumns == 0) {
       check.absent("scales", scales);
     } else {
-      scales =
-          check.tensor("scales", scales, encoder.scaleType, local, perExpert, encoder.scaleColumns);
+      scales = encoder.scales(check, scales, options.scaleLayout(), local, perExpert);
     }
     check.ints("recvCount", actual.recvCount(), receiveCounts(rank), local);
     checkRanges(check, rank, actual.handle().layoutRange());
@@ -279,6 +279,21 @@ public final class LowLatencyOracle {
       } else {
         Quantisers.toNvFp4(row, options.globalScale(), values, scales);
       }
+    }
+
+    /** The scales [local, perExpert, scaleColumns], however they lie. */
+    Tensor scales(
+        Check check, @Nullable Tensor actual, ScaleLayout layout, long local, long perExpert) {
+      if (layout == ScaleLayout.ROW_MAJOR) {
+        return check.tensor("scales", actual, scaleType, local, perExpert, scaleColumns);
+      }
+      boolean packed = scaleType == DType.UE8M0;
+      DType type = packed ? DType.INT32 : scaleType;
+      long columns = packed ? scaleColumns / Integer.BYTES : scaleColumns;
+      long length = ScaleLayout.columnLength(type, perExpert);
+      Tensor byColumns = check.tensor("scales", actual, type, local, columns, length);
+      MemorySegment rows = ScaleRows.of(byColumns, type, local, perExpert, columns, length);
+      return Tensor.of(rows, scaleType, local, perExpert, scaleColumns);
     }
 
     /** Compares the encoded row with the one at {@code place}. */

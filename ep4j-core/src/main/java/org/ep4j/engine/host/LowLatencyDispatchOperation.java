@@ -6,6 +6,7 @@ import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.ReceiveHook;
 import org.ep4j.RowFormat;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -21,6 +22,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   LowLatencyRecord record;
   LowLatencyFormat format;
   float globalScale;
+  ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
   @Nullable Tensor cumulativeStats;
 
   /** The caller's rows, until nobody needs them any more. */
@@ -48,6 +50,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     this.record = record;
     this.format = format;
     this.globalScale = options.globalScale();
+    this.scaleLayout = options.scaleLayout();
     this.cumulativeStats = options.cumulativeStats();
     this.x = x;
     boolean inPlace = format.format() == RowFormat.BF16 && x.nativeHost() && !options.returnHook();
@@ -90,7 +93,9 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   public @Nullable Tensor scales() {
     requireResults();
-    return memory.scaleTensor(half(), format);
+    return scaleLayout == ScaleLayout.ROW_MAJOR
+        ? memory.scaleTensor(half(), format)
+        : memory.scaleColumnTensor(half(), format);
   }
 
   @Override

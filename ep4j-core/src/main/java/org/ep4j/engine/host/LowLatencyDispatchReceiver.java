@@ -1,6 +1,8 @@
 package org.ep4j.engine.host;
 
 import java.util.Arrays;
+import org.ep4j.DType;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
@@ -66,6 +68,7 @@ final class LowLatencyDispatchReceiver {
     LowLatencyFormat format = op.format;
     int rowBytes = format.rowBytes();
     int scaleBytes = format.scaleBytes();
+    boolean byColumns = op.scaleLayout == ScaleLayout.COLUMN_MAJOR;
     int half = op.half();
     long rows = memory.rows(half);
     long scales = memory.scales(half);
@@ -87,9 +90,12 @@ final class LowLatencyDispatchReceiver {
         row = inPlace == 0 ? row + format.stride() : inPlace + (long) token * rowBytes;
         continue;
       }
-      long at = entry * capacity + next[entry]++;
+      int slot = next[entry]++;
+      long at = entry * capacity + slot;
       kernels.copy(row, rows + at * rowBytes, rowBytes);
-      if (scaleBytes != 0) {
+      if (scaleBytes != 0 && byColumns) {
+        scatter(row + rowBytes, scales, format, entry, slot);
+      } else if (scaleBytes != 0) {
         kernels.copy(row + rowBytes, scales + at * scaleBytes, scaleBytes);
       }
       NativeMemory.putInt(sourceInfo + 4 * at, token);
@@ -97,6 +103,23 @@ final class LowLatencyDispatchReceiver {
     }
     counters.received(tokens);
     return count;
+  }
+
+  /** Writes the scales of a row into the columns of its expert. */
+  private void scatter(long from, long scales, LowLatencyFormat format, int expert, int slot) {
+    DType dtype = format.columnDType();
+    int columns = format.columns();
+    long length = ScaleLayout.columnLength(dtype, memory.capacity());
+    long first = (long) expert * columns * length + slot;
+    for (int c = 0; c < columns; c++) {
+      long at = first + c * length;
+      if (dtype.bits() == Byte.SIZE) {
+        NativeMemory.putByte(scales + at, NativeMemory.getByte(from + c));
+      } else {
+        NativeMemory.putInt(
+            scales + Integer.BYTES * at, NativeMemory.getInt(from + (long) Integer.BYTES * c));
+      }
+    }
   }
 
   private void writeRanges(int half, int source) {

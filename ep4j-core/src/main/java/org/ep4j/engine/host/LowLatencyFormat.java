@@ -59,6 +59,16 @@ record LowLatencyFormat(
     return index(format, scaleKind);
   }
 
+  /** Type of the elements of a column of scales: UE8M0 go four to a word. */
+  DType columnDType() {
+    return scaleDType == DType.UE8M0 ? DType.INT32 : scaleDType;
+  }
+
+  /** Number of columns of scales. */
+  int columns() {
+    return scaleDType == DType.UE8M0 ? scales / Integer.BYTES : scales;
+  }
+
   private static LowLatencyFormat of(RowFormat format, ScaleKind scaleKind, int hidden) {
     return switch (format) {
       case BF16 -> make(format, scaleKind, DType.BF16, DType.FP32, hidden, 0);

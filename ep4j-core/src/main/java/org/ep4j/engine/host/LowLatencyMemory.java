@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import java.lang.foreign.Arena;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
@@ -20,6 +21,7 @@ final class LowLatencyMemory implements AutoCloseable {
   private final @Nullable Tensor[][] rows = new Tensor[2][LowLatencyFormat.COUNT];
 
   private final @Nullable Tensor[][] scales = new Tensor[2][LowLatencyFormat.COUNT];
+  private final @Nullable Tensor[][] scaleColumns = new Tensor[2][LowLatencyFormat.COUNT];
 
   /** Views of sums, made when first asked for: [half][tokens]. */
   private final @Nullable Tensor[][] sums;
@@ -94,6 +96,17 @@ final class LowLatencyMemory implements AutoCloseable {
     if (tensor == null && format.scales() > 0) {
       tensor = view(scales(half), format.scaleDType(), experts, layout.capacity, format.scales());
       scales[half][format.index()] = tensor;
+    }
+    return tensor;
+  }
+
+  @Nullable Tensor scaleColumnTensor(int half, LowLatencyFormat format) {
+    Tensor tensor = scaleColumns[half][format.index()];
+    if (tensor == null && format.scales() > 0) {
+      DType dtype = format.columnDType();
+      long length = ScaleLayout.columnLength(dtype, layout.capacity);
+      tensor = view(scales(half), dtype, experts, format.columns(), length);
+      scaleColumns[half][format.index()] = tensor;
     }
     return tensor;
   }

@@ -1,6 +1,8 @@
 package org.ep4j.engine.host;
 
 import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.ScaleLayout;
 
 /**
  * The low-latency memory of one rank that no peer reaches. Outputs of dispatch and sums of combine
@@ -33,7 +35,8 @@ final class LowLatencyMemoryLayout {
     capacity = ranks * maxTokens;
     long rows = experts * capacity;
     scales = pages(rows * 2 * hidden);
-    sourceInfo = scales + pages(rows * LowLatencyFormat.maxScaleBytes(config.hidden()));
+    long scaleRows = experts * ScaleLayout.columnLength(DType.UE8M0, capacity);
+    sourceInfo = scales + pages(scaleRows * LowLatencyFormat.maxScaleBytes(config.hidden()));
     layoutRange = sourceInfo + pages(rows * 4);
     receiveCount = layoutRange + pages(8L * experts * ranks);
     sums = receiveCount + pages(4L * experts);
