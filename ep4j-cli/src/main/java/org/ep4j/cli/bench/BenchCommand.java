@@ -28,8 +28,8 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "bench",
     sortOptions = false,
-    subcommands = NvlinkCommand.class,
-    synopsisSubcommandLabel = "[nvlink]",
+    subcommands = {NvlinkCommand.class, WireCommand.class},
+    synopsisSubcommandLabel = "[nvlink|wire]",
     description = {
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",

@@ -1,0 +1,172 @@
+package org.ep4j.cli.bench;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.List;
+import org.ep4j.cli.launch.Agreement;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireWait;
+import org.ep4j.wire.Wires;
+
+/**
+ * Times puts from rank 0 to rank 1 over one wire: single ones that are answered by one, and streams
+ * of many. Both ranks make the same calls.
+ */
+final class WireBench implements AutoCloseable {
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final int PING = 0;
+  private static final int PONG = 8;
+  private static final int STREAM = 16;
+  private static final int DONE = 24;
+  private static final int MOST_ROUND_TRIPS = 2_000;
+  private static final int LEAST_ROUND_TRIPS = 10;
+
+  /** Bytes that the round trips of a size may move in each direction. */
+  private static final long ROUND_TRIP_BYTES = 256L << 20;
+
+  /** Bytes of a stream that only tells how long the timed one must be. */
+  private static final long TRIAL_BYTES = 4L << 20;
+
+  private static final long MOST_PUTS = 20_000_000;
+
+  private final Group group;
+  private final Agreement agreement;
+  private final WireConfig config;
+  private final Wire wire;
+  private final Region source;
+  private final Region target;
+  private final WireWait wait;
+  private final int peer;
+  private long pings;
+  private long streamed;
+  private long streams;
+
+  /**
+   * Opens the wire; on both ranks.
+   *
+   * @param largest most bytes of a put
+   */
+  WireBench(Group group, Agreement agreement, WireConfig config, long largest) {
+    this.group = group;
+    this.agreement = agreement;
+    this.config = config;
+    wire = Wires.open(group, config);
+    source = wire.allocate(largest, PATIENCE);
+    target = wire.allocate(largest, PATIENCE);
+    wait = new WireWait(wire, 0, PATIENCE);
+    peer = 1 - group.rank();
+  }
+
+  /** Name of the wire that was opened. */
+  String name() {
+    return wire.name();
+  }
+
+  /**
+   * Times puts of one size.
+   *
+   * @param stream how long the stream should take
+   * @throws VerificationFailure on both ranks if bytes did not arrive as they were sent
+   */
+  WireSpeed measure(long bytes, Duration stream) {
+    fill(source.segment(), bytes);
+    int trips = Math.clamp(ROUND_TRIP_BYTES / bytes, LEAST_ROUND_TRIPS, MOST_ROUND_TRIPS);
+    roundTrips(bytes, Math.max(LEAST_ROUND_TRIPS, trips / 10));
+    double[] latency = roundTrips(bytes, trips);
+    long trial = Math.max(8, TRIAL_BYTES / Math.max(bytes, 64));
+    stream(bytes, trial);
+    long nanos = stream(bytes, trial);
+    long puts = trial * stream.toNanos() / Math.max(1, nanos);
+    // Rank 0 has the clock.
+    puts = agreement.numbers(new long[] {puts})[0][0];
+    puts = Math.clamp(puts, 8, MOST_PUTS);
+    nanos = stream(bytes, puts);
+    verify(bytes);
+    boolean connected = wire.name().equals("tcp");
+    return new WireSpeed(
+        wire.name(),
+        config.lanes(),
+        connected ? config.connections() : 0,
+        bytes,
+        puts,
+        nanos,
+        latency);
+  }
+
+  private double[] roundTrips(long bytes, int trips) {
+    double[] micros = new double[trips];
+    Lane lane = wire.lane(peer, 0);
+    agreement.barrier();
+    for (int i = 0; i < trips; i++) {
+      pings++;
+      if (group.rank() == 0) {
+        long start = System.nanoTime();
+        wait.put(lane, source, 0, target, 0, bytes, PING);
+        wait.counter(PONG, pings, peer);
+        micros[i] = (System.nanoTime() - start) / 2e3;
+      } else {
+        wait.counter(PING, pings, peer);
+        wait.put(lane, source, 0, target, 0, bytes, PONG);
+      }
+    }
+    wait.flush(lane);
+    return micros;
+  }
+
+  /** Nanoseconds of a stream, on rank 0. */
+  private long stream(long bytes, long puts) {
+    streamed += puts;
+    streams++;
+    agreement.barrier();
+    long start = System.nanoTime();
+    if (group.rank() == 0) {
+      int lanes = config.lanes();
+      for (long i = 0; i < puts; i++) {
+        Lane lane = wire.lane(peer, (int) (i % lanes));
+        wait.put(lane, source, 0, target, 0, bytes, STREAM);
+        if (i % 64 == 0) {
+          wire.poll(0);
+        }
+      }
+      wait.counter(DONE, streams, peer);
+    } else {
+      wait.counter(STREAM, streamed, peer);
+      wait.add(wire.lane(peer, 0), DONE, 1);
+      wait.flush(wire.lane(peer, 0));
+    }
+    return System.nanoTime() - start;
+  }
+
+  private void verify(long bytes) {
+    String blame = "";
+    if (group.rank() == 1) {
+      // Its own source holds what rank 0 has sent.
+      long at = MemorySegment.mismatch(source.segment(), 0, bytes, target.segment(), 0, bytes);
+      if (at >= 0) {
+        blame = "byte %d of a put of %d over wire %s".formatted(at, bytes, wire.name());
+      }
+    }
+    List<String> blames = agreement.texts(blame);
+    if (!blames.isEmpty()) {
+      throw new VerificationFailure(blames.getFirst());
+    }
+  }
+
+  private static void fill(MemorySegment segment, long bytes) {
+    for (long i = 0; i < bytes; i++) {
+      segment.set(ValueLayout.JAVA_BYTE, i, (byte) (i * 31 + bytes + (i >>> 8)));
+    }
+  }
+
+  @Override
+  public void close() {
+    // The other may still wait for what this one has in its queues: it has flushed.
+    agreement.barrier();
+    wire.close();
+  }
+}

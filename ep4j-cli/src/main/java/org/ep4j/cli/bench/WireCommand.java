@@ -1,0 +1,121 @@
+package org.ep4j.cli.bench;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.Callable;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.launch.WorldOptions;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** Measures the wires between two ranks. */
+@Command(
+    name = "wire",
+    sortOptions = false,
+    description = {
+      "Measure the wires between two ranks: latency, message rate and bandwidth for each size.",
+      "",
+      "Latency is half a round trip: put and count there, put and count back. The stream is many puts"
+          + " from rank 0, all lanes in turn, timed until it knows that rank 1 has counted the last."
+          + " Where iperf3 is installed, it sends over as many connections in the same run.",
+      ""
+    })
+final class WireCommand implements Callable<Integer> {
+  private static final int RANKS = 2;
+
+  @Mixin private WorldOptions world = new WorldOptions();
+
+  @Option(
+      names = "--wire",
+      split = ",",
+      paramLabel = "NAME",
+      description =
+          "Wires, each in turn; default shm,tcp between processes and inproc,tcp between threads."
+              + " Between hosts: tcp.")
+  private @Nullable List<String> wires;
+
+  @Option(
+      names = "--lanes",
+      split = ",",
+      defaultValue = "1,4",
+      paramLabel = "N",
+      description = "Numbers of lanes, each in turn; default ${DEFAULT-VALUE}.")
+  private List<Integer> lanes = List.of();
+
+  @Option(
+      names = "--connections",
+      paramLabel = "N",
+      defaultValue = "0",
+      description = "Connections between the ranks (tcp); default: one for each lane.")
+  private int connections;
+
+  @Option(names = "--encrypted", description = "With TLS 1.3 (tcp).")
+  private boolean encrypted;
+
+  @Option(
+      names = "--sizes",
+      split = ",",
+      defaultValue = "8,64,512,4096,32768,262144,1048576,4194304,16777216",
+      paramLabel = "BYTES",
+      description = "Sizes of puts; default: nine from 8 B to 16 MiB.")
+  private List<Long> sizes = List.of();
+
+  @Option(
+      names = "--millis",
+      defaultValue = "400",
+      paramLabel = "N",
+      description = "Milliseconds of each stream; default ${DEFAULT-VALUE}.")
+  private int millis;
+
+  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
+  private @Nullable Path json;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  @Override
+  public Integer call() throws Exception {
+    for (long size : sizes) {
+      require(size > 0, "--sizes " + size + ": a size is at least 1 byte");
+    }
+    for (int count : lanes) {
+      require(count > 0, "--lanes " + count + ": at least 1 lane is needed");
+    }
+    require(millis > 0, "--millis " + millis + ": must be positive");
+    Path artifact = json;
+    require(
+        artifact == null || Artifact.possible(artifact),
+        "--json " + artifact + ": its directory does not exist: make it first");
+    WireSession session =
+        new WireSession(
+            chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), artifact);
+    return world.run(
+        CommandSpecs.require(spec),
+        RANKS,
+        (group, progress) -> {
+          require(
+              group.size() == RANKS,
+              "bench wire measures between 2 ranks, but there are " + group.size());
+          return session.run(group, progress);
+        });
+  }
+
+  private List<String> chosen() {
+    if (wires != null) {
+      return wires;
+    }
+    String near = world.threads() ? "inproc" : "shm";
+    return List.of(near, "tcp");
+  }
+
+  private void require(boolean holds, String message) {
+    if (!holds) {
+      throw new ParameterException(CommandSpecs.require(spec).commandLine(), message);
+    }
+  }
+}

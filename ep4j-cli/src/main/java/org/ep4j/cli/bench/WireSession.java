@@ -1,0 +1,148 @@
+package org.ep4j.cli.bench;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.text.Progress;
+import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Table;
+import org.ep4j.cli.text.Units;
+import org.ep4j.group.Group;
+import org.ep4j.wire.WireConfig;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One rank's way through a bench of wires. Rank 0 prints.
+ *
+ * @param wires kinds of wire
+ * @param lanes numbers of lanes, each in turn
+ * @param connections to the peer; 0 for one a lane
+ * @param encrypted as {@link WireConfig#encrypted()}
+ * @param sizes bytes of a put, each in turn
+ * @param stream how long each stream should take
+ * @param artifact where everything is written; null for nowhere
+ */
+record WireSession(
+    List<String> wires,
+    List<Integer> lanes,
+    int connections,
+    boolean encrypted,
+    List<Long> sizes,
+    Duration stream,
+    @Nullable Path artifact) {
+  private static final Duration WARM_UP = Duration.ofMillis(300);
+  private static final long COMPARED = 1 << 20;
+
+  /** Runs everything; the exit code, the same on both ranks. */
+  int run(Group group, Progress progress) {
+    Agreement agreement = new Agreement(group);
+    List<WireSpeed> speeds = new ArrayList<>();
+    Map<Integer, Double> iperf = new LinkedHashMap<>();
+    Style style = Style.detect();
+    try {
+      for (String wire : wires) {
+        for (int count : lanes) {
+          progress.at("wire " + wire + " with " + count + " lanes");
+          List<WireSpeed> found = measure(group, agreement, wire, count);
+          speeds.addAll(found);
+          double other = 0;
+          int used = found.getFirst().connections();
+          if (used > 0) {
+            other = Iperf.measure(group, agreement, used);
+            iperf.put(used, other);
+          }
+          if (group.rank() == 0) {
+            String text = text(style, found, other);
+            progress.above(() -> System.out.print(text));
+          }
+        }
+      }
+    } catch (VerificationFailure e) {
+      if (group.rank() == 0) {
+        String text = style.bad("WRONG BYTES: " + e.getMessage()) + "\n";
+        progress.above(() -> System.out.print(text));
+      }
+      return ExitCodes.FAILED;
+    }
+    if (group.rank() == 0 && artifact != null) {
+      Map<String, Object> tree = Artifact.head();
+      tree.put("results", speeds.stream().map(WireSpeed::tree).toList());
+      Map<String, Object> others = new LinkedHashMap<>();
+      iperf.forEach((number, gbps) -> others.put(number + "_connections_gbps", gbps));
+      tree.put("iperf3", others);
+      Artifact.write(artifact, tree);
+    }
+    return ExitCodes.OK;
+  }
+
+  private List<WireSpeed> measure(Group group, Agreement agreement, String wire, int count) {
+    WireConfig config =
+        WireConfig.builder()
+            .wire(wire)
+            .lanes(count)
+            .connections(connections == 0 ? count : connections)
+            .encrypted(encrypted)
+            .build();
+    long largest = sizes.stream().max(Long::compare).orElseThrow();
+    List<WireSpeed> found = new ArrayList<>();
+    try (WireBench bench = new WireBench(group, agreement, config, largest)) {
+      bench.measure(Math.min(64, largest), WARM_UP);
+      bench.measure(Math.min(COMPARED, largest), WARM_UP);
+      for (long bytes : sizes) {
+        found.add(bench.measure(bytes, stream));
+      }
+    }
+    return found;
+  }
+
+  private static String text(Style style, List<WireSpeed> found, double other) {
+    WireSpeed first = found.getFirst();
+    Table table = new Table("size", "latency", "p99", "puts/s", "GB/s");
+    for (WireSpeed speed : found) {
+      table.row(
+          Units.bytes(speed.bytes()),
+          Units.micros(speed.latency()),
+          Units.micros(new Timings(speed.latencyMicros()).p99()),
+          rate(speed.millionsPerSecond()),
+          Units.significant(speed.gbps()));
+    }
+    StringBuilder text = new StringBuilder();
+    text.append(style.bold("Wire " + first.wire()))
+        .append("  %d lane%s".formatted(first.lanes(), first.lanes() == 1 ? "" : "s"));
+    if (first.connections() > 0) {
+      text.append(
+          ", %d connection%s".formatted(first.connections(), first.connections() == 1 ? "" : "s"));
+    }
+    text.append("\n").append(table.render(style));
+    if (first.connections() > 0) {
+      text.append(comparison(found, other));
+    }
+    return text.append(style.good("verified: every byte of each size")).append("\n\n").toString();
+  }
+
+  private static String rate(double millions) {
+    return millions >= 1
+        ? Units.significant(millions) + " M"
+        : Units.significant(millions * 1e3) + " k";
+  }
+
+  private static String comparison(List<WireSpeed> found, double other) {
+    if (other == 0) {
+      return "iperf3 is not installed on both hosts: nothing to compare with\n";
+    }
+    String text =
+        "iperf3 -P %d -l 1M: %s GB/s"
+            .formatted(found.getFirst().connections(), Units.significant(other));
+    for (WireSpeed speed : found) {
+      if (speed.bytes() == COMPARED) {
+        text += "; puts of 1 MiB reach %.0f %% of it".formatted(100 * speed.gbps() / other);
+      }
+    }
+    return text + "\n";
+  }
+}

@@ -1,0 +1,70 @@
+package org.ep4j.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.ep4j.cli.CliProcess;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class WireCommandTest {
+  @TempDir Path scratch;
+
+  private CommandLineRun bench(String arguments) throws IOException, InterruptedException {
+    return CliProcess.run(scratch, ("bench wire " + arguments).split(" ", -1));
+  }
+
+  @Test
+  void measuresAndVerifiesEachWire() throws Exception {
+    Path file = scratch.resolve("wire.json");
+    CommandLineRun run =
+        bench("--threads --lanes 1 --sizes 8,5000,40000 --millis 5 --json " + file);
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("Wire inproc  1 lane\n").contains("Wire tcp  1 lane, 1 conn");
+    assertThat(run.out()).contains("verified").contains("4.9 KiB");
+    assertThat(Files.readString(file)).contains("\"mputs_per_s\"").contains("\"iperf3\"");
+  }
+
+  @Test
+  void encryptedTcpIsMeasuredToo() throws Exception {
+    CommandLineRun run =
+        bench("--threads --wire tcp --encrypted --lanes 1 --sizes 100,100000 --millis 5");
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("Wire tcp").contains("verified");
+  }
+
+  @Test
+  void aWireThatIsNotThereIsNamed() throws Exception {
+    CommandLineRun run = bench("--threads --wire semaphore --sizes 8");
+
+    assertThat(run.code()).isNotEqualTo(ExitCodes.OK);
+    assertThat(run.err()).contains("'semaphore'").contains("known: auto").contains("tcp");
+  }
+
+  @Test
+  void badSizesAreUsageErrors() throws Exception {
+    assertThat(bench("--sizes 0").code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(bench("--lanes 0").code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(bench("--json /no/such/dir/x.json").code()).isEqualTo(ExitCodes.USAGE);
+  }
+
+  @Test
+  void iperfsReportIsRead() {
+    String report =
+        """
+        {"end": {"sum_sent": {"bits_per_second": 1e9},
+          "sum_received": {"start": 0, "bytes": 5, "bits_per_second": 2.4e+10, "sender": true}}}
+        """;
+    assertThat(Iperf.gbps(report)).isCloseTo(3.0, within(1e-9));
+    assertThat(Iperf.gbps("{\"error\": \"unable to connect\"}")).isZero();
+  }
+}
