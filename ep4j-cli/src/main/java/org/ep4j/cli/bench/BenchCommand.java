@@ -48,6 +48,7 @@ public final class BenchCommand implements Callable<Integer> {
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int MANY_TOKENS = 1024;
+  private static final List<Integer> SWEEP = List.of(1, 16, 64, 128, 256, 512, 1024);
   private static final int SETS = 4;
   private static final int FEW_SETS = 2;
 
@@ -78,7 +79,8 @@ public final class BenchCommand implements Callable<Integer> {
       names = {"--tokens", "--num-tokens"},
       paramLabel = "N",
       description =
-          "Tokens of each rank; default 4096 (ht), 128 (ll; also the most that all uses there).")
+          "Tokens of each rank; default 4096 (ht), 128 (ll; also the most that all uses there; ll"
+              + " alone on GPUs: 1 to 1024).")
   private @Nullable Integer tokens;
 
   @Option(
@@ -176,6 +178,16 @@ public final class BenchCommand implements Callable<Integer> {
   @Option(names = "--hook", description = "Split operations into sending and receiving (ll).")
   private boolean hook;
 
+  @Option(
+      names = "--partial",
+      description = "Each rank adds up its rows of a token before it sends them (ll).")
+  private boolean partial;
+
+  @Option(
+      names = "--disable-nvlink",
+      description = "Low latency over a network only: refused until a wire between GPUs exists.")
+  private boolean withoutNvlink;
+
   @Option(names = "--zero-copy", description = "Combine from the buffer's own region (ll).")
   private boolean zeroCopy;
 
@@ -244,16 +256,19 @@ public final class BenchCommand implements Callable<Integer> {
         "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
     List<Payload> wanted = payloads;
     String engine = word("--device", device, "auto", "host", "cuda");
+    boolean all = only && tokens == null && maxTokens == null && BenchSettings.onDevice(engine);
+    List<Integer> sweep = all ? SWEEP : List.of();
     boolean large =
         kind != BenchSettings.Kind.LL
             && highThroughput >= MANY_TOKENS
-            && !BenchSettings.onDevice(engine, kind);
+            && !BenchSettings.onDevice(engine);
     int sets = buffers != null ? buffers : large ? FEW_SETS : SETS;
     return new BenchSettings(
         kind,
         engine,
         highThroughput,
         lowLatency,
+        sweep,
         most,
         hidden,
         topk,
@@ -267,7 +282,7 @@ public final class BenchCommand implements Callable<Integer> {
         routing,
         new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
-        new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy),
+        new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial),
         sms);
   }
 
@@ -285,6 +300,14 @@ public final class BenchCommand implements Callable<Integer> {
                 .formatted(BenchSettings.word(payload)));
       }
     }
+    if (withoutNvlink) {
+      throw usage(
+          "--disable-nvlink: GPUs of one host reach each other by NVLink or PCIe peer access alone,"
+              + " until a wire carries rows between GPUs: leave it out");
+    }
+    if (logFmt && partial) {
+      throw usage("--logfmt and --partial exclude each other: partial sums travel as bf16");
+    }
     if (logFmt && zeroCopy) {
       throw usage(
           "--logfmt and --zero-copy exclude each other: encoded rows cannot be sent in place");
@@ -296,9 +319,6 @@ public final class BenchCommand implements Callable<Integer> {
       if (!settings.onDevice()) {
         checkMemory(settings, worldSize);
       }
-    }
-    if (settings.device().equals("cuda") && settings.lowLatency()) {
-      throw usage("--device cuda is for ht: low latency is not measured on GPUs yet");
     }
     if (settings.lowLatency()) {
       ExpertBuffer.sizes(settings.lowLatencyConfig(worldSize), worldSize);

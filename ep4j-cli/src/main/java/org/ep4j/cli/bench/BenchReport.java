@@ -6,6 +6,7 @@ import org.ep4j.Layout;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cuda.driver.CudaDevice;
 
 /**
  * How a bench is told to people and to programs.
@@ -38,10 +39,11 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     StringBuilder ways = new StringBuilder();
     ways.append(settings.options().hook() ? ", hook" : "");
     ways.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
+    ways.append(settings.options().partial() ? ", partial sums" : "");
     ways.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
     return style.bold("Low latency")
         + "  "
-        + where(engine, threadsOfRank)
+        + (settings.onDevice() ? onGpus(engine) : where(engine, threadsOfRank))
         + "\n          %d tokens a rank (at most %d), hidden %d, top-%d of %d experts%s\n"
             .formatted(
                 settings.lowLatencyTokens(),
@@ -63,6 +65,16 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
             threadsOfRank,
             threadsOfRank == 1 ? "" : "s",
             Runtime.getRuntime().availableProcessors());
+  }
+
+  private String onGpus(String engine) {
+    return "%s engine, %d rank%s (%s) on %d GPUs"
+        .formatted(
+            engine,
+            ranks,
+            ranks == 1 ? "" : "s",
+            threads ? "threads" : "processes",
+            Math.min(ranks, CudaDevice.count()));
   }
 
   private String common() {

@@ -32,7 +32,9 @@ final class BenchSession {
       } else if (context.settings().highThroughput()) {
         highThroughput(report).forEach(result -> results.add(result.tree()));
       }
-      if (context.settings().lowLatency()) {
+      if (context.settings().lowLatency() && context.settings().onDevice()) {
+        results.addAll(new LatencySession(context, report).run());
+      } else if (context.settings().lowLatency()) {
         lowLatency(report).forEach(result -> results.add(result.tree()));
       }
     } catch (VerificationFailure e) {

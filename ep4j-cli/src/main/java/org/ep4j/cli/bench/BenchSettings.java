@@ -19,6 +19,7 @@ import org.ep4j.verify.RoutingKind;
  * @param device engine: {@code auto}, {@code host} or {@code cuda}
  * @param tokens a rank, high throughput
  * @param lowLatencyTokens a rank, low latency
+ * @param sweep tokens a rank of low latency on GPUs, one after the other; empty: as elsewhere
  * @param maxTokens fixed maximum of low latency
  * @param hidden elements of a row
  * @param topk choices a token
@@ -37,6 +38,7 @@ record BenchSettings(
     String device,
     int tokens,
     int lowLatencyTokens,
+    List<Integer> sweep,
     int maxTokens,
     int hidden,
     int topk,
@@ -77,8 +79,9 @@ record BenchSettings(
    * @param logFmt combine in LogFMT-10
    * @param hook split into sending and receiving
    * @param zeroCopy combine from the buffer's own region
+   * @param partial ranks add up their rows of a token before they send them
    */
-  record LowLatencyWays(boolean logFmt, boolean hook, boolean zeroCopy) {}
+  record LowLatencyWays(boolean logFmt, boolean hook, boolean zeroCopy, boolean partial) {}
 
   private static final int SMALL_TOKENS = 32;
 
@@ -87,15 +90,14 @@ record BenchSettings(
 
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
-  /** Whether the high-throughput part works on GPUs. */
+  /** Whether this works on GPUs. */
   boolean onDevice() {
-    return onDevice(device, kind);
+    return onDevice(device);
   }
 
-  /** The same for an engine and the operations that it should do. */
-  static boolean onDevice(String device, Kind kind) {
-    return device.equals("cuda")
-        || (device.equals("auto") && kind != Kind.LL && CudaDevice.count() > 0);
+  /** The same for an engine. */
+  static boolean onDevice(String device) {
+    return device.equals("cuda") || (device.equals("auto") && CudaDevice.count() > 0);
   }
 
   /** Whether the caller fixes the number of rows. */
@@ -128,6 +130,12 @@ record BenchSettings(
     return with(List.of(payload), tokens, lowLatencyTokens, maxTokens, hidden, effort);
   }
 
+  /** The same for so many tokens a rank in low latency. */
+  BenchSettings latency(int rows) {
+    int most = sweep.isEmpty() ? maxTokens : Math.max(1, rows);
+    return with(payloads, tokens, rows, most, hidden, effort);
+  }
+
   private BenchSettings with(
       List<Payload> rowsTravelAs,
       int highThroughputRows,
@@ -140,6 +148,7 @@ record BenchSettings(
         device,
         highThroughputRows,
         lowLatencyRows,
+        sweep,
         mostRows,
         rowLength,
         topk,
@@ -189,7 +198,7 @@ record BenchSettings(
     tree.put("kind", word(kind));
     tree.put("device", device);
     tree.put("tokens", tokens);
-    tree.put("ll_tokens", lowLatencyTokens);
+    tree.put("ll_tokens", sweep.isEmpty() ? List.of(lowLatencyTokens) : sweep);
     tree.put("max_tokens", maxTokens);
     tree.put("hidden", hidden);
     tree.put("topk", topk);
@@ -205,6 +214,7 @@ record BenchSettings(
     tree.put("logfmt", options.logFmt);
     tree.put("hook", options.hook);
     tree.put("zero_copy", options.zeroCopy);
+    tree.put("partial", options.partial);
     tree.put("sms", sms);
     return tree;
   }

@@ -23,13 +23,23 @@ record DeviceInputs(InputSet set, List<DeviceMemory> memory) implements AutoClos
   /** Draws set number {@code number} and copies what this rank sends to its device. */
   static DeviceInputs make(
       BenchSettings settings, int number, int rank, ExpertPlacement placement, CudaDevice device) {
+    return make(settings, settings.payload(), settings.tokens(), number, rank, placement, device);
+  }
+
+  /** The same for rows of any kind and number. */
+  static DeviceInputs make(
+      BenchSettings settings,
+      Payload payload,
+      int tokens,
+      int number,
+      int rank,
+      ExpertPlacement placement,
+      CudaDevice device) {
     List<DeviceMemory> memory = new ArrayList<>();
     try (PageArena arena = new PageArena()) {
-      InputSet host =
-          InputSet.make(
-              settings, settings.payload(), settings.tokens(), number, rank, placement, arena);
+      InputSet host = InputSet.make(settings, payload, tokens, number, rank, placement, arena);
       Tokens rows = host.tokens();
-      Tokens tokens =
+      Tokens copied =
           new Tokens(
               copy(rows.x(), device, memory),
               orNull(rows.scales(), device, memory),
@@ -38,7 +48,7 @@ record DeviceInputs(InputSet set, List<DeviceMemory> memory) implements AutoClos
           new Routing(
               copy(host.routing().topkIdx(), device, memory),
               orNull(host.routing().topkWeights(), device, memory));
-      return new DeviceInputs(new InputSet(host.inputs(), tokens, routing, host.world()), memory);
+      return new DeviceInputs(new InputSet(host.inputs(), copied, routing, host.world()), memory);
     }
   }
 

@@ -86,6 +86,7 @@ final class LowLatencyBench implements AutoCloseable {
         LowLatencyCombineOptions.builder()
             .logFmt(settings.options().logFmt())
             .zeroCopy(settings.options().zeroCopy())
+            .partialRounding(settings.options().partial())
             .returnHook(settings.options().hook())
             .out(out)
             .build();

@@ -46,6 +46,7 @@ record Result(
     tree.put("dtype", payload);
     tree.put("median_us", timings.median());
     tree.put("p99_us", timings.p99());
+    tree.put("p999_us", timings.p999());
     tree.put("min_us", timings.min());
     tree.put("max_us", timings.max());
     tree.put("logical_gbps", logicalGbps());

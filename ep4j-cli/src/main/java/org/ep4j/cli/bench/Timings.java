@@ -35,8 +35,17 @@ record Timings(double[] micros) {
 
   /** The shortest duration that at least 99 of 100 do not exceed. */
   double p99() {
+    return percentile(0.99);
+  }
+
+  /** The same for 999 of 1000; the longest where there are fewer. */
+  double p999() {
+    return percentile(0.999);
+  }
+
+  private double percentile(double share) {
     double[] sorted = sorted();
-    return sorted[(int) Math.ceil(0.99 * sorted.length) - 1];
+    return sorted[(int) Math.ceil(share * sorted.length) - 1];
   }
 
   double min() {

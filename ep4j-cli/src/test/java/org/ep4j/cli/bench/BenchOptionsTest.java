@@ -83,7 +83,8 @@ class BenchOptionsTest {
     assertThat(settings.seed()).isEqualTo(9);
     assertThat(settings.lowLatencyTokens()).isEqualTo(17);
     assertThat(settings.maxTokens()).isEqualTo(32);
-    assertThat(settings.options()).isEqualTo(new BenchSettings.LowLatencyWays(false, true, true));
+    assertThat(settings.options())
+        .isEqualTo(new BenchSettings.LowLatencyWays(false, true, true, false));
   }
 
   @ParameterizedTest

@@ -15,6 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class DeviceBenchTest {
   @TempDir Path scratch;
@@ -52,12 +53,24 @@ class DeviceBenchTest {
         .contains("\"sms\" : 2", "\"sms\" : 5", "host_median_us", "\"gpus\"");
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"--hook", "--partial", "--logfmt", "--zero-copy"})
+  void everyWayOfLowLatencyIsVerifiedAndTimed(String way) throws Exception {
+    Path file = scratch.resolve("bench.json");
+    CommandLineRun run = bench("ll", way, "--dtype", "bf16,fp8,nvfp4", "--json", file.toString());
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("verified", "ll_pair nvfp4", "graph");
+    assertThat(Files.readString(file)).contains("p999_us", "\"as\" : \"calls\"");
+  }
+
   private static CommandLineRun bench(String... more) {
+    boolean latency = more[0].equals("ll");
     List<String> arguments =
         new ArrayList<>(
             List.of(
                 "bench",
-                "ht",
+                latency ? "ll" : "ht",
                 "--device",
                 "cuda",
                 "--ranks",
@@ -74,7 +87,7 @@ class DeviceBenchTest {
                 "3",
                 "--warmup",
                 "1"));
-    arguments.addAll(List.of(more));
+    arguments.addAll(List.of(more).subList(latency ? 1 : 0, more.length));
     return CommandLineRun.of(arguments.toArray(String[]::new));
   }
 }

@@ -1,0 +1,198 @@
+package org.ep4j.cli.bench;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.cuda.driver.CaptureMode;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaEvent;
+import org.ep4j.cuda.driver.CudaGraph;
+import org.ep4j.cuda.driver.CudaGraphExec;
+import org.ep4j.cuda.driver.CudaStream;
+
+/**
+ * Times low-latency operations on GPUs. Chains: operations back to back in a stream, as calls and
+ * as a graph; a sample is the period of a chain, all ranks released together. Phases: the sending
+ * half alone, and the receiving half once all ranks have sent.
+ */
+final class LatencyBench implements AutoCloseable {
+  /** Operations of a chain: a multiple of all rotations of buffers. */
+  private static final int CHAIN = 24;
+
+  private static final int MOST_HALVES = 300;
+  private static final Effort.Budget BUDGET =
+      new Effort.Budget(100, 1000, 200_000_000L, 700_000_000L);
+
+  /** The i-th operation of a chain. */
+  @FunctionalInterface
+  private interface Link {
+    /** Enqueues it. */
+    void enqueue(int i);
+  }
+
+  private final LatencyWork work;
+  private final Payload payload;
+  private final int sms;
+  private final LowLatencyDispatchOptions options;
+  private final StartSignal start;
+  private final CudaEvent before;
+  private final CudaEvent after;
+  private final List<LatencyResult> results = new ArrayList<>();
+  private long[] deviceNanos = {};
+  private long[] hostNanos = {};
+
+  /**
+   * @param sms what the buffer has been told to use, 0 = the engine's choice
+   */
+  LatencyBench(LatencyWork work, Payload payload, int sms) {
+    this.work = work;
+    this.payload = payload;
+    this.sms = sms;
+    options = work.dispatching(payload);
+    start = new StartSignal(work.context.agreement());
+    CudaDevice device = work.device;
+    before = CudaEvent.createTimed(device);
+    after = CudaEvent.createTimed(device);
+  }
+
+  /** Times everything. */
+  List<LatencyResult> measure() {
+    int sets = work.sets();
+    chains("ll_dispatch", payload, i -> work.dispatch(i % sets, options), 0);
+    LowLatencyHandle handle = work.dispatch(0, options).handle();
+    chains("ll_combine", Payload.BF16, _ -> work.combine(0, handle), 1);
+    chains(
+        "ll_pair",
+        payload,
+        i -> work.combine(i % sets, work.dispatch(i % sets, options).handle()),
+        2);
+    if (work.settings.options().hook()) {
+      phases();
+    }
+    return results;
+  }
+
+  /** A chain as calls, then as a graph. */
+  private void chains(String operation, Payload rows, Link link, int traffic) {
+    CudaStream stream = work.stream;
+    link.enqueue(0);
+    link.enqueue(1);
+    work.settle();
+    spend(
+        () -> {
+          for (int i = 0; i < CHAIN; i++) {
+            link.enqueue(i);
+          }
+        });
+    add(operation, rows, "calls", CHAIN, traffic);
+    stream.beginCapture(CaptureMode.THREAD_LOCAL);
+    for (int i = 0; i < CHAIN; i++) {
+      link.enqueue(i);
+    }
+    try (CudaGraph graph = stream.endCapture();
+        CudaGraphExec exec = graph.instantiate()) {
+      exec.upload(stream);
+      work.settle();
+      spend(() -> exec.launch(stream));
+      add(operation, rows, "graph", CHAIN, traffic);
+      work.settle();
+    }
+  }
+
+  private void spend(Runnable chain) {
+    work.settings.effort().spend(BUDGET, work.context.agreement(), (_, n) -> run(n, chain));
+  }
+
+  private void run(int count, Runnable chain) {
+    deviceNanos = new long[count];
+    hostNanos = new long[count];
+    for (int i = 0; i < count; i++) {
+      start.await();
+      time(i, chain);
+    }
+  }
+
+  private void time(int i, Runnable enqueue) {
+    before.record(work.stream);
+    long begin = System.nanoTime();
+    enqueue.run();
+    hostNanos[i] = System.nanoTime() - begin;
+    after.record(work.stream);
+    after.synchronize();
+    deviceNanos[i] = (long) (after.millisSince(before) * 1e6);
+  }
+
+  /** Sending and receiving halves of a dispatch and of a combine, each alone on the GPU. */
+  private void phases() {
+    int count = Math.min(MOST_HALVES, deviceNanos.length);
+    long[][] halves = new long[4][count];
+    deviceNanos = new long[1];
+    hostNanos = new long[1];
+    for (int i = 0; i < count; i++) {
+      LowLatencyDispatch[] dispatch = new LowLatencyDispatch[1];
+      halves[0][i] = half(() -> dispatch[0] = work.send(0, options));
+      halves[1][i] = half(() -> dispatch[0].hook().receive());
+      LowLatencyCombine[] combine = new LowLatencyCombine[1];
+      LowLatencyHandle handle = dispatch[0].handle();
+      halves[2][i] = half(() -> combine[0] = work.sendBack(0, handle));
+      halves[3][i] = half(() -> combine[0].hook().receive());
+    }
+    String[] names = {
+      "ll_dispatch send", "ll_dispatch receive", "ll_combine send", "ll_combine receive"
+    };
+    for (int h = 0; h < halves.length; h++) {
+      deviceNanos = halves[h];
+      hostNanos = new long[count];
+      add(names[h], h < 2 ? payload : Payload.BF16, "alone", 1, h / 2);
+    }
+  }
+
+  /** All ranks have ended what came before. */
+  private long half(Runnable enqueue) {
+    start.await();
+    time(0, enqueue);
+    return deviceNanos[0];
+  }
+
+  /**
+   * Keeps what was timed.
+   *
+   * @param traffic 0 = of a dispatch, 1 = of a combine, 2 = of both
+   */
+  private void add(String operation, Payload rows, String how, int chain, int traffic) {
+    double sent = work.once.meanRemote() * payload.dispatchBytes(work.settings.hidden());
+    Traffic returned = work.settings.options().partial() ? work.once : work.each;
+    double back = returned.meanRemote() * Payload.BF16.dispatchBytes(work.settings.hidden());
+    double remote = (traffic == 1 ? 0 : sent) + (traffic == 0 ? 0 : back);
+    Result result =
+        new Result(
+            operation,
+            BenchSettings.word(rows),
+            timings(deviceNanos, chain),
+            work.each.mean(),
+            remote,
+            remote,
+            Double.NaN);
+    results.add(
+        new LatencyResult(
+            result, how, work.settings.lowLatencyTokens(), sms, timings(hostNanos, chain)));
+  }
+
+  private Timings timings(long[] nanos, int chain) {
+    Timings all = Timings.longestOf(work.context.agreement().numbers(nanos));
+    double[] periods = all.micros().clone();
+    for (int i = 0; i < periods.length; i++) {
+      periods[i] /= chain;
+    }
+    return new Timings(periods);
+  }
+
+  @Override
+  public void close() {
+    after.close();
+    before.close();
+  }
+}

@@ -1,0 +1,212 @@
+package org.ep4j.cli.bench;
+
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.DType;
+import org.ep4j.DeviceStream;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.LowLatencyOracle;
+import org.ep4j.verify.Rows;
+import org.ep4j.verify.WorldRouting;
+
+/**
+ * What a rank works with on its GPU in low latency: the buffer, a stream of the caller's, inputs
+ * and outputs in device memory, the calls, and the checks of the oracle.
+ */
+final class LatencyWork implements AutoCloseable {
+  private static final int BF16_BYTES = 2;
+
+  final RankContext context;
+  final BenchSettings settings;
+  final int rank;
+  final ExpertBuffer buffer;
+  final CudaDevice device;
+  final CudaStream stream;
+
+  /** Rows as they travel to the ranks of their experts: one a rank. */
+  final Traffic once;
+
+  /** Rows as experts get them and return them. */
+  final Traffic each;
+
+  private final List<DeviceInputs> sets = new ArrayList<>();
+  private final DeviceStream callers;
+  private final DeviceMemory expertMemory;
+  private final Tensor expertRows;
+  private final DeviceMemory outMemory;
+  private final Tensor out;
+  private final LowLatencyCombineOptions combining;
+
+  LatencyWork(RankContext context) {
+    this.context = context;
+    settings = context.settings();
+    rank = context.group().rank();
+    int ranks = context.group().size();
+    int tokens = settings.lowLatencyTokens();
+    int hidden = settings.hidden();
+    ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
+    context.at("opening the low-latency buffer");
+    buffer = ExpertBuffer.open(context.group(), settings.lowLatencyConfig(ranks));
+    device = CudaDevice.open(ordinal());
+    device.makeCurrent();
+    stream = CudaStream.create(device);
+    callers = new DeviceStream(stream.handle());
+    context.at("drawing inputs");
+    for (int b = 0; b < settings.effort().buffers(); b++) {
+      sets.add(DeviceInputs.make(settings, Payload.BF16, tokens, b, rank, placement, device));
+    }
+    List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
+    once = Traffic.of(worlds, Layout.FLAT, 1);
+    each = Traffic.of(worlds, Layout.EXPERT_MAJOR, 1);
+    long experts = placement.localExperts(rank);
+    long perExpert = (long) ranks * settings.maxTokens();
+    expertMemory =
+        DeviceMemory.allocate(device, Math.max(1, experts * perExpert * hidden * BF16_BYTES));
+    expertRows = tensor(expertMemory, experts, perExpert, hidden);
+    outMemory = DeviceMemory.allocate(device, Math.max(1, (long) tokens * hidden * BF16_BYTES));
+    out = tensor(outMemory, tokens, hidden);
+    BenchSettings.LowLatencyWays ways = settings.options();
+    combining =
+        LowLatencyCombineOptions.builder()
+            .logFmt(ways.logFmt())
+            .zeroCopy(ways.zeroCopy())
+            .partialRounding(ways.partial())
+            .returnHook(ways.hook())
+            .out(out)
+            .stream(callers)
+            .build();
+    context.agreement().barrier();
+  }
+
+  /** The device that the engine gave to this rank. */
+  private int ordinal() {
+    Tensor nothing = Tensor.ofBf16(new short[0], 0, settings.hidden());
+    Routing nobody = Routing.of(Tensor.of(new long[0], 0, 1));
+    return buffer
+        .lowLatencyDispatch(nothing, nobody, LowLatencyDispatchOptions.DEFAULT)
+        .recvCount()
+        .device();
+  }
+
+  private Tensor tensor(DeviceMemory memory, long... shape) {
+    return Tensor.ofDevice(memory.address(), device.ordinal(), DType.BF16, shape);
+  }
+
+  LowLatencyDispatchOptions dispatching(Payload payload) {
+    return LowLatencyDispatchOptions.builder()
+        .format(Objects.requireNonNull(payload.lowLatency(), "checked before"))
+        .returnHook(settings.options().hook())
+        .stream(callers)
+        .build();
+  }
+
+  /** Number of input sets. */
+  int sets() {
+    return sets.size();
+  }
+
+  /** Starts a dispatch; with a hook it only sends. */
+  LowLatencyDispatch send(int set, LowLatencyDispatchOptions options) {
+    InputSet input = sets.get(set).set();
+    return buffer.lowLatencyDispatch(input.tokens().x(), input.routing(), options);
+  }
+
+  /** Starts a combine of the rows that experts left; with a hook it only sends. */
+  LowLatencyCombine sendBack(int set, LowLatencyHandle handle) {
+    Tensor rows =
+        settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
+    return buffer.lowLatencyCombine(rows, sets.get(set).set().routing(), handle, combining);
+  }
+
+  /** A whole dispatch. */
+  LowLatencyDispatch dispatch(int set, LowLatencyDispatchOptions options) {
+    LowLatencyDispatch dispatch = send(set, options);
+    if (settings.options().hook()) {
+      dispatch.hook().receive();
+    }
+    return dispatch;
+  }
+
+  /** A whole combine. */
+  void combine(int set, LowLatencyHandle handle) {
+    LowLatencyCombine combine = sendBack(set, handle);
+    if (settings.options().hook()) {
+      combine.hook().receive();
+    }
+  }
+
+  /** Compares what arrives, and what comes back, with the oracle. */
+  void verify(int set, Payload payload) {
+    InputSet input = sets.get(set).set();
+    LowLatencyOracle oracle =
+        new LowLatencyOracle(input.world(), settings.maxTokens(), settings.hidden());
+    LowLatencyDispatchOptions options = dispatching(payload);
+    LowLatencyDispatch dispatch = dispatch(set, options);
+    stream.synchronize();
+    Rows sent = input.inputs().rows(Inputs.Part.PAYLOAD, DType.BF16, settings.hidden());
+    context.verify(() -> oracle.checkDispatch(rank, dispatch, sent, options));
+    fill(input, dispatch.handle(), oracle.receiveCounts(rank));
+    combine(set, dispatch.handle());
+    stream.synchronize();
+    Rows returned = input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
+    context.verify(() -> oracle.checkCombine(rank, out, returned, input.world(), combining));
+  }
+
+  /** Writes the experts' rows. */
+  private void fill(InputSet set, LowLatencyHandle handle, int[] counts) {
+    Rows rows = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
+    Tensor target =
+        settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
+    long rowBytes = (long) settings.hidden() * BF16_BYTES;
+    long perExpert = target.size(1);
+    for (int expert = 0; expert < counts.length; expert++) {
+      if (counts[expert] == 0) {
+        continue;
+      }
+      MemorySegment run =
+          MemorySegment.ofArray(new byte[Math.toIntExact(counts[expert] * rowBytes)]);
+      for (int i = 0; i < counts[expert]; i++) {
+        MemorySegment row = rows.row(rank, expert * perExpert + i);
+        MemorySegment.copy(row, 0, run, i * rowBytes, rowBytes);
+      }
+      Tensor.ofDevice(
+              target.address() + expert * perExpert * rowBytes,
+              device.ordinal(),
+              DType.BF16,
+              counts[expert],
+              settings.hidden())
+          .copyFrom(run);
+    }
+  }
+
+  /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */
+  void settle() {
+    stream.synchronize();
+    context.agreement().barrier();
+  }
+
+  @Override
+  public void close() {
+    buffer.close();
+    outMemory.close();
+    expertMemory.close();
+    sets.forEach(DeviceInputs::close);
+    stream.close();
+    device.close();
+  }
+}
