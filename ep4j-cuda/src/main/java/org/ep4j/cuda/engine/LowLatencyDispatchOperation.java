@@ -7,6 +7,7 @@ import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
@@ -30,6 +31,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   private long ids;
   private long rows;
   private float globalScale;
+  private boolean scalesByColumns;
   private @Nullable Tensor cumulativeStats;
 
   LowLatencyDispatchOperation(
@@ -64,6 +66,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     x = context.staging.address(Staging.Place.X, given, stream);
     ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
     globalScale = options.globalScale();
+    scalesByColumns = options.scaleLayout() == ScaleLayout.COLUMN_MAJOR;
     cumulativeStats = options.cumulativeStats();
   }
 
@@ -110,6 +113,9 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     call.set(LowLatencyField.CHOICES, memory.choices(record()));
     call.set(LowLatencyField.ROWS, rows);
     call.set(LowLatencyField.SCALES, out.scales(format));
+    call.set(
+        LowLatencyField.SCALE_COLUMNS,
+        scalesByColumns ? format.columnLength(memory.capacity()) : 0);
     call.set(LowLatencyField.SOURCE_TOKENS, out.sourceTokens());
     call.set(LowLatencyField.RANGES, out.ranges());
     call.set(LowLatencyField.ROW_COUNTS, out.rowCounts());
@@ -157,7 +163,8 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   public @Nullable Tensor scales() {
     requireResults();
-    return memory.half(half()).scaleTensor(format);
+    LowLatencyMemory.Half out = memory.half(half());
+    return scalesByColumns ? out.scaleColumnTensor(format) : out.scaleTensor(format);
   }
 
   @Override

@@ -40,6 +40,7 @@ enum LowLatencyField {
   CHOICES,
   ROWS,
   SCALES,
+  SCALE_COLUMNS,
   SOURCE_TOKENS,
   RANGES,
   ROW_COUNTS,

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import org.ep4j.DType;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
 
 /**
  * What a dispatched row looks like in one format: values, then scales.
@@ -49,6 +50,21 @@ record LowLatencyFormat(
           make(RowFormat.FP8, kind, DType.FP8_E4M3, type, hidden, hidden / FP8_BLOCK);
     }
     return all;
+  }
+
+  /** Type of the elements of a column of scales: UE8M0 go four to a word. */
+  DType columnDType() {
+    return scaleDType == DType.UE8M0 ? DType.INT32 : scaleDType;
+  }
+
+  /** Number of columns of scales. */
+  int columns() {
+    return scaleDType == DType.UE8M0 ? scales / Integer.BYTES : scales;
+  }
+
+  /** Scales in a column of {@code rows} rows, padding included. */
+  long columnLength(long rows) {
+    return ScaleLayout.columnLength(columnDType(), rows);
   }
 
   static int index(RowFormat format, ScaleKind scaleKind) {

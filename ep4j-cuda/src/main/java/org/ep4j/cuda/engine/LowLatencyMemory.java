@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
@@ -123,6 +124,7 @@ final class LowLatencyMemory implements AutoCloseable {
     private final @Nullable Tensor[] sumViews;
     private final @Nullable Tensor[] rowViews = new Tensor[LowLatencyFormat.COUNT];
     private final @Nullable Tensor[] scaleViews = new Tensor[LowLatencyFormat.COUNT];
+    private final @Nullable Tensor[] columnViews = new Tensor[LowLatencyFormat.COUNT];
     private @Nullable DeviceMemory output;
     private @Nullable DeviceMemory input;
     private @Nullable Tensor inputView;
@@ -150,15 +152,18 @@ final class LowLatencyMemory implements AutoCloseable {
     /** Address of the rows of a format; makes room if there is too little. */
     long rows(LowLatencyFormat format, boolean capturing) {
       long slots = experts * capacity;
-      long needed = align(slots * format.rowBytes()) + slots * format.scaleBytes();
+      long columns = (long) experts * format.columns() * format.columnLength(capacity);
+      long scales = Math.max(slots * format.scaleBytes(), format.columnDType().bytes(columns));
+      long needed = align(slots * format.rowBytes()) + scales;
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed, capturing);
         if (memory != null) {
           outgrown.add(memory);
         }
-        java.util.Arrays.fill(rowViews, null);
-        java.util.Arrays.fill(scaleViews, null);
+        Arrays.fill(rowViews, null);
+        Arrays.fill(scaleViews, null);
+        Arrays.fill(columnViews, null);
         memory = larger;
         output = larger;
       }
@@ -184,6 +189,17 @@ final class LowLatencyMemory implements AutoCloseable {
       if (tensor == null && format.scales() > 0) {
         tensor = view(scales(format), format.scaleDType(), experts, capacity, format.scales());
         scaleViews[format.index()] = tensor;
+      }
+      return tensor;
+    }
+
+    /** The same by columns. */
+    @Nullable Tensor scaleColumnTensor(LowLatencyFormat format) {
+      Tensor tensor = columnViews[format.index()];
+      if (tensor == null && format.scales() > 0) {
+        long length = format.columnLength(capacity);
+        tensor = view(scales(format), format.columnDType(), experts, format.columns(), length);
+        columnViews[format.index()] = tensor;
       }
       return tensor;
     }

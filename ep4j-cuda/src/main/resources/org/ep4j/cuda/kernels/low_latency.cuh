@@ -96,7 +96,8 @@ struct LowLatencyParameters {
 
   // Results.
   char* rows;          // dispatch: [local_experts, ranks * max_tokens] rows
-  char* scales;
+  char* scales;        // the same, or [local_experts, columns, scale_columns]
+  u64 scale_columns;   // 0: scales by rows; else the length of a column
   int* source_tokens;  // [local_experts, ranks * max_tokens]
   u64* ranges;         // [local_experts, ranks] first row << 32 | rows
   int* row_counts;     // [local_experts]

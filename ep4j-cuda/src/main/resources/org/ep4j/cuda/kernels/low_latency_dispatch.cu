@@ -142,6 +142,27 @@ struct Places {
   }
 };
 
+// Four bytes of the scales of a row: number `word` of them.
+template <class Format>
+__device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 row, u32 word,
+                                           u32 scales) {
+  if (p.scale_columns == 0) {
+    *(u32*)(p.scales + row * p.scale_bytes + word * 4) = scales;
+    return;
+  }
+  u32 expert = row / capacity_of(p);
+  u32 slot = row - expert * capacity_of(p);
+  if constexpr (Format::VALUE_BITS == 8) {
+    ((u32*)p.scales)[(expert * (p.scale_bytes / 4) + word) * p.scale_columns + slot] = scales;
+  } else {
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+      u64 column = expert * p.scale_bytes + word * 4 + i;
+      p.scales[column * p.scale_columns + slot] = (char)(scales >> (8 * i));
+    }
+  }
+}
+
 // Copies a piece of an arrived row to all its places.
 template <class Format>
 __device__ __forceinline__ void expand(const Operation& op, const Places& places, u32 source,
@@ -158,9 +179,9 @@ __device__ __forceinline__ void expand(const Operation& op, const Places& places
     }
   }
   u32 words = Format::scale_words(p);
-  u32 scale_at = (piece * words + lane_id()) * 4;
-  bool scaled = lane_id() < words && scale_at < p.scale_bytes;
-  u32 scale = scaled ? __ldcg((const u32*)(from + p.row_bytes + scale_at)) : 0;
+  u32 word = piece * words + lane_id();
+  bool scaled = lane_id() < words && word * 4 < p.scale_bytes;
+  u32 scale = scaled ? __ldcg((const u32*)(from + p.row_bytes) + word) : 0;
 #pragma unroll
   for (u32 j = 0; j < 2; j++) {
     for (u32 rest = places.lanes[j]; rest != 0; rest &= rest - 1) {
@@ -173,7 +194,7 @@ __device__ __forceinline__ void expand(const Operation& op, const Places& places
         }
       }
       if (scaled) {
-        *(u32*)(p.scales + row * p.scale_bytes + scale_at) = scale;
+        put_scales<Format>(p, (u32)row, word, scale);
       }
     }
   }
