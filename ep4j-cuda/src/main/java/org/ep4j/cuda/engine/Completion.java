@@ -7,6 +7,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Arguments;
 import org.ep4j.group.Group;
+import org.ep4j.group.GroupException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -229,8 +230,25 @@ final class Completion {
         report == null ? "" : report);
   }
 
+  /** What to say when ranks are missing in a barrier. */
+  RuntimeException missing(GroupException problem, long waitedMillis) {
+    int peer = group.rank();
+    String report = "";
+    for (int r = 0; r < group.size(); r++) {
+      String death = group.deathReport(r);
+      if (death != null && !excluded[r]) {
+        peer = r;
+        report = death;
+      }
+    }
+    PeerTimeoutException timeout =
+        new PeerTimeoutException("barrier", "entry", 0, peer, 1, 0, waitedMillis, report);
+    timeout.initCause(problem);
+    return explained(timeout);
+  }
+
   /** A peer that is not dead may wait as well, in another operation. */
-  synchronized RuntimeException explained(PeerTimeoutException timeout) {
+  private synchronized RuntimeException explained(PeerTimeoutException timeout) {
     ConfigurationMismatchException difference =
         timeout.peerDead() ? null : calls.difference(excluded);
     if (difference == null) {

@@ -19,7 +19,6 @@ import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.PeerTimeoutException;
 import org.ep4j.Routing;
 import org.ep4j.Schedule;
 import org.ep4j.Tensor;
@@ -277,27 +276,11 @@ final class CudaBuffer implements ExpertBuffer {
       try {
         live.barrier(context.config.timeout());
       } catch (PeerLostException | GroupTimeoutException e) {
-        throw context.completion.explained(missing(e, (System.nanoTime() - start) / 1_000_000));
+        throw context.completion.missing(e, (System.nanoTime() - start) / 1_000_000);
       }
     } finally {
       leave();
     }
-  }
-
-  private PeerTimeoutException missing(GroupException problem, long waitedMillis) {
-    int peer = context.rank;
-    String report = "";
-    for (int r = 0; r < context.ranks; r++) {
-      String death = context.group.deathReport(r);
-      if (death != null && !context.completion.isExcluded(r)) {
-        peer = r;
-        report = death;
-      }
-    }
-    PeerTimeoutException timeout =
-        new PeerTimeoutException("barrier", "entry", 0, peer, 1, 0, waitedMillis, report);
-    timeout.initCause(problem);
-    return timeout;
   }
 
   @Override
@@ -333,11 +316,15 @@ final class CudaBuffer implements ExpertBuffer {
           words.getAtIndex(ValueLayout.JAVA_LONG, 0),
           words.getAtIndex(ValueLayout.JAVA_LONG, 1),
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
-          context.layout.bytes + (lowLatency == null ? 0 : lowLatency.symmetricBytes()),
+          symmetricBytes(),
           privateBytes());
     } finally {
       leave();
     }
+  }
+
+  private long symmetricBytes() {
+    return context.layout.bytes + (lowLatency == null ? 0 : lowLatency.symmetricBytes());
   }
 
   private long privateBytes() {
@@ -392,7 +379,7 @@ final class CudaBuffer implements ExpertBuffer {
         "closing the buffer of "
             + context
             + ": the GPU has not ended the last operation; is its stream waiting for other work? "
-            + ((context.layout.bytes + context.staging.bytes() + pool.deviceBytes()) >> 20)
+            + ((symmetricBytes() + privateBytes()) >> 20)
             + " MiB of device memory, its stream and its kernels stay with this process until it"
             + " ends, because freeing them would wait without a limit: end the process, or what"
             + " its stream waits for before closing");

@@ -4,7 +4,6 @@ import static java.util.Objects.requireNonNull;
 
 import java.lang.System.Logger.Level;
 import java.util.ArrayDeque;
-import org.ep4j.BufferConfig;
 import org.ep4j.Event;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -305,7 +304,7 @@ final class LowLatency {
       LowLatencyPhase phases,
       boolean async) {
     KernelCall<LowLatencyField> call = op.call();
-    setConstants(call);
+    LowLatencyConstants.set(call, context, part, kernels);
     op.prepareSend(call);
     call.set(LowLatencyField.PHASES, phases.bits);
     if (phases != LowLatencyPhase.SEND) {
@@ -330,41 +329,6 @@ final class LowLatency {
       end.await();
     }
     noticeMasks();
-  }
-
-  private void setConstants(KernelCall<LowLatencyField> call) {
-    LowLatencyLayout layout = part.layout();
-    BufferConfig config = context.config;
-    HostWords words = context.words;
-    call.set(LowLatencyField.PEERS, part.peers());
-    call.set(LowLatencyField.RANK, context.rank);
-    call.set(LowLatencyField.RANKS, context.ranks);
-    call.set(LowLatencyField.EXPERTS, config.experts());
-    call.set(LowLatencyField.LOCAL_EXPERTS, localExperts());
-    call.set(LowLatencyField.PLACEMENT, context.owners.address());
-    call.set(LowLatencyField.HIDDEN, config.hidden());
-    call.set(LowLatencyField.MAX_TOKENS, config.lowLatencyMaxTokens());
-    call.set(LowLatencyField.MOST_CHOICES, config.topK());
-    call.set(LowLatencyField.RECEIVED_OFFSET, layout.received);
-    call.set(LowLatencyField.HEADERS_OFFSET, layout.headers);
-    call.set(LowLatencyField.COUNTS_OFFSET, layout.counts);
-    call.set(LowLatencyField.COUNT_STRIDE, layout.countStride);
-    call.set(LowLatencyField.ENTRIES_OFFSET, layout.entries);
-    call.set(LowLatencyField.FLAGS_OFFSET, layout.flags);
-    call.set(LowLatencyField.FLAG_STRIDE, layout.flagStride);
-    call.set(LowLatencyField.ROWS_OFFSET, layout.rows);
-    call.set(LowLatencyField.AREA_BYTES, layout.areaBytes);
-    call.set(LowLatencyField.CONTROL, context.region.address());
-    call.set(LowLatencyField.MASKS, part.masks());
-    call.set(LowLatencyField.WAITED, part.waited());
-    call.set(LowLatencyField.MASKING, config.masking());
-    call.set(LowLatencyField.HOST_MASKS, words.masksOnDevice());
-    call.set(LowLatencyField.HOST_GONE, words.goneOnDevice());
-    call.set(LowLatencyField.COUNT_WARPS, kernels.countWarps);
-    call.set(LowLatencyField.TIMEOUT, config.timeout().toNanos());
-    call.set(LowLatencyField.RECORD, words.recordOnDevice());
-    call.set(LowLatencyField.HOST_ABORT, words.abortOnDevice());
-    call.set(LowLatencyField.COMPLETED, words.completedOnDevice());
   }
 
   /** Refuses a third operation in flight. */

@@ -1,0 +1,47 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.BufferConfig;
+
+/** Parameters of the low-latency kernels that are the same for all operations of a buffer. */
+final class LowLatencyConstants {
+  private LowLatencyConstants() {}
+
+  static void set(
+      KernelCall<LowLatencyField> call,
+      CudaContext context,
+      LowLatencyPart part,
+      LowLatencyKernels kernels) {
+    LowLatencyLayout layout = part.layout();
+    BufferConfig config = context.config;
+    HostWords words = context.words;
+    call.set(LowLatencyField.PEERS, part.peers());
+    call.set(LowLatencyField.RANK, context.rank);
+    call.set(LowLatencyField.RANKS, context.ranks);
+    call.set(LowLatencyField.EXPERTS, config.experts());
+    call.set(LowLatencyField.LOCAL_EXPERTS, context.placement.localExperts(context.rank));
+    call.set(LowLatencyField.PLACEMENT, context.owners.address());
+    call.set(LowLatencyField.HIDDEN, config.hidden());
+    call.set(LowLatencyField.MAX_TOKENS, config.lowLatencyMaxTokens());
+    call.set(LowLatencyField.MOST_CHOICES, config.topK());
+    call.set(LowLatencyField.RECEIVED_OFFSET, layout.received);
+    call.set(LowLatencyField.HEADERS_OFFSET, layout.headers);
+    call.set(LowLatencyField.COUNTS_OFFSET, layout.counts);
+    call.set(LowLatencyField.COUNT_STRIDE, layout.countStride);
+    call.set(LowLatencyField.ENTRIES_OFFSET, layout.entries);
+    call.set(LowLatencyField.FLAGS_OFFSET, layout.flags);
+    call.set(LowLatencyField.FLAG_STRIDE, layout.flagStride);
+    call.set(LowLatencyField.ROWS_OFFSET, layout.rows);
+    call.set(LowLatencyField.AREA_BYTES, layout.areaBytes);
+    call.set(LowLatencyField.CONTROL, context.region.address());
+    call.set(LowLatencyField.MASKS, part.masks());
+    call.set(LowLatencyField.WAITED, part.waited());
+    call.set(LowLatencyField.MASKING, config.masking());
+    call.set(LowLatencyField.HOST_MASKS, words.masksOnDevice());
+    call.set(LowLatencyField.HOST_GONE, words.goneOnDevice());
+    call.set(LowLatencyField.COUNT_WARPS, kernels.countWarps);
+    call.set(LowLatencyField.TIMEOUT, config.timeout().toNanos());
+    call.set(LowLatencyField.RECORD, words.recordOnDevice());
+    call.set(LowLatencyField.HOST_ABORT, words.abortOnDevice());
+    call.set(LowLatencyField.COMPLETED, words.completedOnDevice());
+  }
+}
