@@ -46,12 +46,14 @@ class StuckCloseTest {
         batch.fill(0, 1);
         ExpertBuffer buffer =
             ExpertBuffer.open(group, Batch.config(TOKENS).timeout(Duration.ofSeconds(1)).build());
-        // Once before, so that nothing is allocated while the stream is held.
         DispatchOptions options =
             DispatchOptions.builder().sizing(Sizing.atMost(TOKENS)).stream(
                     new DeviceStream(stream.handle()))
                 .build();
-        buffer.dispatch(Tokens.of(batch.x), batch.routing, options).handle().close();
+        // Until a handle is used again: nothing may be allocated while the stream is held.
+        for (int i = 0; i < 6; i++) {
+          buffer.dispatch(Tokens.of(batch.x), batch.routing, options).handle().close();
+        }
         stream.synchronize();
         holding.setLong(0, gate.deviceAddress());
         holding.setLong(1, 1);
