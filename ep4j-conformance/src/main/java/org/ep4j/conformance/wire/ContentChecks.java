@@ -134,6 +134,34 @@ final class ContentChecks {
     }
   }
 
+  /** What was flushed may be overwritten: the peer still gets what was put. */
+  static void bytesMayChangeOnceTheyHaveLeft(WireContext context) {
+    long slot = 3_000_000;
+    try (Wire wire = context.open()) {
+      int right = (context.rank() + 1) % context.size();
+      int left = (context.rank() + context.size() - 1) % context.size();
+      Region source = context.region(wire, slot);
+      int rounds = 6;
+      Region target = context.region(wire, slot * rounds);
+      WireWait wait = context.waiting(wire, 0);
+      Meeting meeting = new Meeting(wire);
+      for (int round = 0; round < rounds; round++) {
+        long bytes = round % 2 == 0 ? slot : 500;
+        fill(source.segment(), 0, bytes, tag(context.rank(), round));
+        Lane lane = lane(wire, right, round);
+        wait.put(lane, source, 0, target, slot * round, bytes, 0);
+        wait.flush(lane);
+        source.segment().fill((byte) 0);
+      }
+      wait.counter(0, rounds, left);
+      for (int round = 0; round < rounds; round++) {
+        long bytes = round % 2 == 0 ? slot : 500;
+        verify(target.segment(), slot * round, bytes, tag(left, round), "round " + round);
+      }
+      meeting.meet();
+    }
+  }
+
   /** Many small puts, as fast as they go. */
   static void aMillionSmallPutsArrive(WireContext context) {
     int puts = Integer.getInteger("ep4j.puts", context.setup().faults() ? 2_000 : 1_000_000);

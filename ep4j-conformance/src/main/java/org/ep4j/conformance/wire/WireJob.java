@@ -18,6 +18,7 @@ public final class WireJob implements RankJob {
     CHECKS.put("bytesAreVisibleOnceCounted", ContentChecks::bytesAreVisibleOnceCounted);
     CHECKS.put("everyPutIsCountedOnce", ContentChecks::everyPutIsCountedOnce);
     CHECKS.put("addFollowsThePutsBeforeIt", ContentChecks::addFollowsThePutsBeforeIt);
+    CHECKS.put("bytesMayChangeOnceTheyHaveLeft", ContentChecks::bytesMayChangeOnceTheyHaveLeft);
     CHECKS.put("aMillionSmallPutsArrive", ContentChecks::aMillionSmallPutsArrive);
     CHECKS.put("memoryOfTheCallerTravels", ContentChecks::memoryOfTheCallerTravels);
     CHECKS.put("regionsMayDiffer", ContentChecks::regionsMayDiffer);
