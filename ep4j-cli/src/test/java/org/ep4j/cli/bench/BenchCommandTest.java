@@ -36,6 +36,7 @@ class BenchCommandTest {
         "ht --threads --ranks 2 --dtype nvfp4 --mode static --routing hot",
         "ht --threads --ranks 2 --dtype fp32 --layout expert-major --mode static --routing zipf",
         "ll --threads --ranks 2 --hook --zero-copy",
+        "ll --threads --ranks 2 --partial",
         "ll --threads --ranks 2 --dtype bf16 --logfmt --max-tokens 16"
       })
   void verifiesAndPrintsATable(String arguments) throws Exception {
@@ -51,6 +52,14 @@ class BenchCommandTest {
     if (!arguments.startsWith("ht")) {
       assertThat(run.out()).containsPattern("ll_pair \\w+ +[0-9.]+ [um]s");
     }
+  }
+
+  @Test
+  void lowLatencyWithoutNvlinkIsRefusedUntilThereIsAWire() throws Exception {
+    CommandLineRun run = bench("ll --threads --ranks 2 --disable-nvlink");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--disable-nvlink").contains("until a wire");
   }
 
   @Test
@@ -98,7 +107,7 @@ class BenchCommandTest {
   }
 
   private CommandLineRun bench(String arguments) throws IOException, InterruptedException {
-    return CliProcess.run(scratch, ("bench " + arguments + " " + SMALL).split(" ", -1));
+    return CliProcess.run(scratch, ("bench " + arguments + " --device host " + SMALL).split(" ", -1));
   }
 
   /** Names of all fields; fails if the text is not JSON. */
