@@ -18,9 +18,6 @@ final class Combiner {
   /** Warps that add up rows before they push them. */
   private static final int SUM_WARPS = 10;
 
-  /** Columns of a pass come in vectors of 16 bytes, also where 2-byte rows travel as float32. */
-  private static final int COLUMNS = 8;
-
   private static final long POINTERS = 64L * Long.BYTES;
 
   private final CudaContext context;
@@ -90,19 +87,27 @@ final class Combiner {
     call.set(CombineField.BIAS0, address(Staging.Place.BIAS0, options.bias0(), stream));
     call.set(CombineField.BIAS1, address(Staging.Place.BIAS1, options.bias1(), stream));
     call.set(CombineField.OUT_WEIGHTS, outWeights == null ? 0 : outWeights.address());
-    long most = context.layout.maxRowBytes * 8 / traveling.bits() / COLUMNS * COLUMNS;
+    long most = context.layout.columnsOfAPass(traveling);
     long ticket = context.completion.next(captured);
-    for (long column = 0; column < hidden; column += most) {
-      long columns = Math.min(most, hidden - column);
-      long pieceBytes = dtype.bytes(columns);
-      Stages stages = flat ? rowStages.of(pieceBytes, MOST_WARPS) : sumStages;
-      call.set(CombineField.COLUMN, column);
-      call.set(CombineField.COLUMNS, columns);
-      call.set(CombineField.HOME_ROW_BYTES, traveling.bytes(columns));
-      call.set(CombineField.PUSH_WARPS, stages.warps());
-      call.set(CombineField.STAGE_BYTES, stages.stageBytes());
-      call.set(CombineField.TICKET, column + columns == hidden ? ticket : 0);
-      call.launch(context.sms(), stages.bytes(), stream.handle());
+    boolean launched = false;
+    try {
+      for (long column = 0; column < hidden; column += most) {
+        long columns = Math.min(most, hidden - column);
+        long pieceBytes = dtype.bytes(columns);
+        Stages stages = flat ? rowStages.of(pieceBytes, 0, MOST_WARPS) : sumStages;
+        call.set(CombineField.COLUMN, column);
+        call.set(CombineField.COLUMNS, columns);
+        call.set(CombineField.HOME_ROW_BYTES, traveling.bytes(columns));
+        call.set(CombineField.PUSH_WARPS, stages.warps());
+        call.set(CombineField.STAGE_BYTES, stages.stageBytes());
+        call.set(CombineField.TICKET, column + columns == hidden ? ticket : 0);
+        call.launch(context.sms(), stages.bytes(), stream.handle());
+      }
+      launched = true;
+    } finally {
+      if (!launched) {
+        context.completion.withdraw(ticket);
+      }
     }
     return ticket;
   }
@@ -115,7 +120,7 @@ final class Combiner {
     call.set(CombineField.READY_OFFSET, layout.ready);
     call.set(CombineField.GROUPS_OFFSET, layout.groups);
     call.set(CombineField.GROUP_WORDS, layout.groupWords);
-    call.set(CombineField.HOME_OFFSET, layout.landing.rows);
+    call.set(CombineField.HOME_OFFSET, layout.home);
     call.set(CombineField.HOME_WEIGHTS_OFFSET, layout.homeWeights);
     call.set(CombineField.TIMEOUT, context.config.timeout().toNanos());
     call.set(CombineField.RECORD, context.words.recordOnDevice());

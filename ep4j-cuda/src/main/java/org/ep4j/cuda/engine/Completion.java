@@ -5,6 +5,8 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.cuda.driver.CudaException;
+import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.engine.Arguments;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
@@ -26,7 +28,11 @@ final class Completion {
 
   private static final int SPINS = 4096;
 
+  /** How often a waiting thread asks the driver whether the GPU has failed. */
+  private static final long ASK_NANOS = Duration.ofSeconds(1).toNanos();
+
   private final HostWords words;
+  private final CudaStream stream;
   private final Group group;
   private final BufferConfig config;
   private final CallLog calls;
@@ -36,6 +42,7 @@ final class Completion {
 
   private long ticket;
   private long lastRunning;
+  private long lastBefore;
 
   /** Whether the last operation masks dead peers by itself. Written by the thread in the buffer. */
   private volatile boolean masking;
@@ -46,8 +53,9 @@ final class Completion {
   /** What broke the buffer; null while all is well. Guarded by this. */
   private @Nullable RuntimeException failure;
 
-  Completion(HostWords words, Group group, BufferConfig config, CallLog calls) {
+  Completion(HostWords words, CudaStream stream, Group group, BufferConfig config, CallLog calls) {
     this.words = words;
+    this.stream = stream;
     this.group = group;
     this.config = config;
     this.calls = calls;
@@ -63,6 +71,7 @@ final class Completion {
     ticket++;
     masking = false;
     if (!captured) {
+      lastBefore = lastRunning;
       lastRunning = ticket;
     }
     return ticket;
@@ -75,6 +84,13 @@ final class Completion {
     return next;
   }
 
+  /** The operation of this ticket, the last one, has not been given to the GPU after all. */
+  void withdraw(long last) {
+    if (lastRunning == last) {
+      lastRunning = lastBefore;
+    }
+  }
+
   /** Waits until all operations given to the GPU so far have ended, well or badly. */
   void awaitAll() {
     awaitWord(0, lastRunning, "the last operation", Long.MAX_VALUE);
@@ -83,7 +99,11 @@ final class Completion {
   /** The same for the last time: tells whether they have ended, instead of throwing. */
   boolean endsInTime() {
     Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
-    return awaitWord(0, lastRunning, "the last operation", limit.toNanos());
+    try {
+      return awaitWord(0, lastRunning, "the last operation", limit.toNanos());
+    } catch (Ep4jException e) {
+      return false;
+    }
   }
 
   boolean reached(long wanted) {
@@ -114,6 +134,7 @@ final class Completion {
   /** Address 0: the operation's end. Returns whether it was reached in time. */
   private boolean awaitWord(long address, long wanted, String operation, long limit) {
     long start = 0;
+    long asked = 0;
     for (int turn = 1; !done(address, wanted); turn++) {
       if (turn % SPINS != 0) {
         Thread.onSpinWait();
@@ -122,6 +143,11 @@ final class Completion {
       long now = System.nanoTime();
       if (start == 0) {
         start = now;
+        asked = now;
+      }
+      if (now - asked > ASK_NANOS) {
+        asked = now;
+        requireWorkingGpu(operation);
       }
       if (now - start > limit) {
         return false;
@@ -140,6 +166,23 @@ final class Completion {
       Thread.yield();
     }
     return true;
+  }
+
+  /**
+   * A kernel that made the GPU fail never ends; the driver tells, whichever stream it is asked of.
+   */
+  private void requireWorkingGpu(String operation) {
+    try {
+      stream.query();
+    } catch (CudaException e) {
+      stuck = true;
+      throw breakWith(
+          new Ep4jException(
+              operation
+                  + ": the GPU has failed, and with it all that this process does on it: "
+                  + e.getMessage(),
+              e));
+    }
   }
 
   private boolean done(long address, long wanted) {

@@ -26,7 +26,10 @@ final class CudaContext {
   final DeviceMemory region;
   final Peers peers;
 
-  /** {@code rank << 16 | local number} by expert, on the device. */
+  /**
+   * On the device: {@code rank << 16 | local number} by expert, then where each rank's experts
+   * begin in the list that follows, then that list of experts by rank and local number.
+   */
   final DeviceMemory owners;
 
   final HostWords words;
@@ -143,8 +146,12 @@ final class CudaContext {
     }
   }
 
-  /** Clears the words that ranks share, but for the traffic; nothing runs. */
+  /**
+   * Clears the words that ranks share, but for the traffic, and those of this rank's blocks: epochs
+   * begin anew, and older words must not look like theirs. Nothing runs.
+   */
   void clearWords() {
+    staging.clear(Staging.Place.BLOCK_COUNTS, stream);
     region.fill8(0, CudaBuffer.TRAFFIC, (byte) 0, stream);
     region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
     stream.synchronize();

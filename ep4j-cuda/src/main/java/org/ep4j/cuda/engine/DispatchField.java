@@ -1,7 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the dispatch kernel in the order of {@code DispatchParameters} in {@code
+ * Parameters of the dispatch kernels in the order of {@code DispatchParameters} in {@code
  * dispatch_parameters.cuh}: 8 bytes each.
  */
 enum DispatchField {
@@ -24,6 +24,11 @@ enum DispatchField {
   WAYS,
   LISTS,
   MATRIX,
+  FLAT_ROWS,
+  GROUP_STARTS,
+  GROUP_ROWS,
+  TARGETS,
+  PLACES,
   CACHED,
   READY_OFFSET,
   DONE_OFFSET,
@@ -35,12 +40,19 @@ enum DispatchField {
   WEIGHTS_OFFSET,
   TOKENS_OFFSET,
   SOURCES_OFFSET,
+  ARRIVALS_OFFSET,
+  RECORDS_OFFSET,
   LIMIT,
-  EXPERT_MAJOR,
-  STAGING_ROWS,
+  LANDING_ROWS,
+  RECORD_BYTES,
   ALIGNMENT,
   FILL,
+  ZERO,
   BLOCK_COUNTS,
+  ENTRIES,
+  ORDER,
+  TILE_WARPS,
+  PUSH_BLOCKS,
   PUSH_WARPS,
   STAGE_BYTES,
   TIMEOUT,
@@ -53,8 +65,5 @@ enum DispatchField {
   RANK_OFFSETS,
   EXPERT_OFFSETS,
   RECEIVED,
-  ALIGNED,
-  FLAT_ROWS,
-  GROUP_STARTS,
-  GROUP_ROWS
+  ALIGNED
 }

@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine;
 
 import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Sizing;
@@ -11,81 +12,115 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches dispatches: fills in the parameters of the dispatch kernel and, for EXPERT_MAJOR, of the
- * kernel that expands rows after it. Arguments have been checked.
+ * Launches dispatches: fills in the parameters of the kernel of the layout. Arguments have been
+ * checked.
  */
 final class Dispatcher {
-  /** Warps that may push rows; the others write what goes with them. */
+  /** Warps that may push rows; the others of FLAT write what goes with them. */
   private static final int MOST_WARPS = 10;
+
+  /** Blocks that send in EXPERT_MAJOR. */
+  private static final int MOST_PUSH_BLOCKS = 40;
+
+  /** The first array of the kernels' shared memory after the words begins at a multiple of this. */
+  private static final int STAGE_ALIGNMENT = 128;
+
+  /** Arrays of as many words as there are ranks, one word more, as {@code Slots} in layout.cuh. */
+  private static final long SLOT_ARRAYS = 7;
 
   private final CudaContext context;
   private final RegionLayout layout;
-  private final KernelCall<DispatchField> dispatch;
-  private final KernelCall<ExpandField> expand;
+  private final KernelCall<DispatchField> flat;
+  private final KernelCall<DispatchField> experts;
+  private final Stages.Memo flatStages;
+  private final Stages.Memo expertStages;
   private final ScaleColumns columns;
 
-  /** Counts of the blocks of a launch, on the device. */
-  private final long blockCounts;
+  /** Warps that count tokens for EXPERT_MAJOR, and shared memory that this takes. */
+  private final int tileWarps;
 
-  private final Stages.Memo dispatchStages;
-  private final Stages.Memo expandStages;
+  private final int tileBytes;
 
   Dispatcher(CudaContext context) {
     this.context = context;
     layout = context.layout;
-    dispatch = context.kernels.dispatch;
-    expand = context.kernels.expand;
+    flat = context.kernels.dispatch;
+    experts = context.kernels.expertDispatch;
     columns = new ScaleColumns(context);
     int ranks = context.ranks;
-    int experts = context.config.experts();
+    int all = context.config.experts();
     int local = context.placement.localExperts(context.rank);
-    int blocks = context.device.properties().multiprocessors();
-    blockCounts =
-        context.staging.memory(
-            Staging.Place.BLOCK_COUNTS, (long) blocks * (ranks + experts) * Long.BYTES);
-    long tiles = 1 + 2L * Kernels.WARPS;
     // What the kernels keep in shared memory beside their stages.
-    long dispatchWords = Integer.BYTES * (experts + 5L * ranks + 1 + ranks * tiles);
-    long expandWords = Integer.BYTES * (local + local * tiles);
-    dispatchStages = new Stages.Memo(context.kernels.sharedBytes, dispatchWords);
-    expandStages = new Stages.Memo(context.kernels.sharedBytes, expandWords);
-    setConstants();
+    long slotWords = SLOT_ARRAYS * ranks + 1;
+    long flatWords = slotWords + all + ranks * tileWords(Kernels.WARPS);
+    long groupWords = slotWords + 2L * (all + local) + 1;
+    long groupBytes =
+        (groupWords * Integer.BYTES + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
+    flatStages = new Stages.Memo(context.kernels.sharedBytes, flatWords * Integer.BYTES);
+    expertStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
+    int warps = Kernels.WARPS;
+    while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
+      if (warps == 1) {
+        throw new InvalidArgumentException(
+            "experts", String.valueOf(all), "fewer", "their counters do not fit into a block");
+      }
+      warps /= 2;
+    }
+    tileWarps = warps;
+    tileBytes = (int) (groupBytes + tileBytes(warps));
+    setConstants(flat);
+    setConstants(experts);
+    setExpertConstants();
   }
 
-  private void setConstants() {
-    dispatch.set(DispatchField.PEERS, context.peers.table());
-    dispatch.set(DispatchField.RANK, context.rank);
-    dispatch.set(DispatchField.RANKS, context.ranks);
-    dispatch.set(DispatchField.EXPERTS, context.config.experts());
-    dispatch.set(DispatchField.LOCAL_EXPERTS, context.placement.localExperts(context.rank));
-    dispatch.set(DispatchField.PLACEMENT, context.owners.address());
-    dispatch.set(DispatchField.READY_OFFSET, layout.ready);
-    dispatch.set(DispatchField.DONE_OFFSET, layout.done);
-    dispatch.set(DispatchField.COUNTS_OFFSET, layout.counts);
-    dispatch.set(DispatchField.STAGING_ROWS, layout.landingRows);
-    dispatch.set(DispatchField.BLOCK_COUNTS, blockCounts);
-    dispatch.set(DispatchField.TIMEOUT, context.config.timeout().toNanos());
-    dispatch.set(DispatchField.RECORD, context.words.recordOnDevice());
-    dispatch.set(DispatchField.HOST_ABORT, context.words.abortOnDevice());
-    dispatch.set(DispatchField.COMPLETED, context.words.completedOnDevice());
+  /** Words of a tile for each key, as in tiles.cuh. */
+  private static long tileWords(int warps) {
+    return 1 + 2L * warps;
+  }
 
-    expand.set(ExpandField.CONTROL, context.region.address());
-    expand.set(ExpandField.LOCAL_EXPERTS, context.placement.localExperts(context.rank));
-    expand.set(ExpandField.FROM_ROWS, context.at(layout.landing.rows));
-    expand.set(ExpandField.FROM_IDS, context.at(layout.landing.ids));
-    expand.set(ExpandField.FROM_TOKENS, context.at(layout.landing.tokens));
-    expand.set(ExpandField.FROM_SOURCES, context.at(layout.landing.sources));
-    expand.set(ExpandField.ROWS, context.at(layout.received.rows));
-    expand.set(ExpandField.SCALES, context.at(layout.received.scales));
-    expand.set(ExpandField.FACTORS, context.at(layout.received.factors));
-    expand.set(ExpandField.WEIGHTS, context.at(layout.received.weights));
-    expand.set(ExpandField.TOKENS, context.at(layout.received.tokens));
-    expand.set(ExpandField.SOURCES, context.at(layout.received.sources));
-    expand.set(ExpandField.GROUP_COUNTS, blockCounts);
-    expand.set(ExpandField.TIMEOUT, context.config.timeout().toNanos());
-    expand.set(ExpandField.RECORD, context.words.recordOnDevice());
-    expand.set(ExpandField.HOST_ABORT, context.words.abortOnDevice());
-    expand.set(ExpandField.COMPLETED, context.words.completedOnDevice());
+  private long tileBytes(int warps) {
+    return (context.ranks + context.config.experts()) * tileWords(warps) * Integer.BYTES;
+  }
+
+  private void setConstants(KernelCall<DispatchField> call) {
+    long counters = context.ranks + (long) context.config.experts();
+    long blocks = context.device.properties().multiprocessors();
+    call.set(
+        DispatchField.BLOCK_COUNTS,
+        context.staging.memory(Staging.Place.BLOCK_COUNTS, blocks * counters * Long.BYTES));
+    call.set(DispatchField.PEERS, context.peers.table());
+    call.set(DispatchField.RANK, context.rank);
+    call.set(DispatchField.RANKS, context.ranks);
+    call.set(DispatchField.EXPERTS, context.config.experts());
+    call.set(DispatchField.LOCAL_EXPERTS, context.placement.localExperts(context.rank));
+    call.set(DispatchField.PLACEMENT, context.owners.address());
+    call.set(DispatchField.READY_OFFSET, layout.ready);
+    call.set(DispatchField.DONE_OFFSET, layout.done);
+    call.set(DispatchField.COUNTS_OFFSET, layout.counts);
+    call.set(DispatchField.ROWS_OFFSET, layout.received.rows);
+    call.set(DispatchField.SCALES_OFFSET, layout.received.scales);
+    call.set(DispatchField.FACTORS_OFFSET, layout.received.factors);
+    call.set(DispatchField.IDS_OFFSET, layout.received.ids);
+    call.set(DispatchField.WEIGHTS_OFFSET, layout.received.weights);
+    call.set(DispatchField.TOKENS_OFFSET, layout.received.tokens);
+    call.set(DispatchField.SOURCES_OFFSET, layout.received.sources);
+    call.set(DispatchField.TIMEOUT, context.config.timeout().toNanos());
+    call.set(DispatchField.RECORD, context.words.recordOnDevice());
+    call.set(DispatchField.HOST_ABORT, context.words.abortOnDevice());
+    call.set(DispatchField.COMPLETED, context.words.completedOnDevice());
+  }
+
+  private void setExpertConstants() {
+    long choices = (long) context.config.maxTokens() * context.config.topK();
+    experts.set(DispatchField.ARRIVALS_OFFSET, layout.arrivals);
+    experts.set(DispatchField.RECORDS_OFFSET, layout.home);
+    experts.set(DispatchField.LANDING_ROWS, layout.landingRows);
+    experts.set(
+        DispatchField.ENTRIES, context.staging.memory(Staging.Place.ENTRIES, choices * Long.BYTES));
+    experts.set(
+        DispatchField.ORDER,
+        context.owners.address() + (long) context.config.experts() * Integer.BYTES);
+    experts.set(DispatchField.TILE_WARPS, tileWarps);
   }
 
   /** Fills a handle and sends the rows; returns once that is enqueued. */
@@ -106,114 +141,115 @@ final class Dispatcher {
     handle.alignment = options.expertAlignment();
     handle.limit = sizing.isStatic() ? sizing.maxRows() : layout.capacity;
     Tensor ids = routing.topkIdx();
-    dispatch.set(DispatchField.IDS, address(Staging.Place.IDS, ids, stream));
-    dispatch.set(DispatchField.WIDE_IDS, ids.dtype() == DType.INT64);
-    dispatch.set(
-        DispatchField.WEIGHTS, address(Staging.Place.WEIGHTS, routing.topkWeights(), stream));
+    KernelCall<DispatchField> call = kernel(handle);
+    call.set(DispatchField.IDS, address(Staging.Place.IDS, ids, stream));
+    call.set(DispatchField.WIDE_IDS, ids.dtype() == DType.INT64);
+    call.set(DispatchField.WEIGHTS, address(Staging.Place.WEIGHTS, routing.topkWeights(), stream));
     send(tokens, handle, stream, false, handle.captured);
   }
 
   /** Sends rows along the ways of a handle; returns its ticket once that is enqueued. */
   long dispatchAgain(Tokens tokens, CudaHandle handle, CudaStream stream, boolean captured) {
-    dispatch.set(DispatchField.IDS, 0);
-    dispatch.set(DispatchField.WEIGHTS, 0);
+    KernelCall<DispatchField> call = kernel(handle);
+    call.set(DispatchField.IDS, 0);
+    call.set(DispatchField.WEIGHTS, 0);
     return send(tokens, handle, stream, true, captured);
+  }
+
+  private KernelCall<DispatchField> kernel(CudaHandle handle) {
+    return handle.layout == Layout.FLAT ? flat : experts;
   }
 
   private long send(
       Tokens tokens, CudaHandle handle, CudaStream stream, boolean cached, boolean captured) {
-    boolean flat = handle.layout == Layout.FLAT;
+    KernelCall<DispatchField> call = kernel(handle);
     Tensor x = tokens.x();
     long rowBytes = x.dtype().bytes(context.config.hidden());
     Tensor scales = tokens.scales();
     long scaleBytes = scales == null ? 0 : scales.dtype().bytes(scales.size(1));
-    RegionLayout.Arrays to = flat ? layout.received : layout.landing;
-    HandleLayout at = handle.at();
-    dispatch.set(DispatchField.TOKENS, handle.tokens);
-    dispatch.set(DispatchField.TOP_K, handle.topK);
-    dispatch.set(DispatchField.X, address(Staging.Place.X, x, stream));
-    dispatch.set(DispatchField.ROW_BYTES, rowBytes);
-    dispatch.set(DispatchField.SCALES, address(Staging.Place.SCALES, scales, stream));
-    dispatch.set(DispatchField.SCALE_BYTES, scaleBytes);
-    dispatch.set(
-        DispatchField.FACTORS, address(Staging.Place.FACTORS, tokens.globalScales(), stream));
+    call.set(DispatchField.TOKENS, handle.tokens);
+    call.set(DispatchField.TOP_K, handle.topK);
+    call.set(DispatchField.X, address(Staging.Place.X, x, stream));
+    call.set(DispatchField.ROW_BYTES, rowBytes);
+    call.set(DispatchField.SCALES, address(Staging.Place.SCALES, scales, stream));
+    call.set(DispatchField.SCALE_BYTES, scaleBytes);
+    call.set(DispatchField.FACTORS, address(Staging.Place.FACTORS, tokens.globalScales(), stream));
     Tensor turned = columns.prepare(handle, scales);
     // From here on the ticket counts as given to the GPU: staging waits for all that are.
     long ticket = context.completion.next(captured);
     if (!cached) {
       handle.ticket = ticket;
     }
-    dispatch.set(DispatchField.WAYS, handle.onDevice(at.ways));
-    dispatch.set(DispatchField.LISTS, handle.onDevice(at.lists));
-    dispatch.set(DispatchField.MATRIX, handle.onDevice(at.matrix));
-    dispatch.set(DispatchField.CACHED, cached);
-    dispatch.set(DispatchField.ROWS_OFFSET, to.rows);
-    dispatch.set(DispatchField.SCALES_OFFSET, to.scales);
-    dispatch.set(DispatchField.FACTORS_OFFSET, to.factors);
-    dispatch.set(DispatchField.IDS_OFFSET, to.ids);
-    dispatch.set(DispatchField.WEIGHTS_OFFSET, to.weights);
-    dispatch.set(DispatchField.TOKENS_OFFSET, to.tokens);
-    dispatch.set(DispatchField.SOURCES_OFFSET, to.sources);
-    dispatch.set(DispatchField.ALIGNMENT, handle.alignment);
-    dispatch.set(DispatchField.LIMIT, handle.limit);
-    dispatch.set(DispatchField.EXPERT_MAJOR, !flat);
-    dispatch.set(DispatchField.FILL, handle.staticSizing);
-    dispatch.set(DispatchField.TICKET, flat && turned == null ? ticket : 0);
-    dispatch.set(DispatchField.COUNTS_TICKET, handle.ticket);
-    dispatch.set(DispatchField.TOTALS, handle.hostOnDevice(at.totals));
-    dispatch.set(DispatchField.RANK_OFFSETS, handle.hostOnDevice(at.rankOffsets));
-    dispatch.set(DispatchField.EXPERT_OFFSETS, handle.hostOnDevice(at.expertOffsets));
-    dispatch.set(DispatchField.RECEIVED, handle.hostOnDevice(at.received));
-    dispatch.set(DispatchField.ALIGNED, handle.hostOnDevice(at.aligned));
-    dispatch.set(DispatchField.FLAT_ROWS, handle.onDevice(at.flatRows));
-    dispatch.set(DispatchField.GROUP_STARTS, handle.onDevice(at.groupStarts));
-    dispatch.set(DispatchField.GROUP_ROWS, handle.onDevice(at.groupRows));
-    Stages stages = dispatchStages.of(rowBytes, MOST_WARPS);
-    dispatch.set(DispatchField.PUSH_WARPS, stages.warps());
-    dispatch.set(DispatchField.STAGE_BYTES, stages.stageBytes());
-    dispatch.launch(context.sms(), stages.bytes(), stream.handle());
-    if (!flat) {
-      expand(tokens, handle, stream, cached, turned == null ? ticket : 0, rowBytes, scaleBytes);
-    }
-    if (turned != null) {
-      columns.enqueue(handle, turned, ticket, stream);
+    setHandle(call, handle);
+    call.set(DispatchField.CACHED, cached);
+    call.set(DispatchField.TICKET, turned == null ? ticket : 0);
+    boolean launched = false;
+    try {
+      launch(call, handle, cached, rowBytes, scaleBytes, stream);
+      if (turned != null) {
+        columns.enqueue(handle, turned, ticket, stream);
+      }
+      launched = true;
+    } finally {
+      if (!launched) {
+        context.completion.withdraw(ticket);
+      }
     }
     return ticket;
   }
 
-  private void expand(
-      Tokens tokens,
+  private void launch(
+      KernelCall<DispatchField> call,
       CudaHandle handle,
-      CudaStream stream,
       boolean cached,
-      long ticket,
       long rowBytes,
-      long scaleBytes) {
+      long scaleBytes,
+      CudaStream stream) {
+    if (call == flat) {
+      Stages stages = flatStages.of(rowBytes, 0, MOST_WARPS);
+      call.set(DispatchField.PUSH_BLOCKS, context.sms());
+      launch(call, stages, stages.bytes(), stream);
+    } else {
+      long recordBytes = Records.bytes(scaleBytes, handle.topK, cached);
+      Stages stages = expertStages.of(rowBytes, recordBytes, MOST_WARPS);
+      call.set(DispatchField.PUSH_BLOCKS, pushBlocks(context.sms()));
+      call.set(DispatchField.PLACES, handle.places());
+      call.set(DispatchField.ZERO, handle.zeroPadding);
+      call.set(DispatchField.RECORD_BYTES, recordBytes);
+      launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);
+    }
+  }
+
+  /** Half of the blocks send, as far as that makes a link faster; the others copy. */
+  private static int pushBlocks(int sms) {
+    return Math.min(MOST_PUSH_BLOCKS, Math.ceilDiv(sms, 2));
+  }
+
+  private static void setHandle(KernelCall<DispatchField> call, CudaHandle handle) {
     HandleLayout at = handle.at();
-    expand.set(ExpandField.TOP_K, handle.topK);
-    expand.set(ExpandField.FLAT_ROWS, handle.onDevice(at.flatRows));
-    expand.set(ExpandField.GROUP_STARTS, handle.onDevice(at.groupStarts));
-    expand.set(ExpandField.GROUP_ROWS, handle.onDevice(at.groupRows));
-    expand.set(ExpandField.PLACES, handle.places());
-    expand.set(ExpandField.CACHED, cached);
-    expand.set(
-        ExpandField.FROM_SCALES, tokens.scales() == null ? 0 : context.at(layout.landing.scales));
-    expand.set(
-        ExpandField.FROM_FACTORS,
-        tokens.globalScales() == null ? 0 : context.at(layout.landing.factors));
-    expand.set(
-        ExpandField.FROM_WEIGHTS,
-        cached || !handle.weighted ? 0 : context.at(layout.landing.weights));
-    expand.set(ExpandField.ROW_BYTES, rowBytes);
-    expand.set(ExpandField.SCALE_BYTES, scaleBytes);
-    expand.set(ExpandField.LIMIT, handle.limit);
-    expand.set(ExpandField.FILL, handle.staticSizing);
-    expand.set(ExpandField.ZERO, handle.zeroPadding);
-    expand.set(ExpandField.TICKET, ticket);
-    Stages stages = expandStages.of(rowBytes, MOST_WARPS);
-    expand.set(ExpandField.PUSH_WARPS, stages.warps());
-    expand.set(ExpandField.STAGE_BYTES, stages.stageBytes());
-    expand.launch(context.sms(), stages.bytes(), stream.handle());
+    call.set(DispatchField.WAYS, handle.onDevice(at.ways));
+    call.set(DispatchField.LISTS, handle.onDevice(at.lists));
+    call.set(DispatchField.MATRIX, handle.onDevice(at.matrix));
+    call.set(DispatchField.FLAT_ROWS, handle.onDevice(at.flatRows));
+    call.set(DispatchField.GROUP_STARTS, handle.onDevice(at.groupStarts));
+    call.set(DispatchField.GROUP_ROWS, handle.onDevice(at.groupRows));
+    call.set(DispatchField.TARGETS, handle.onDevice(at.targets));
+    call.set(DispatchField.ALIGNMENT, handle.alignment);
+    call.set(DispatchField.LIMIT, handle.limit);
+    call.set(DispatchField.FILL, handle.staticSizing);
+    call.set(DispatchField.COUNTS_TICKET, handle.ticket);
+    call.set(DispatchField.TOTALS, handle.hostOnDevice(at.totals));
+    call.set(DispatchField.RANK_OFFSETS, handle.hostOnDevice(at.rankOffsets));
+    call.set(DispatchField.EXPERT_OFFSETS, handle.hostOnDevice(at.expertOffsets));
+    call.set(DispatchField.RECEIVED, handle.hostOnDevice(at.received));
+    call.set(DispatchField.ALIGNED, handle.hostOnDevice(at.aligned));
+  }
+
+  private void launch(
+      KernelCall<DispatchField> call, Stages stages, int sharedBytes, CudaStream stream) {
+    call.set(DispatchField.PUSH_WARPS, stages.warps());
+    call.set(DispatchField.STAGE_BYTES, stages.stageBytes());
+    call.launch(context.sms(), sharedBytes, stream.handle());
   }
 
   /** Peers write into the region while this rank reads: what lies there is copied out first. */

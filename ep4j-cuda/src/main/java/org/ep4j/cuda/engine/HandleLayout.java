@@ -15,6 +15,7 @@ final class HandleLayout {
   final long lists;
   final long matrix;
   final long flatRows;
+  final long targets;
   final long groupStarts;
   final long groupRows;
   final long deviceBytes;
@@ -40,7 +41,8 @@ final class HandleLayout {
     lists = align(ways + tokens * config.topK() * Long.BYTES);
     matrix = align(lists + ranks * tokens * Integer.BYTES);
     flatRows = align(matrix + (ranks + 1) * ranks * Integer.BYTES);
-    groupStarts = flatRows + ALIGNMENT;
+    targets = flatRows + ALIGNMENT;
+    groupStarts = align(targets + tokens * config.topK() * Integer.BYTES);
     groupRows = align(groupStarts + (local + 1) * Integer.BYTES);
     deviceBytes = align(groupRows + Math.max(1, local) * Integer.BYTES);
     placesBytes = Math.max(1, landingRows * config.topK()) * Long.BYTES;

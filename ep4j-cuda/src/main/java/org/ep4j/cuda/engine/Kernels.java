@@ -24,7 +24,7 @@ final class Kernels implements AutoCloseable {
   private static final int COLUMNS_THREADS = 256;
 
   private static final String DISPATCH = "dispatch.cu";
-  private static final String EXPAND = "expand.cu";
+  private static final String EXPERT_DISPATCH = "expert_dispatch.cu";
   private static final String COMBINE = "combine.cu";
   private static final String LAYOUT = "layout.cu";
   private static final String COLUMNS = "columns.cu";
@@ -36,7 +36,7 @@ final class Kernels implements AutoCloseable {
   final int sharedBytes;
 
   final KernelCall<DispatchField> dispatch;
-  final KernelCall<ExpandField> expand;
+  final KernelCall<DispatchField> expertDispatch;
   final KernelCall<LayoutField> layout;
   final KernelCall<ColumnsField> columns;
   private final KernelCall<CombineField> combineBf16;
@@ -48,7 +48,7 @@ final class Kernels implements AutoCloseable {
   Kernels(CudaDevice device) {
     KernelCompiler compiler = KernelCompiler.standard();
     CudaModule dispatching = load(compiler, device, DISPATCH);
-    CudaModule expanding = load(compiler, device, EXPAND);
+    CudaModule grouping = load(compiler, device, EXPERT_DISPATCH);
     CudaModule combining = load(compiler, device, COMBINE);
     CudaModule counting = load(compiler, device, LAYOUT);
     CudaModule turning = load(compiler, device, COLUMNS);
@@ -59,7 +59,7 @@ final class Kernels implements AutoCloseable {
             / 1024
             * 1024;
     dispatch = call(first, DispatchField.class);
-    expand = call(expanding.kernel("ep4j_expand"), ExpandField.class);
+    expertDispatch = call(grouping.kernel("ep4j_expert_dispatch"), DispatchField.class);
     combineBf16 = call(combining.kernel("ep4j_combine_bf16"), CombineField.class);
     combineFp16 = call(combining.kernel("ep4j_combine_fp16"), CombineField.class);
     combineFp32 = call(combining.kernel("ep4j_combine_fp32"), CombineField.class);
@@ -77,7 +77,8 @@ final class Kernels implements AutoCloseable {
    * driver to make a context.
    */
   static void prepare(String architecture, boolean lowLatency) {
-    List<String> entries = new ArrayList<>(List.of(DISPATCH, EXPAND, COMBINE, LAYOUT, COLUMNS));
+    List<String> entries =
+        new ArrayList<>(List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, LAYOUT, COLUMNS));
     if (lowLatency) {
       entries.addAll(LowLatencyKernels.ENTRIES);
     }

@@ -61,7 +61,7 @@ final class Opening implements AutoCloseable {
     DeviceMemory owners = own(owners(device, config));
     HostWords words = own(new HostWords(device, group.size()));
     CallLog calls = own(CallLog.open(group, timeout));
-    Completion completion = new Completion(words, group, config, calls);
+    Completion completion = new Completion(words, stream, group, config, calls);
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = own(new Kernels(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
@@ -114,11 +114,26 @@ final class Opening implements AutoCloseable {
           "at most " + MOST_EXPERTS_OF_A_RANK,
           "use more ranks");
     }
+    int[] table = ownerTable(placement, new boolean[placement.ranks()]);
+    int[] order = orderTable(placement);
     DeviceMemory memory =
-        DeviceMemory.allocate(device, (long) Math.max(1, placement.experts()) * Integer.BYTES);
-    memory.copyFrom(
-        0, MemorySegment.ofArray(ownerTable(placement, new boolean[placement.ranks()])));
+        DeviceMemory.allocate(device, (long) (table.length + order.length) * Integer.BYTES);
+    memory.copyFrom(0, MemorySegment.ofArray(table));
+    memory.copyFrom((long) table.length * Integer.BYTES, MemorySegment.ofArray(order));
     return memory;
+  }
+
+  /** Where each rank's experts begin in a list of all, and that list: by rank and local number. */
+  private static int[] orderTable(ExpertPlacement placement) {
+    int ranks = placement.ranks();
+    int[] order = new int[ranks + 1 + placement.experts()];
+    for (int r = 0; r < ranks; r++) {
+      order[r + 1] = order[r] + placement.localExperts(r);
+    }
+    for (int e = 0; e < placement.experts(); e++) {
+      order[ranks + 1 + order[placement.rankOf(e)] + placement.localOf(e)] = e;
+    }
+    return order;
   }
 
   /** {@code rank << 16 | local number} by expert; rank 0xffff for the experts of ranks gone. */

@@ -3,8 +3,9 @@ package org.ep4j.cuda.engine;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a block's shared memory is divided: stages of the warps that move rows, their barriers, and
- * words that depend on the kernel. The numbers are those of {@code rows.cuh}.
+ * How a block's shared memory is divided: stages of the warps that move rows, what goes with the
+ * row of a stage, their barriers, and words that depend on the kernel. The numbers are those of
+ * {@code rows.cuh}.
  *
  * @param warps warps that move rows
  * @param stageBytes bytes of a stage: a row, or a piece of a long one
@@ -28,6 +29,7 @@ record Stages(int warps, int stageBytes, int bytes) {
     private final long wordBytes;
     private @Nullable Stages last;
     private long lastRowBytes;
+    private long lastRecordBytes;
 
     /** See {@link Stages#of}. */
     Memo(int sharedBytes, long wordBytes) {
@@ -35,12 +37,13 @@ record Stages(int warps, int stageBytes, int bytes) {
       this.wordBytes = wordBytes;
     }
 
-    Stages of(long rowBytes, int mostWarps) {
+    Stages of(long rowBytes, long recordBytes, int mostWarps) {
       Stages known = last;
-      if (known == null || lastRowBytes != rowBytes) {
-        known = Stages.of(sharedBytes, wordBytes, rowBytes, mostWarps);
+      if (known == null || lastRowBytes != rowBytes || lastRecordBytes != recordBytes) {
+        known = Stages.of(sharedBytes, wordBytes, rowBytes, recordBytes, mostWarps);
         last = known;
         lastRowBytes = rowBytes;
+        lastRecordBytes = recordBytes;
       }
       return known;
     }
@@ -50,16 +53,19 @@ record Stages(int warps, int stageBytes, int bytes) {
    * @param sharedBytes what a block may use
    * @param wordBytes of it for the kernel's words
    * @param rowBytes length of a row
+   * @param recordBytes what goes with a row, a multiple of 16
    * @param mostWarps warps that may move rows
    */
-  static Stages of(int sharedBytes, long wordBytes, long rowBytes, int mostWarps) {
+  static Stages of(
+      int sharedBytes, long wordBytes, long rowBytes, long recordBytes, int mostWarps) {
     long pieces = Math.ceilDiv(Math.max(rowBytes, UNIT), LONGEST_PIECE);
     long piece = Math.ceilDiv(Math.ceilDiv(Math.max(rowBytes, UNIT), pieces), UNIT) * UNIT;
     long room = sharedBytes - wordBytes;
-    long warp = STAGES * (piece + BARRIER_BYTES);
+    long others = recordBytes + BARRIER_BYTES;
+    long warp = STAGES * (piece + others);
     if (room < warp) {
-      piece = (room / STAGES - BARRIER_BYTES) / UNIT * UNIT;
-      warp = STAGES * (piece + BARRIER_BYTES);
+      piece = (room / STAGES - others) / UNIT * UNIT;
+      warp = STAGES * (piece + others);
     }
     if (piece < UNIT) {
       throw new IllegalStateException(

@@ -37,6 +37,7 @@ final class Staging implements AutoCloseable {
     LAYOUT,
     TOKEN_IN_RANK,
     BLOCK_COUNTS,
+    ENTRIES,
     SCALE_COLUMNS,
     LATENCY_IDS_EVEN,
     LATENCY_IDS_ODD,
@@ -163,6 +164,14 @@ final class Staging implements AutoCloseable {
       places.put(place, memory);
     }
     return memory.address();
+  }
+
+  /** Fills the memory, if there is any, with zeros. */
+  void clear(Place place, CudaStream stream) {
+    DeviceMemory memory = places.get(place);
+    if (memory != null) {
+      memory.fill8(0, memory.bytes(), (byte) 0, stream);
+    }
   }
 
   /** Bytes on the device. */

@@ -12,7 +12,7 @@ public final class PrebuiltKernels {
       List.of(
           new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
           new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
-          new PrebuiltKernel("expand", "expand.cu", Map.of(), true),
+          new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
           new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
           new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
           new PrebuiltKernel("columns", "columns.cu", Map.of(), true),

@@ -1,4 +1,4 @@
-// High-throughput dispatch in one kernel: layout, counts and rows.
+// High-throughput dispatch in FLAT order, in one kernel: layout, counts and rows.
 //
 // Blocks own runs of tokens. Once the slots are known some warps of a block push its rows straight
 // into the receive regions, each row from one copy in shared memory to all its ranks, while the
@@ -8,49 +8,17 @@
 //
 // A cached dispatch takes ways, lists and matrix from the handle instead of counting, and waits for
 // its peers' `ready` before it writes to them.
+#include "finish.cuh"
 #include "rows.cuh"
 #include "totals.cuh"
+#include "walk.cuh"
 
-// Rows of the tokens from `token` on in steps of `stride`, to their places.
-struct TokenRows {
-  const DispatchParameters& p;
-  u32 token;
-  u32 end;
-  u32 stride;
-  u64 first_way = NOWHERE;
-  u64 second_way = NOWHERE;
-  bool begun = false;
-
-  __device__ __forceinline__ TokenRows(const DispatchParameters& p, u32 token, u32 end, u32 stride)
-      : p(p), token(token), end(end), stride(stride) {}
-
-  __device__ __forceinline__ u64 way(u32 i) const {
-    return i < p.top_k ? p.ways[(u64)token * p.top_k + i] : NOWHERE;
-  }
-
-  __device__ __forceinline__ bool next() {
-    for (;;) {
-      if (begun) {
-        token += stride;
-      }
-      begun = true;
-      if (token >= end) {
-        return false;
-      }
-      first_way = way(lane_id());
-      second_way = way(lane_id() + 32);
-      if (__any_sync(0xffffffff, first_way != NOWHERE || second_way != NOWHERE)) {
-        return true;
-      }
-    }
-  }
-
-  __device__ __forceinline__ const char* row() const { return p.x + (u64)token * p.row_bytes; }
-
-  __device__ __forceinline__ u32 rounds() const { return p.top_k > 32 ? 2 : 1; }
+// The rows of a walk and their places.
+struct TokenRows : TokenWalk {
+  using TokenWalk::TokenWalk;
 
   __device__ __forceinline__ char* place(u32 round) const {
-    u64 to = round == 0 ? first_way : second_way;
+    u64 to = ways[round];
     return to == NOWHERE
                ? nullptr
                : p.peers[way_rank(to)] + p.rows_offset + (u64)way_slot(to) * p.row_bytes;
@@ -147,54 +115,8 @@ __device__ __forceinline__ void accompany(const DispatchParameters& p, const Slo
       write_companions(p, to, slots.earlier[to], slots.base[to], rows, thread, threads);
     }
   }
-  if (p.fill && !p.expert_major) {
+  if (p.fill) {
     mark_unused(p, *slots.received, blockIdx.x * threads + thread, gridDim.x * threads);
-  }
-}
-
-__device__ __forceinline__ void say_ready(const DispatchParameters& p, const Watch& w) {
-  if (blockIdx.x == 0 && threadIdx.x < p.ranks && is_there(p, threadIdx.x)) {
-    store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
-  }
-}
-
-__device__ __forceinline__ void await_ready(const DispatchParameters& p, const Watch& w) {
-  if (threadIdx.x < p.ranks && is_there(p, threadIdx.x)) {
-    wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + threadIdx.x, PHASE_ENTER, threadIdx.x);
-  }
-  __syncthreads();
-}
-
-// One thread.
-__device__ __forceinline__ void count_traffic(const DispatchParameters& p, Control* control) {
-  u64 sent = 0;
-  u64 received = 0;
-  for (u32 r = 0; r < p.ranks; r++) {
-    sent += p.matrix[p.rank * p.ranks + r];
-    received += p.matrix[r * p.ranks + p.rank];
-  }
-  control->rows_sent += sent;
-  control->rows_received += received;
-  control->payload_bytes += sent * (p.row_bytes + p.scale_bytes);
-}
-
-__device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w) {
-  fence_proxy();
-  if (!last_block(w.control)) {
-    return;
-  }
-  if (threadIdx.x == blockDim.x - 1 && !aborted(w)) {
-    count_traffic(p, w.control);
-  }
-  if (threadIdx.x < p.ranks && is_there(p, threadIdx.x) && !aborted(w)) {
-    u64* done = (u64*)(p.peers[threadIdx.x] + p.done_offset) + p.rank;
-    store_release_system(done, w.epoch);
-    wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + threadIdx.x, PHASE_ROWS, threadIdx.x);
-  }
-  fence_proxy();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    end_epoch(w, p.receipt);
   }
 }
 
@@ -221,19 +143,17 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       repeat_totals(p);
     }
   } else {
-    for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
-      expert_counts[e] = 0;
-    }
+    CountedExperts experts(p, expert_counts);
     Tiles tiles(tile_words, (u32)p.ranks, blockDim.x >> 5);
-    count_chunk(p, w, chunk, tiles, expert_counts);
-    publish_block(p, w, tiles, expert_counts);
+    count_chunk(p, w, chunk, tiles, experts);
+    publish_block(p, w, tiles, experts);
     if (blockIdx.x == 0) {
       publish_rank(p, w);
     }
-    find_slots(p, w, slots, tiles);
+    find_slots(p, w, slots, tiles, 0);
     resolve_chunk(p, chunk, slots);
     if (blockIdx.x == 0) {
-      write_totals(p, w, slots.needed, expert_counts);
+      write_totals(p, w, slots);
     }
   }
   if (!__syncthreads_or(aborted(w))) {
@@ -243,5 +163,5 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       accompany(p, slots);
     }
   }
-  finish(p, w);
+  finish(p, w, false);
 }

@@ -27,31 +27,45 @@ struct DispatchParameters {
 
   // The handle: written by a dispatch, read by a cached one.
   u64* ways;    // [tokens, top_k] rank << 32 | slot, ascending; NOWHERE fills up
-  u32* lists;   // [ranks, tokens] tokens that go to each rank
+  u32* lists;   // FLAT: [ranks, tokens] tokens that go to each rank
   u32* matrix;  // [ranks, ranks] rows from each rank to each rank, then [ranks] row limits
+  u32* flat_rows;     // FLAT: [1] rows that arrived
+  u32* group_starts;  // [local_experts + 1] first row of each expert's group
+  u32* group_rows;    // [local_experts]
+  u32* targets;       // EXPERT_MAJOR: [tokens, top_k] first row at the rank of the way, or NO_ROW
+  u64* places;        // EXPERT_MAJOR: [slots, top_k] choice << 32 | row of the rows that arrive
+                      // here, ascending; NOWHERE fills up
   u64 cached;
 
   // Where things lie in every rank's region.
   u64 ready_offset;   // u64 [ranks]
   u64 done_offset;    // u64 [ranks]
-  u64 counts_offset;  // u64 [ranks, ranks + experts + 1]
+  u64 counts_offset;  // u64 [ranks, ranks + experts + 2]
   u64 rows_offset;
   u64 scales_offset;
   u64 factors_offset;
-  u64 ids_offset;
+  u64 ids_offset;  // FLAT
   u64 weights_offset;
   u64 tokens_offset;
   u64 sources_offset;
+  u64 arrivals_offset;  // EXPERT_MAJOR: u64 [landing_rows]
+  u64 records_offset;   // EXPERT_MAJOR: [landing_rows] of record_bytes
 
   // Sizes.
-  u64 limit;         // rows that this rank takes (EXPERT_MAJOR: after expansion)
-  u64 expert_major;  // 1: rows arrive in FLAT order and are expanded by the next kernel
-  u64 staging_rows;  // EXPERT_MAJOR: rows that fit where they arrive, the same on all ranks
+  u64 limit;         // rows that this rank takes
+  u64 landing_rows;  // EXPERT_MAJOR: slots of a rank, the same on all
+  u64 record_bytes;  // EXPERT_MAJOR: the same on all ranks
   u64 alignment;
-  u64 fill;          // 1: mark the rows that no token has, up to `limit`
+  u64 fill;  // 1: mark the rows that no token has, up to `limit`
+  u64 zero;  // EXPERT_MAJOR, 1: clear the rows that pad the groups
 
   // How it runs.
   u64* block_counts;  // [blocks, ranks + experts] in this rank's memory
+  u64* entries;       // EXPERT_MAJOR: [tokens, top_k] rank << 32 | row of each choice, or NOWHERE
+  const u32* order;   // EXPERT_MAJOR: [ranks + 1] where each rank's experts begin in the list
+                      // that follows, then that list: experts by rank and local number
+  u64 tile_warps;     // EXPERT_MAJOR: warps that count tokens
+  u64 push_blocks;    // blocks that send tokens, the first ones; FLAT: all
   u64 push_warps;
   u64 stage_bytes;
   u64 timeout;  // ns
@@ -66,11 +80,6 @@ struct DispatchParameters {
   u64* expert_offsets;  // [local_experts + 1]
   u32* received;        // [local_experts]
   u32* aligned;         // [local_experts]
-
-  // The same for the kernel that expands; of the handle.
-  u32* flat_rows;     // [1] rows in FLAT order
-  u32* group_starts;  // [local_experts + 1]
-  u32* group_rows;    // [local_experts]
 };
 
 // Words of `totals`; the ticket is written last.
@@ -84,6 +93,7 @@ enum Total {
 };
 
 constexpr u64 NOWHERE = ~0ull;
+constexpr u32 NO_ROW = ~0u;
 
 template <class Parameters>
 __device__ __forceinline__ bool is_there(const Parameters& p, u32 rank) {
@@ -99,7 +109,17 @@ __device__ __forceinline__ i64 expert_of(const Parameters& p, u64 at) {
   return p.wide_ids ? ((const i64*)p.ids)[at] : (i64)((const int*)p.ids)[at];
 }
 
+// What a rank tells the others: rows to each rank, pairs of each expert, the rows that it takes, the
+// alignment of its groups.
+__device__ __forceinline__ u32 limit_word(const DispatchParameters& p) {
+  return (u32)(p.ranks + p.experts);
+}
+__device__ __forceinline__ u32 alignment_word(const DispatchParameters& p) {
+  return limit_word(p) + 1;
+}
+__device__ __forceinline__ u32 count_words(const DispatchParameters& p) { return limit_word(p) + 2; }
+
 // Counters of rank `source` in the region of rank `at`.
 __device__ __forceinline__ u64* counts_of(const DispatchParameters& p, u32 at, u32 source) {
-  return (u64*)(p.peers[at] + p.counts_offset) + source * (p.ranks + p.experts + 1);
+  return (u64*)(p.peers[at] + p.counts_offset) + source * count_words(p);
 }

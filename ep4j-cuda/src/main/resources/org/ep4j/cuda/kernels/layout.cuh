@@ -2,10 +2,10 @@
 // once all ranks' counts are here every block knows the slots of its tokens. No atomics on global
 // memory, so the order is that of the tokens.
 //
-// block_counts[b][*] is written by block b with its epoch in the word, read by block 0 (all of it)
-// and by the blocks after b (the rows to each rank).
+// block_counts[b][*] is written by each block that sends with the epoch in the word, read by block 0
+// (all of it) and by the sending blocks after b.
 #pragma once
-#include "dispatch_parameters.cuh"
+#include "routing.cuh"
 #include "tiles.cuh"
 
 // Tokens of a block.
@@ -18,86 +18,69 @@ struct Chunk {
   }
 };
 
-// The expert of a choice, or -1; a bad one is reported and counts as none.
-template <class Parameters>
-__device__ __forceinline__ i64 checked_expert(const Parameters& p, const Watch& w, u32 token,
-                                              u32 k) {
-  i64 id = expert_of(p, (u64)token * p.top_k + k);
-  if (id == -1) {
-    return -1;
-  }
-  if (id < -1 || id >= (i64)p.experts) {
-    bad_routing(w, STATE_NO_SUCH_EXPERT, token, k, (u64)id);
-    return -1;
-  }
-  for (u32 j = 0; j < k; j++) {
-    if (expert_of(p, (u64)token * p.top_k + j) == id) {
-      bad_routing(w, STATE_DUPLICATE, token, k, (u64)id);
-      return -1;
-    }
-  }
-  return id;
-}
+// How FLAT counts the pairs of each expert: it needs no more than their number.
+struct CountedExperts {
+  u32* counts;  // [experts] in shared memory
 
-// Whether all choices of a token are good, for up to eight of them: all loads at once.
-struct Choices {
-  static constexpr u32 MOST = 8;
-  i64 ids[MOST];
-
-  __device__ __forceinline__ bool load(const DispatchParameters& p, u32 token) {
-    bool good = true;
-#pragma unroll
-    for (u32 k = 0; k < MOST; k++) {
-      ids[k] = k < p.top_k ? expert_of(p, (u64)token * p.top_k + k) : -1;
+  // All threads.
+  __device__ __forceinline__ CountedExperts(const DispatchParameters& p, u32* counts)
+      : counts(counts) {
+    for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
+      counts[e] = 0;
     }
-#pragma unroll
-    for (u32 k = 0; k < MOST; k++) {
-      good = good && ids[k] >= -1 && ids[k] < (i64)p.experts;
-#pragma unroll
-      for (u32 j = 0; j < k; j++) {
-        good = good && (ids[k] != ids[j] || ids[k] == -1);
-      }
-    }
-    return good;
+    __syncthreads();
   }
+
+  __device__ __forceinline__ void clear() {}
+  __device__ __forceinline__ void mark(u32 expert) { atomicAdd(&counts[expert], 1); }
+  __device__ __forceinline__ void close() {}
+  __device__ __forceinline__ void note(u32) {}
+  __device__ __forceinline__ u32 count(u32 expert) const { return counts[expert]; }
 };
 
+template <class Experts>
 __device__ __forceinline__ void count_choice(const DispatchParameters& p, Tiles& tiles,
-                                             u32* expert_counts, i64 id) {
+                                             Experts& experts, i64 id) {
   if (id >= 0 && p.placement[id] >> 16 < p.ranks) {
     tiles.mark(p.placement[id] >> 16);
-    atomicAdd(&expert_counts[id], 1);
+    experts.mark((u32)id);
   }
 }
 
+template <class Experts>
 __device__ __forceinline__ void count_token(const DispatchParameters& p, const Watch& w,
-                                            Tiles& tiles, u32* expert_counts, u32 token) {
+                                            Tiles& tiles, Experts& experts, u32 token) {
   Choices choices;
   if (p.top_k <= Choices::MOST && choices.load(p, token)) {
 #pragma unroll
     for (u32 k = 0; k < Choices::MOST; k++) {
-      count_choice(p, tiles, expert_counts, choices.ids[k]);
+      count_choice(p, tiles, experts, choices.ids[k]);
     }
   } else {
     for (u32 k = 0; k < p.top_k; k++) {
-      count_choice(p, tiles, expert_counts, checked_expert(p, w, token, k));
+      count_choice(p, tiles, experts, checked_expert(p, w, token, k));
     }
   }
 }
 
-// Counts the chunk and writes its ways relative to the block. `expert_counts` is cleared, shared.
+// Counts the chunk and writes its ways relative to the block. An Experts counts or numbers the pairs
+// of each expert in the same tiles: mark() as in Tiles, then note() for each token of the tile.
+template <class Experts>
 __device__ __forceinline__ void count_chunk(const DispatchParameters& p, const Watch& w, Chunk chunk,
-                                            Tiles& tiles, u32* expert_counts) {
-  for (u32 first = chunk.begin; first < chunk.end; first += blockDim.x) {
+                                            Tiles& tiles, Experts& experts) {
+  u32 step = tiles.warps * 32;
+  for (u32 first = chunk.begin; first < chunk.end; first += step) {
     u32 token = first + threadIdx.x;
-    bool mine = token < chunk.end;
+    bool mine = threadIdx.x < step && token < chunk.end;
     if (first != chunk.begin) {
       tiles.clear();
+      experts.clear();
     }
     if (mine) {
-      count_token(p, w, tiles, expert_counts, token);
+      count_token(p, w, tiles, experts, token);
     }
     tiles.close();
+    experts.close();
     if (mine) {
       u64* ways = p.ways + (u64)token * p.top_k;
       u32 n = 0;
@@ -109,16 +92,18 @@ __device__ __forceinline__ void count_chunk(const DispatchParameters& p, const W
       while (n < p.top_k) {
         ways[n++] = NOWHERE;
       }
+      experts.note(token);
     }
   }
   __syncthreads();
 }
 
+template <class Experts>
 __device__ __forceinline__ void publish_block(const DispatchParameters& p, const Watch& w,
-                                              const Tiles& tiles, const u32* expert_counts) {
+                                              const Tiles& tiles, const Experts& experts) {
   u64* counts = p.block_counts + (u64)blockIdx.x * (p.ranks + p.experts);
   for (u32 i = threadIdx.x; i < p.ranks + p.experts; i += blockDim.x) {
-    u32 value = i < p.ranks ? tiles.running[i] : expert_counts[i - p.ranks];
+    u32 value = i < p.ranks ? tiles.running[i] : experts.count(i - (u32)p.ranks);
     store_relaxed_system(&counts[i], tagged(w.epoch, value));
   }
 }
@@ -131,9 +116,10 @@ __device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Wat
 
 // Block 0: the counts of all blocks, to all ranks.
 __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const Watch& w) {
-  u32 words = p.ranks + p.experts + 1;
-  for (u32 i = threadIdx.x; i < words; i += blockDim.x) {
-    u32 value = i < p.ranks + p.experts ? sum_blocks(p, w, i, gridDim.x) : (u32)p.limit;
+  for (u32 i = threadIdx.x; i < count_words(p); i += blockDim.x) {
+    u32 value = i < limit_word(p)    ? sum_blocks(p, w, i, (u32)p.push_blocks)
+                : i == limit_word(p) ? (u32)p.limit
+                                     : (u32)p.alignment;
     for (u32 r = 0; r < p.ranks; r++) {
       u32 to = p.rank + 1 + r < p.ranks ? p.rank + 1 + r : p.rank + 1 + r - p.ranks;
       if (is_there(p, to)) {
@@ -155,28 +141,38 @@ struct Slots {
   u32* base;     // first slot of this block's rows
   u32* earlier;  // this rank's rows before them
   u32* rows;     // this block's rows
-  u32* limit;    // slots that the rank takes
-  u32* needed;   // rows routed to the rank, for the totals
-  u32* received;  // [1] rows that this rank receives
+  u32* limit;    // slots that the rank has
+  u32* takes;    // rows that the rank takes: FLAT the same
+  u32* needed;   // rows that the rank would have to take, for the totals
+  u32* arriving;  // rows that this rank receives from it
+  u32* received;  // [1] all of them
 
-  static constexpr u32 ARRAYS = 5;
+  static constexpr u32 ARRAYS = 7;
 
   __device__ __forceinline__ Slots(u32* words, u64 ranks)
       : base(words),
         earlier(base + ranks),
         rows(earlier + ranks),
         limit(rows + ranks),
-        needed(limit + ranks),
-        received(needed + ranks) {}
+        takes(limit + ranks),
+        needed(takes + ranks),
+        arriving(needed + ranks),
+        received(arriving + ranks) {}
 };
 
-// All blocks: waits for the rows between all ranks; block 0 writes them into the handle.
+// Blocks that send before this one, if it does.
+__device__ __forceinline__ u32 earlier_blocks(const DispatchParameters& p) {
+  return blockIdx.x < p.push_blocks ? blockIdx.x : 0;
+}
+
+// All blocks: waits for the rows between all ranks; block 0 writes them into the handle. A rank has
+// `most` slots, or if that is 0, as many as it says.
 __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Watch& w,
-                                           const Slots& slots, const Tiles& tiles) {
+                                           const Slots& slots, const Tiles& tiles, u32 most) {
   // A warp a rank, a lane a block: blocks are many.
   for (u32 d = warp_id(); d < p.ranks; d += blockDim.x >> 5) {
     u32 sum = 0;
-    for (u32 b = lane_id(); b < blockIdx.x; b += 32) {
+    for (u32 b = lane_id(); b < earlier_blocks(p); b += 32) {
       sum += wait_tagged(w, p.block_counts + (u64)b * (p.ranks + p.experts) + d, PHASE_BLOCKS,
                          p.rank);
     }
@@ -188,13 +184,12 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   __syncthreads();
   for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
     u32 earlier = slots.earlier[d];
-    u32 limit = wait_count(p, w, d, p.ranks + p.experts);
-    if (p.expert_major) {
-      limit = p.staging_rows;  // where rows arrive; the kernel that expands them has the limit
-    }
+    u32 takes = wait_count(p, w, d, limit_word(p));
+    u32 limit = most > 0 ? most : takes;
     slots.base[d] = earlier;
     slots.rows[d] = tiles.running[d];
     slots.limit[d] = limit;
+    slots.takes[d] = takes;
     if (blockIdx.x == 0) {
       p.matrix[p.ranks * p.ranks + d] = limit;
     }
@@ -211,6 +206,7 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
       atomicAdd(&slots.base[d], rows);
     }
     if (d == p.rank) {
+      slots.arriving[s] = rows;
       atomicAdd(slots.received, rows);
     }
     if (blockIdx.x == 0) {
@@ -237,7 +233,8 @@ __device__ __forceinline__ void recall_slots(const DispatchParameters& p, const 
   if (threadIdx.x == 0) {
     u32 received = 0;
     for (u32 s = 0; s < p.ranks; s++) {
-      received += p.matrix[s * p.ranks + p.rank];
+      slots.arriving[s] = p.matrix[s * p.ranks + p.rank];
+      received += slots.arriving[s];
     }
     *slots.received = received;
   }

@@ -10,9 +10,11 @@
 //   done[s]    epoch: all that s sends to d in this operation has been written
 //   counts[s]  one word a counter: low half of the epoch above, value below. A word carries both,
 //              so it needs no flag; being there it also says ready. Order: rows to each rank,
-//              rows to each expert, row limit of s.
+//              rows to each expert, row limit of s, alignment of its groups.
 //   groups[s]  epoch of the combine for which the four rows of a group have been written
-// `ready`, `done` and `groups` are written with system-wide release and read with acquire; counts
+//   arrivals   one word a slot of an EXPERT_MAJOR dispatch: low half of the epoch above, the token
+//              below, once its row and its record have been written
+// The others than counts are written with system-wide release and read with acquire; counts
 // need no order, because a word says all. They only grow; nothing is reset between operations. A rank
 // cannot overtake: it leaves a dispatch only after every peer's `done`, which the peer sends after all
 // its blocks have read the counts.
@@ -37,7 +39,9 @@ struct Control {
   u64 rows_sent;      // FLAT rows of all dispatches, own ones included: last block alone
   u64 rows_received;  // the same
   u64 payload_bytes;  // rows and scales sent: the same
-  u64 unused[7];
+  u64 senders;        // blocks that have read the counts and sent: atomic, cleared by the last
+  u64 jobs;           // rows that receiving warps have taken: the same
+  u64 unused[5];
 };
 
 // What a failed wait leaves for the host, in mapped host memory. `state` is written last.
@@ -152,6 +156,21 @@ __device__ __forceinline__ u32 wait_tagged(const Watch& w, const u64* at, u64 ph
   }
 }
 
+// Waits for a word of this epoch that was raised after other memory had been written; its low half.
+__device__ __forceinline__ bool wait_arrival(const Watch& w, const u64* at, u64 peer, u32& value) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_acquire_system(at);
+    if (tag_is(seen, w.epoch)) {
+      value = (u32)seen;
+      return true;
+    }
+    if ((polls & 0xff) == 0 &&
+        vain(w, polls, PHASE_ROWS, peer, w.epoch & 0xffffffff, seen >> 32)) {
+      return false;
+    }
+  }
+}
+
 // Sum of `n` counters of this GPU's blocks, `stride` words apart. Loads several at once: one after
 // the other their latencies would add up to more than the rest of a layout.
 __device__ __forceinline__ u32 sum_tagged(const Watch& w, const u64* first, u32 n, u64 stride) {
@@ -199,6 +218,8 @@ struct Receipt {
 // Ends the operation; called by one thread of the last block.
 __device__ __forceinline__ void end_epoch(const Watch& w, Receipt receipt) {
   w.control->arrived = 0;
+  w.control->senders = 0;
+  w.control->jobs = 0;
   // A graph replays an old ticket: the word must not go back.
   if (receipt.ticket > w.control->ticket) {
     w.control->ticket = receipt.ticket;

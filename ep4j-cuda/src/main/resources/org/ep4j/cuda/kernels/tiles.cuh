@@ -3,13 +3,14 @@
 #pragma once
 #include "ptx.cuh"
 
-// A block groups items in tiles of one item a thread. In each tile
+// A block groups items in tiles of one item a thread of its first warps. In each tile
 //   mark()   every thread marks the keys of its item,
 //   close()  all threads: turns marks into numbers,
 //   then has()/number() tell them, until the next tile's mark().
 // After the last tile `running[key]` is the number of pairs of the key in the block.
 struct Tiles {
   u32 keys;
+  u32 warps;
   u32* running;  // [keys]
   u32* marks;    // [warps][keys], a bit a lane
   u32* before;   // [warps][keys], pairs in earlier tiles and earlier warps
@@ -18,7 +19,7 @@ struct Tiles {
 
   // All threads; `words` lies in shared memory.
   __device__ __forceinline__ Tiles(u32* words, u32 keys, u32 warps)
-      : keys(keys), running(words), marks(words + keys), before(words + keys * (1 + warps)) {
+      : keys(keys), warps(warps), running(words), marks(words + keys), before(words + keys * (1 + warps)) {
     for (u32 k = threadIdx.x; k < keys; k += blockDim.x) {
       running[k] = 0;
     }
@@ -27,7 +28,7 @@ struct Tiles {
   }
 
   __device__ __forceinline__ void clear() {
-    for (u32 k = lane_id(); k < keys; k += 32) {
+    for (u32 k = lane_id(); warp_id() < warps && k < keys; k += 32) {
       marks[warp_id() * keys + k] = 0;
     }
     __syncwarp();
@@ -39,7 +40,6 @@ struct Tiles {
 
   __device__ __forceinline__ void close() {
     __syncthreads();
-    u32 warps = blockDim.x >> 5;
     for (u32 k = threadIdx.x; k < keys; k += blockDim.x) {
       u32 sum = running[k];
       for (u32 w = 0; w < warps; w++) {

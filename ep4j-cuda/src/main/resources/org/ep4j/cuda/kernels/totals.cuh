@@ -1,5 +1,5 @@
 // What a dispatch delivers, in numbers: computed by block 0 once the counts of all ranks are here,
-// for the host (mapped memory) and for the kernel that expands rows.
+// for the host, in mapped memory.
 #pragma once
 #include "layout.cuh"
 
@@ -7,89 +7,29 @@ __device__ __forceinline__ u32 round_up(u32 value, u32 alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// Where the groups begin, and all pairs: the first warp, 32 experts at a time. For EXPERT_MAJOR only.
-__device__ __forceinline__ u32 write_groups(const DispatchParameters& p, const u32* local) {
-  u32 start = 0;
-  u32 pairs = 0;
-  for (u32 first = 0; first < p.local_experts; first += 32) {
-    u32 l = first + lane_id();
-    u32 rows = l < p.local_experts ? local[l] : 0;
-    u32 end = round_up(rows, (u32)p.alignment);
-    for (u32 step = 1; step < 32; step *= 2) {
-      u32 before = __shfl_up_sync(0xffffffff, end, step);
-      end += lane_id() >= step ? before : 0;
-    }
-    end += start;
-    if (l < p.local_experts) {
-      p.expert_offsets[l + 1] = end;
-      p.group_starts[l + 1] = end;
-    }
-    start = __shfl_sync(0xffffffff, end, 31);
-    pairs += __reduce_add_sync(0xffffffff, rows);
-  }
-  if (lane_id() == 0) {
-    p.expert_offsets[0] = 0;
-    p.group_starts[0] = 0;
-  }
-  return pairs;
+// What the host learns of a local expert.
+__device__ __forceinline__ void tell_expert(const DispatchParameters& p, u32 l, u32 rows) {
+  p.received[l] = rows;
+  p.aligned[l] = round_up(rows, (u32)p.alignment);
+  p.group_rows[l] = rows;
 }
 
-// All threads of block 0. Shared: `needed` [ranks] and `local` [local_experts], any content.
-__device__ __forceinline__ void write_totals(const DispatchParameters& p, const Watch& w,
-                                             u32* needed, u32* local) {
-  for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-    needed[r] = 0;
-  }
-  __syncthreads();
-  for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
-    u32 owner = p.placement[e] >> 16;
-    if (owner != p.rank && (!p.expert_major || owner >= p.ranks)) {
-      continue;
-    }
-    u32 total = 0;
-    for (u32 s = 0; s < p.ranks; s++) {
-      total += wait_count(p, w, s, (u32)p.ranks + e);
-    }
-    if (p.expert_major) {
-      atomicAdd(&needed[owner], round_up(total, (u32)p.alignment));
-    }
-    if (owner == p.rank) {
-      u32 l = p.placement[e] & 0xffff;
-      local[l] = total;
-      p.received[l] = total;
-      p.aligned[l] = round_up(total, (u32)p.alignment);
-      p.group_rows[l] = total;
-    }
-  }
-  __syncthreads();
-  if (!p.expert_major) {
-    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-      for (u32 s = 0; s < p.ranks; s++) {
-        needed[r] += p.matrix[s * p.ranks + r];
-      }
-    }
-  }
-  __syncthreads();
-  u32 pairs = warp_id() == 0 && p.expert_major ? write_groups(p, local) : 0;
+// All threads of block 0, with what all of them wrote before. `needed` [ranks]: the rows that each
+// rank would have to take; `received`: rows that this one receives.
+__device__ __forceinline__ void tell_host(const DispatchParameters& p, const Watch& w,
+                                          const u32* needed, u32 received) {
   if (threadIdx.x == 0) {
-    u32 flat = 0;
-    for (u32 s = 0; s < p.ranks; s++) {
-      p.rank_offsets[s] = flat;
-      flat += p.matrix[s * p.ranks + p.rank];
-    }
-    p.rank_offsets[p.ranks] = flat;
-    *p.flat_rows = (u32)min((u64)flat, p.expert_major ? p.staging_rows : p.limit);
     u32 crowded = 0;
     u32 room = 0;
     while (crowded < p.ranks) {
-      room = wait_count(p, w, crowded, (u32)(p.ranks + p.experts));
+      room = wait_count(p, w, crowded, limit_word(p));
       if (needed[crowded] > room) {
         break;
       }
       crowded++;
     }
     p.totals[TOTAL_NEEDED] = needed[p.rank];
-    p.totals[TOTAL_RECEIVED] = p.expert_major ? pairs : flat;
+    p.totals[TOTAL_RECEIVED] = received;
     p.totals[TOTAL_OVERFLOW_RANK] = crowded;
     p.totals[TOTAL_OVERFLOW_NEEDED] = crowded < p.ranks ? needed[crowded] : 0;
     p.totals[TOTAL_OVERFLOW_LIMIT] = room;
@@ -103,23 +43,50 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
   __syncthreads();
 }
 
+// Where the rows of each source begin, and all rows; one thread.
+__device__ __forceinline__ void tell_rank_offsets(const DispatchParameters& p) {
+  u32 flat = 0;
+  for (u32 s = 0; s < p.ranks; s++) {
+    p.rank_offsets[s] = flat;
+    flat += p.matrix[s * p.ranks + p.rank];
+  }
+  p.rank_offsets[p.ranks] = flat;
+  *p.flat_rows = (u32)min((u64)flat, p.limit);
+}
+
+// FLAT; all threads of block 0.
+__device__ __forceinline__ void write_totals(const DispatchParameters& p, const Watch& w,
+                                             const Slots& slots) {
+  for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
+    if (p.placement[e] >> 16 == p.rank) {
+      u32 total = 0;
+      for (u32 s = 0; s < p.ranks; s++) {
+        total += wait_count(p, w, s, (u32)p.ranks + e);
+      }
+      tell_expert(p, p.placement[e] & 0xffff, total);
+    }
+  }
+  for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+    u32 needed = 0;
+    for (u32 s = 0; s < p.ranks; s++) {
+      needed += p.matrix[s * p.ranks + r];
+    }
+    slots.needed[r] = needed;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tell_rank_offsets(p);
+  }
+  tell_host(p, w, slots.needed, *slots.received);
+}
+
 // The counts of the handle again, for a cached dispatch: the caller may have written over what the
 // first one told. All threads of block 0.
 __device__ __forceinline__ void repeat_totals(const DispatchParameters& p) {
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
-    p.received[l] = p.group_rows[l];
-    p.aligned[l] = round_up(p.group_rows[l], (u32)p.alignment);
-    if (p.expert_major) {
-      p.expert_offsets[l] = p.group_starts[l];
-      p.expert_offsets[l + 1] = p.group_starts[l + 1];
-    }
+    tell_expert(p, l, p.group_rows[l]);
   }
   if (threadIdx.x == 0) {
-    u32 flat = 0;
-    for (u32 s = 0; s < p.ranks; s++) {
-      p.rank_offsets[s] = flat;
-      flat += p.matrix[s * p.ranks + p.rank];
-    }
-    p.rank_offsets[p.ranks] = flat;
+    tell_rank_offsets(p);
   }
 }

@@ -21,7 +21,6 @@ class ParameterFieldsTest {
   @ParameterizedTest
   @CsvSource({
     "dispatch_parameters.cuh, DispatchParameters, DispatchField",
-    "expand_parameters.cuh, ExpandParameters, ExpandField",
     "homes.cuh, CombineParameters, CombineField",
     "layout.cu, LayoutParameters, LayoutField",
     "columns.cu, ColumnsParameters, ColumnsField",

@@ -1,0 +1,227 @@
+// EXPERT_MAJOR, the receiving warps: as rows arrive, each is copied from the place where its sender
+// put it to its places in the groups of the other experts, and what goes with it to all of them.
+//
+// A slot's arrival word is written by its sender with system-wide release after row and record, and
+// read here with acquire; it carries the token.
+#pragma once
+#include "expert_layout.cuh"
+#include "record.cuh"
+
+// The slots that this rank receives, in about the order in which they are sent: each source's blocks
+// send their tokens at the same pace. A receiver takes the next few jobs when it has time.
+struct Arrivals {
+  const DispatchParameters& p;
+  const Slots& slots;
+  u32 jobs;
+
+  // `slots.base` holds the first slot of each source.
+  __device__ __forceinline__ Arrivals(const DispatchParameters& p, const Slots& slots)
+      : p(p), slots(slots), jobs(0) {
+    u32 most = 0;
+    for (u32 s = 0; s < p.ranks; s++) {
+      most = max(most, slots.arriving[s]);
+    }
+    u32 blocks = (u32)p.push_blocks;
+    jobs = (most + blocks - 1) / blocks * blocks * (u32)p.ranks;
+  }
+
+  // First of `n` jobs that nobody else has; all lanes.
+  __device__ __forceinline__ u32 take(u32 n) const {
+    Control* control = (Control*)p.peers[p.rank];
+    u32 first = 0;
+    if (lane_id() == 0) {
+      first = (u32)atomicAdd(&control->jobs, (u64)n);
+    }
+    return __shfl_sync(0xffffffff, first, 0);
+  }
+
+  // The slot of a job; false if it has none.
+  __device__ __forceinline__ bool find(u32 job, u32& source, u32& slot) const {
+    u32 blocks = (u32)p.push_blocks;
+    u32 turn = job / (u32)p.ranks;
+    source = job - turn * (u32)p.ranks;
+    Chunk chunk = Chunk::of(slots.arriving[source], turn % blocks, blocks);
+    u32 number = chunk.begin + turn / blocks;
+    slot = slots.base[source] + number;
+    return job < jobs && number < chunk.end && slot < p.landing_rows;
+  }
+};
+
+// Where a row goes. Lane i knows the rows of the places i and i + 32 and the choices they are of.
+struct Places {
+  u32 rows[2];
+  u32 choices[2];
+  u32 masks[2];
+  u32 first;  // the lowest row, where it has arrived
+
+  __device__ __forceinline__ void count() {
+    masks[0] = __ballot_sync(0xffffffff, rows[0] != NO_ROW);
+    masks[1] = __ballot_sync(0xffffffff, rows[1] != NO_ROW);
+    first = __reduce_min_sync(0xffffffff, min(rows[0], rows[1]));
+  }
+
+  // Calls body(row) for every place; all lanes.
+  template <class Body>
+  __device__ __forceinline__ void each(Body body) const {
+#pragma unroll
+    for (u32 round = 0; round < 2; round++) {
+      for (u32 mask = masks[round]; mask != 0; mask &= mask - 1) {
+        body(__shfl_sync(0xffffffff, rows[round], __ffs(mask) - 1));
+      }
+    }
+  }
+
+  // From the entries of a record.
+  __device__ __forceinline__ void read(const DispatchParameters& p, const u64* entries) {
+#pragma unroll
+    for (u32 round = 0; round < 2; round++) {
+      u64 entry = entries[round];
+      bool here = way_rank(entry) == p.rank && way_slot(entry) < p.limit;
+      rows[round] = here ? way_slot(entry) : NO_ROW;
+      choices[round] = round * 32 + lane_id();
+    }
+    count();
+  }
+
+  // From the handle.
+  __device__ __forceinline__ void recall(const DispatchParameters& p, u32 slot) {
+#pragma unroll
+    for (u32 round = 0; round < 2; round++) {
+      u32 i = round * 32 + lane_id();
+      u64 place = i < p.top_k ? p.places[(u64)slot * p.top_k + i] : NOWHERE;
+      rows[round] = place == NOWHERE ? NO_ROW : (u32)place;
+      choices[round] = (u32)(place >> 32);
+    }
+    count();
+  }
+
+  // Into the handle, in ascending order: a combine sums in it.
+  __device__ __forceinline__ void keep(const DispatchParameters& p, u32 slot) const {
+    u64* places = p.places + (u64)slot * p.top_k;
+    u32 before[2] = {0, 0};
+    each([&](u32 row) {
+      before[0] += row < rows[0];
+      before[1] += row < rows[1];
+    });
+    u32 count = __popc(masks[0]) + __popc(masks[1]);
+#pragma unroll
+    for (u32 round = 0; round < 2; round++) {
+      if (rows[round] != NO_ROW) {
+        places[before[round]] = pack_way(choices[round], rows[round]);
+      }
+      u32 i = round * 32 + lane_id();
+      if (i >= count && i < p.top_k) {
+        places[i] = NOWHERE;
+      }
+    }
+  }
+};
+
+__device__ __forceinline__ void copy_row(const DispatchParameters& p, const Places& places) {
+  constexpr u32 U = 8;  // vectors of a lane at a time
+  char* rows = p.peers[p.rank] + p.rows_offset;
+  const char* from = rows + places.first * p.row_bytes;
+  u32 bytes = (u32)p.row_bytes;
+  for (u32 first = lane_id() * 16; first < bytes + lane_id() * 16; first += 512 * U) {
+    uint4 held[U];
+#pragma unroll
+    for (u32 u = 0; u < U; u++) {
+      u32 at = first + u * 512;
+      held[u] = at < bytes ? load_row(from + at) : make_uint4(0, 0, 0, 0);
+    }
+    places.each([&](u32 row) {
+      if (row != places.first) {
+        char* to = rows + row * p.row_bytes;
+#pragma unroll
+        for (u32 u = 0; u < U; u++) {
+          u32 at = first + u * 512;
+          if (at < bytes) {
+            store_row(to + at, held[u]);
+          }
+        }
+      }
+    });
+  }
+}
+
+// What came with a row to all its places. The weights are those of this lane's choices, so those of
+// a new dispatch's places.
+__device__ __forceinline__ void spread(const DispatchParameters& p, const Places& places,
+                                       const RecordParts& parts, const char* scales_from, u32 token,
+                                       u32 source) {
+  char* region = p.peers[p.rank];
+#pragma unroll
+  for (u32 round = 0; round < 2; round++) {
+    u32 row = places.rows[round];
+    if (row != NO_ROW) {
+      ((int*)(region + p.tokens_offset))[row] = (int)token;
+      ((int*)(region + p.sources_offset))[row] = (int)source;
+      if (!p.cached && p.weights != nullptr) {
+        ((float*)(region + p.weights_offset))[row] = parts.weights[round];
+      }
+      if (p.factors != nullptr) {
+        ((float*)(region + p.factors_offset))[row] = parts.factor;
+      }
+    }
+  }
+  places.each([&](u32 row) {
+    parts.write_scales(p, scales_from, region + p.scales_offset + row * p.scale_bytes);
+  });
+}
+
+__device__ __forceinline__ void receive_row(const DispatchParameters& p, const RecordShape& shape,
+                                            const RecordParts& parts, u32 slot, u32 token,
+                                            u32 source) {
+  Places places;
+  if (p.cached) {
+    places.recall(p, slot);
+  } else {
+    places.read(p, parts.entries);
+    places.keep(p, slot);
+  }
+  if (__popc(places.masks[0]) + __popc(places.masks[1]) > 1) {
+    copy_row(p, places);
+  }
+  const char* record = p.peers[p.rank] + p.records_offset + slot * p.record_bytes;
+  spread(p, places, parts, record + shape.scales, token, source);
+}
+
+__device__ __forceinline__ void receive_rows(const DispatchParameters& p, const Watch& w,
+                                             const Arrivals& arrivals) {
+  constexpr u32 BATCH = 2;  // rows whose latencies are paid once
+  RecordShape shape(p);
+  const char* region = p.peers[p.rank];
+  const u64* words = (const u64*)(region + p.arrivals_offset);
+  u32 next = arrivals.take(BATCH);
+  while (next < arrivals.jobs) {
+    u32 first = next;
+    next = arrivals.take(BATCH);
+    // Each lane waits for the word of one of the jobs.
+    u32 source = 0;
+    u32 slot = 0;
+    u32 token = 0;
+    bool some = lane_id() < BATCH && arrivals.find(first + lane_id(), source, slot);
+    bool there = !some || wait_arrival(w, words + slot, source, token);
+    if (!__all_sync(0xffffffff, there)) {
+      return;
+    }
+    u32 found = __ballot_sync(0xffffffff, some);
+    RecordParts parts[BATCH];
+#pragma unroll
+    for (u32 i = 0; i < BATCH; i++) {
+      u32 its_slot = __shfl_sync(0xffffffff, slot, i);
+      if (found >> i & 1) {
+        parts[i].load_record(p, shape, region + p.records_offset + its_slot * p.record_bytes);
+      }
+    }
+#pragma unroll
+    for (u32 i = 0; i < BATCH; i++) {
+      u32 its_slot = __shfl_sync(0xffffffff, slot, i);
+      u32 its_token = __shfl_sync(0xffffffff, token, i);
+      u32 its_source = __shfl_sync(0xffffffff, source, i);
+      if (found >> i & 1) {
+        receive_row(p, shape, parts[i], its_slot, its_token, its_source);
+      }
+    }
+  }
+}
