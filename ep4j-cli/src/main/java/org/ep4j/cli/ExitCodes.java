@@ -5,6 +5,8 @@ import java.util.Map;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.GroupException;
+import org.ep4j.wire.LaneFailedException;
+import org.ep4j.wire.WireTimeoutException;
 
 /** What the command line tells its caller when it ends. {@code launch} passes on its command's. */
 public final class ExitCodes {
@@ -41,7 +43,11 @@ public final class ExitCodes {
     return switch (failure) {
       case CommandFailure known -> known.exitCode();
       case EngineUnavailableException _ -> UNAVAILABLE;
-      case PeerTimeoutException _, GroupException _ -> PEER;
+      case PeerTimeoutException _,
+          GroupException _,
+          LaneFailedException _,
+          WireTimeoutException _ ->
+          PEER;
       case IllegalArgumentException _ -> USAGE;
       default -> FAILED;
     };
