@@ -107,7 +107,8 @@ class BenchCommandTest {
   }
 
   private CommandLineRun bench(String arguments) throws IOException, InterruptedException {
-    return CliProcess.run(scratch, ("bench " + arguments + " --device host " + SMALL).split(" ", -1));
+    return CliProcess.run(
+        scratch, ("bench " + arguments + " --device host " + SMALL).split(" ", -1));
   }
 
   /** Names of all fields; fails if the text is not JSON. */

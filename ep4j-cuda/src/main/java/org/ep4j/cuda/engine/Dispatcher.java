@@ -113,7 +113,7 @@ final class Dispatcher {
   private void setExpertConstants() {
     long choices = (long) context.config.maxTokens() * context.config.topK();
     experts.set(DispatchField.ARRIVALS_OFFSET, layout.arrivals);
-    experts.set(DispatchField.RECORDS_OFFSET, layout.home);
+    experts.set(DispatchField.COMPANIONS_OFFSET, layout.home);
     experts.set(DispatchField.LANDING_ROWS, layout.landingRows);
     experts.set(
         DispatchField.ENTRIES, context.staging.memory(Staging.Place.ENTRIES, choices * Long.BYTES));
@@ -210,12 +210,12 @@ final class Dispatcher {
       call.set(DispatchField.PUSH_BLOCKS, context.sms());
       launch(call, stages, stages.bytes(), stream);
     } else {
-      long recordBytes = Records.bytes(scaleBytes, handle.topK, cached);
-      Stages stages = expertStages.of(rowBytes, recordBytes, MOST_WARPS);
+      long companionBytes = Companions.bytes(scaleBytes, handle.topK, cached);
+      Stages stages = expertStages.of(rowBytes, companionBytes, MOST_WARPS);
       call.set(DispatchField.PUSH_BLOCKS, pushBlocks(context.sms()));
       call.set(DispatchField.PLACES, handle.places());
       call.set(DispatchField.ZERO, handle.zeroPadding);
-      call.set(DispatchField.RECORD_BYTES, recordBytes);
+      call.set(DispatchField.COMPANION_BYTES, companionBytes);
       launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);
     }
   }

@@ -10,9 +10,9 @@ import org.ep4j.engine.ReceiveCapacity;
  * Where things lie in the region of each rank, which its peers write into; the same on all ranks.
  * Who writes which word and who waits for it is told in {@code kernels/protocol.cuh}.
  *
- * <p>Received rows lie in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends a record
- * with each row, see {@code kernels/record.cuh}; they lie in the memory that is the home region of
- * a combine.
+ * <p>Received rows lie in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends a companion
+ * with each row, see {@code kernels/companion.cuh}; they lie in the memory that is the home region
+ * of a combine.
  */
 final class RegionLayout {
   private static final long PAGE = 4096;
@@ -51,7 +51,7 @@ final class RegionLayout {
 
   final Arrays received;
 
-  /** Rows on their way home; before that, records. */
+  /** Rows on their way home; before that, companions. */
   final long home;
 
   /** Bytes of such a row: of the widest row, and of what a combine moves at least. */
@@ -94,7 +94,7 @@ final class RegionLayout {
     maxRowBytes = config.rowDType().bytes(config.hidden());
     maxScaleBytes = scaleBytes(config);
     landingRows = Math.min(capacity, ranks * tokens);
-    long recordBytes = Records.bytes(scaleBytes(config), config.topK(), false);
+    long companionBytes = Companions.bytes(scaleBytes(config), config.topK(), false);
     long homeRows = tokens * Math.min(config.topK(), ranks);
     groupWords = tokens / GROUP + 1;
     ready = PAGE;
@@ -106,7 +106,7 @@ final class RegionLayout {
     received = new Arrays(words, maxRowBytes, capacity, config);
     home = received.end;
     homeRowBytes = Math.max(maxRowBytes, LEAST_HOME_ROW);
-    homeWeights = page(home + Math.max(homeRows * homeRowBytes, landingRows * recordBytes));
+    homeWeights = page(home + Math.max(homeRows * homeRowBytes, landingRows * companionBytes));
     bytes = page(homeWeights + homeRows * Float.BYTES * config.topK());
   }
 

@@ -29,7 +29,7 @@ record Stages(int warps, int stageBytes, int bytes) {
     private final long wordBytes;
     private @Nullable Stages last;
     private long lastRowBytes;
-    private long lastRecordBytes;
+    private long lastCompanionBytes;
 
     /** See {@link Stages#of}. */
     Memo(int sharedBytes, long wordBytes) {
@@ -37,13 +37,13 @@ record Stages(int warps, int stageBytes, int bytes) {
       this.wordBytes = wordBytes;
     }
 
-    Stages of(long rowBytes, long recordBytes, int mostWarps) {
+    Stages of(long rowBytes, long companionBytes, int mostWarps) {
       Stages known = last;
-      if (known == null || lastRowBytes != rowBytes || lastRecordBytes != recordBytes) {
-        known = Stages.of(sharedBytes, wordBytes, rowBytes, recordBytes, mostWarps);
+      if (known == null || lastRowBytes != rowBytes || lastCompanionBytes != companionBytes) {
+        known = Stages.of(sharedBytes, wordBytes, rowBytes, companionBytes, mostWarps);
         last = known;
         lastRowBytes = rowBytes;
-        lastRecordBytes = recordBytes;
+        lastCompanionBytes = companionBytes;
       }
       return known;
     }
@@ -53,15 +53,15 @@ record Stages(int warps, int stageBytes, int bytes) {
    * @param sharedBytes what a block may use
    * @param wordBytes of it for the kernel's words
    * @param rowBytes length of a row
-   * @param recordBytes what goes with a row, a multiple of 16
+   * @param companionBytes what goes with a row, a multiple of 16
    * @param mostWarps warps that may move rows
    */
   static Stages of(
-      int sharedBytes, long wordBytes, long rowBytes, long recordBytes, int mostWarps) {
+      int sharedBytes, long wordBytes, long rowBytes, long companionBytes, int mostWarps) {
     long pieces = Math.ceilDiv(Math.max(rowBytes, UNIT), LONGEST_PIECE);
     long piece = Math.ceilDiv(Math.ceilDiv(Math.max(rowBytes, UNIT), pieces), UNIT) * UNIT;
     long room = sharedBytes - wordBytes;
-    long others = recordBytes + BARRIER_BYTES;
+    long others = companionBytes + BARRIER_BYTES;
     long warp = STAGES * (piece + others);
     if (room < warp) {
       piece = (room / STAGES - others) / UNIT * UNIT;

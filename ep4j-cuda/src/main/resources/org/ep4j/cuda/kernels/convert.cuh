@@ -12,9 +12,7 @@ struct Bf16 {
   }
 
   static __device__ __forceinline__ u32 pack(float low, float high) {
-    u32 pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
+    return round_to_bf16(low, high);
   }
 };
 
@@ -22,20 +20,11 @@ struct Fp16 {
   static constexpr u32 ELEMENTS = 8;
 
   static __device__ __forceinline__ void unpack(u32 pair, float& low, float& high) {
-    asm("{\n"
-        ".reg .f16 a, b;\n"
-        "mov.b32 {a, b}, %2;\n"
-        "cvt.f32.f16 %0, a;\n"
-        "cvt.f32.f16 %1, b;\n"
-        "}"
-        : "=f"(low), "=f"(high)
-        : "r"(pair));
+    from_fp16(pair, low, high);
   }
 
   static __device__ __forceinline__ u32 pack(float low, float high) {
-    u32 pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
+    return round_to_fp16(low, high);
   }
 };
 

@@ -49,12 +49,12 @@ struct DispatchParameters {
   u64 tokens_offset;
   u64 sources_offset;
   u64 arrivals_offset;  // EXPERT_MAJOR: u64 [landing_rows]
-  u64 records_offset;   // EXPERT_MAJOR: [landing_rows] of record_bytes
+  u64 companions_offset;   // EXPERT_MAJOR: [landing_rows] of companion_bytes
 
   // Sizes.
   u64 limit;         // rows that this rank takes
   u64 landing_rows;  // EXPERT_MAJOR: slots of a rank, the same on all
-  u64 record_bytes;  // EXPERT_MAJOR: the same on all ranks
+  u64 companion_bytes;  // EXPERT_MAJOR: the same on all ranks
   u64 alignment;
   u64 fill;  // 1: mark the rows that no token has, up to `limit`
   u64 zero;  // EXPERT_MAJOR, 1: clear the rows that pad the groups

@@ -56,14 +56,14 @@ __device__ __forceinline__ void recall(const DispatchParameters& p, const Watch&
 extern "C" __global__ void __launch_bounds__(512, 1)
     ep4j_expert_dispatch(const __grid_constant__ DispatchParameters p) {
   extern __shared__ __align__(128) char shared[];
-  // Shared memory: words, then barriers, then stages and records of the sending warps; where those
+  // Shared memory: words, then barriers, then stages and companions of the sending warps; where those
   // lie, the tiles lay before.
   Slots slots((u32*)shared, p.ranks);
   ExpertGroups groups((u32*)shared + Slots::ARRAYS * p.ranks + 1, p.experts, p.local_experts);
   u64 words = Slots::ARRAYS * p.ranks + 1 + 2 * (p.experts + p.local_experts) + 1;
   char* stages = shared + (words * 4 + 127) / 128 * 128;
-  char* records = stages + p.push_warps * STAGES * p.stage_bytes;
-  u64* barriers = (u64*)(records + p.push_warps * STAGES * p.record_bytes);
+  char* companions = stages + p.push_warps * STAGES * p.stage_bytes;
+  u64* barriers = (u64*)(companions + p.push_warps * STAGES * p.companion_bytes);
 
   Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
   if (leave_at_once(w, p.receipt)) {
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     if (sends && warp < p.push_warps) {
       Ring ring(stages + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,
                 (u32)p.stage_bytes);
-      send_tokens(p, chunk, ring, records + warp * STAGES * p.record_bytes, &written[warp]);
+      send_tokens(p, chunk, ring, companions + warp * STAGES * p.companion_bytes, &written[warp]);
     } else if (sends && warp == p.push_warps) {
       notify(p, w, chunk, written);
       sent(p, w);

@@ -1,5 +1,5 @@
 // EXPERT_MAJOR, the sending warps: each token's row goes once to each of its ranks, to the first of
-// its rows there, and a record beside it to a slot. Once both have been written, a warp that does
+// its rows there, and a companion beside it to a slot. Once both have been written, a warp that does
 // nothing else raises the slot's arrival word; its rank copies the row to the others from there.
 //
 // A sending warp tells the notifying one of its block how many of its tokens have been written, in
@@ -8,7 +8,7 @@
 #pragma once
 #include "finish.cuh"
 #include "layout.cuh"
-#include "record.cuh"
+#include "companion.cuh"
 #include "rows.cuh"
 
 // Where a token goes; lane i knows the ways i and i + 32.
@@ -33,10 +33,10 @@ struct SentToken {
                : p.peers[way_rank(ways[round])] + p.rows_offset + targets[round] * p.row_bytes;
   }
 
-  __device__ __forceinline__ char* record_place(const DispatchParameters& p, u32 round) const {
+  __device__ __forceinline__ char* companion_place(const DispatchParameters& p, u32 round) const {
     return ways[round] == NOWHERE ? nullptr
-                                  : p.peers[way_rank(ways[round])] + p.records_offset +
-                                        way_slot(ways[round]) * p.record_bytes;
+                                  : p.peers[way_rank(ways[round])] + p.companions_offset +
+                                        way_slot(ways[round]) * p.companion_bytes;
   }
 };
 
@@ -63,18 +63,18 @@ __device__ __forceinline__ void say_written(volatile u32* written, u32 tokens) {
 
 #if EP4J_TMA
 
-// Sends the tokens of a warp. Of a token ways and record are loaded three steps ahead, so that
-// nothing waits for them, its record is written and its row loaded two steps ahead.
+// Sends the tokens of a warp. Of a token ways and companion are loaded three steps ahead, so that
+// nothing waits for them, its companion is written and its row loaded two steps ahead.
 __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk chunk, Ring& ring,
-                                            char* records, volatile u32* written) {
-  RecordShape shape(p);
+                                            char* companions, volatile u32* written) {
+  CompanionShape shape(p);
   u32 warp = warp_id();
   u32 count = tokens_of(p, chunk, warp);
   u32 row_bytes = (u32)p.row_bytes;
   u32 pieces = (row_bytes + ring.stage_bytes - 1) / ring.stage_bytes;
   SentToken tokens[STAGES];  // the last that have been prepared
-  RecordParts parts;
-  u32 prepared = 0;  // tokens whose ways and records are in registers
+  CompanionParts parts;
+  u32 prepared = 0;  // tokens whose ways and companions are in registers
   u32 loaded = 0;    // pieces
   auto prepare = [&]() {
     tokens[0] = tokens[1];
@@ -86,7 +86,7 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
     }
     prepared++;
   };
-  // Loads the next piece if there is one, and writes the record of its token. A stage and a record
+  // Loads the next piece if there is one, and writes the companion of its token. A stage and a companion
   // are used again three pieces or tokens later: their stores have been read by then.
   auto load = [&]() {
     u32 i = loaded / pieces;
@@ -96,7 +96,7 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
     }
     u32 token = token_of(p, chunk, warp, i);
     if (at == 0) {
-      parts.write(p, shape, token, records + i % STAGES * p.record_bytes);
+      parts.write(p, shape, token, companions + i % STAGES * p.companion_bytes);
       fence_proxy();
       __syncwarp();
       prepare();
@@ -120,9 +120,9 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
       if (place != nullptr) {
         bulk_store(place + at, stage, bytes);
       }
-      place = token.record_place(p, round);
+      place = token.companion_place(p, round);
       if (place != nullptr && at + bytes == row_bytes) {
-        bulk_store(place, records + i % STAGES * p.record_bytes, (u32)p.record_bytes);
+        bulk_store(place, companions + i % STAGES * p.companion_bytes, (u32)p.companion_bytes);
       }
     }
     bulk_commit();
@@ -140,32 +140,32 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
 #else
 
 __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk chunk, Ring&,
-                                            char* record, volatile u32* written) {
-  RecordShape shape(p);
+                                            char* companion, volatile u32* written) {
+  CompanionShape shape(p);
   u32 warp = warp_id();
   u32 count = tokens_of(p, chunk, warp);
   for (u32 i = 0; i < count; i++) {
     u32 token = token_of(p, chunk, warp, i);
     SentToken ways;
-    RecordParts parts;
+    CompanionParts parts;
     ways.load(p, token);
     parts.load_token(p, token);
     __syncwarp();
-    parts.write(p, shape, token, record);
+    parts.write(p, shape, token, companion);
     __syncwarp();
     const char* from = p.x + (u64)token * p.row_bytes;
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       u64 rows = (u64)ways.row_place(p, round);
-      u64 slots = (u64)ways.record_place(p, round);
+      u64 slots = (u64)ways.companion_place(p, round);
       for (u32 lane = 0; lane < 32; lane++) {
         char* row = (char*)__shfl_sync(0xffffffff, rows, lane);
         for (u32 at = lane_id() * 16; row != nullptr && at < p.row_bytes; at += 512) {
           store_row(row + at, load_row(from + at));
         }
         char* slot = (char*)__shfl_sync(0xffffffff, slots, lane);
-        for (u32 at = lane_id() * 16; slot != nullptr && at < p.record_bytes; at += 512) {
-          store_row(slot + at, *(const uint4*)(record + at));
+        for (u32 at = lane_id() * 16; slot != nullptr && at < p.companion_bytes; at += 512) {
+          store_row(slot + at, *(const uint4*)(companion + at));
         }
       }
     }

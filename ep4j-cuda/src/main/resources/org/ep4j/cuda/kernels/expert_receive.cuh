@@ -1,11 +1,11 @@
 // EXPERT_MAJOR, the receiving warps: as rows arrive, each is copied from the place where its sender
 // put it to its places in the groups of the other experts, and what goes with it to all of them.
 //
-// A slot's arrival word is written by its sender with system-wide release after row and record, and
+// A slot's arrival word is written by its sender with system-wide release after row and companion, and
 // read here with acquire; it carries the token.
 #pragma once
 #include "expert_layout.cuh"
-#include "record.cuh"
+#include "companion.cuh"
 
 // The slots that this rank receives, in about the order in which they are sent: each source's blocks
 // send their tokens at the same pace. A receiver takes the next few jobs when it has time.
@@ -71,7 +71,7 @@ struct Places {
     }
   }
 
-  // From the entries of a record.
+  // From the entries of a companion.
   __device__ __forceinline__ void read(const DispatchParameters& p, const u64* entries) {
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
@@ -147,7 +147,7 @@ __device__ __forceinline__ void copy_row(const DispatchParameters& p, const Plac
 // What came with a row to all its places. The weights are those of this lane's choices, so those of
 // a new dispatch's places.
 __device__ __forceinline__ void spread(const DispatchParameters& p, const Places& places,
-                                       const RecordParts& parts, const char* scales_from, u32 token,
+                                       const CompanionParts& parts, const char* scales_from, u32 token,
                                        u32 source) {
   char* region = p.peers[p.rank];
 #pragma unroll
@@ -169,8 +169,8 @@ __device__ __forceinline__ void spread(const DispatchParameters& p, const Places
   });
 }
 
-__device__ __forceinline__ void receive_row(const DispatchParameters& p, const RecordShape& shape,
-                                            const RecordParts& parts, u32 slot, u32 token,
+__device__ __forceinline__ void receive_row(const DispatchParameters& p, const CompanionShape& shape,
+                                            const CompanionParts& parts, u32 slot, u32 token,
                                             u32 source) {
   Places places;
   if (p.cached) {
@@ -182,14 +182,14 @@ __device__ __forceinline__ void receive_row(const DispatchParameters& p, const R
   if (__popc(places.masks[0]) + __popc(places.masks[1]) > 1) {
     copy_row(p, places);
   }
-  const char* record = p.peers[p.rank] + p.records_offset + slot * p.record_bytes;
-  spread(p, places, parts, record + shape.scales, token, source);
+  const char* companion = p.peers[p.rank] + p.companions_offset + slot * p.companion_bytes;
+  spread(p, places, parts, companion + shape.scales, token, source);
 }
 
 __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const Watch& w,
                                              const Arrivals& arrivals) {
   constexpr u32 BATCH = 2;  // rows whose latencies are paid once
-  RecordShape shape(p);
+  CompanionShape shape(p);
   const char* region = p.peers[p.rank];
   const u64* words = (const u64*)(region + p.arrivals_offset);
   u32 next = arrivals.take(BATCH);
@@ -206,12 +206,12 @@ __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const 
       return;
     }
     u32 found = __ballot_sync(0xffffffff, some);
-    RecordParts parts[BATCH];
+    CompanionParts parts[BATCH];
 #pragma unroll
     for (u32 i = 0; i < BATCH; i++) {
       u32 its_slot = __shfl_sync(0xffffffff, slot, i);
       if (found >> i & 1) {
-        parts[i].load_record(p, shape, region + p.records_offset + its_slot * p.record_bytes);
+        parts[i].load_companion(p, shape, region + p.companions_offset + its_slot * p.companion_bytes);
       }
     }
 #pragma unroll

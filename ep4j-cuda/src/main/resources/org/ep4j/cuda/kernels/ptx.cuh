@@ -151,3 +151,28 @@ __device__ __forceinline__ void fence_proxy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 #endif
 }
+
+// --- pairs of numbers, rounded to nearest even -----------------------------------------------
+
+__device__ __forceinline__ u32 round_to_bf16(float low, float high) {
+  u32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+__device__ __forceinline__ u32 round_to_fp16(float low, float high) {
+  u32 pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+__device__ __forceinline__ void from_fp16(u32 pair, float& low, float& high) {
+  asm("{\n"
+      ".reg .f16 a, b;\n"
+      "mov.b32 {a, b}, %2;\n"
+      "cvt.f32.f16 %0, a;\n"
+      "cvt.f32.f16 %1, b;\n"
+      "}"
+      : "=f"(low), "=f"(high)
+      : "r"(pair));
+}

@@ -4,20 +4,20 @@
 #pragma once
 #include "dispatch_parameters.cuh"
 
-struct RecordShape {
+struct CompanionShape {
   u32 scales;   // offsets; the factor is at 0
   u32 entries;  // u64 [top_k]
-  u32 weights;  // float [top_k]; then the end, a multiple of 16: org.ep4j.cuda.engine.Records
+  u32 weights;  // float [top_k]; then the end, a multiple of 16: org.ep4j.cuda.engine.Companions
 
-  __device__ __forceinline__ explicit RecordShape(const DispatchParameters& p)
+  __device__ __forceinline__ explicit CompanionShape(const DispatchParameters& p)
       : scales(16),
         entries(scales + ((u32)p.scale_bytes + 15) / 16 * 16),
         weights(entries + (u32)p.top_k * 8) {}
 };
 
-// A record in the registers of a warp: a lane holds the choices i and i + 32 and some words of the
+// A companion in the registers of a warp: a lane holds the choices i and i + 32 and some words of the
 // scales. Scales that are long or end inside a word stay where they are.
-struct RecordParts {
+struct CompanionParts {
   static constexpr u32 WORDS = 4;
   u64 entries[2];
   float weights[2];
@@ -53,10 +53,10 @@ struct RecordParts {
     load(p, p.entries + at, p.weights + at, p.scales + token * p.scale_bytes, p.factors + token);
   }
 
-  __device__ __forceinline__ void load_record(const DispatchParameters& p, const RecordShape& shape,
-                                              const char* record) {
-    load(p, (const u64*)(record + shape.entries), (const float*)(record + shape.weights),
-         record + shape.scales, (const float*)record);
+  __device__ __forceinline__ void load_companion(const DispatchParameters& p, const CompanionShape& shape,
+                                              const char* companion) {
+    load(p, (const u64*)(companion + shape.entries), (const float*)(companion + shape.weights),
+         companion + shape.scales, (const float*)companion);
   }
 
   // Writes the scales, which come from `from`, to a place of them.
@@ -80,19 +80,19 @@ struct RecordParts {
     }
   }
 
-  // Writes the record of a token.
-  __device__ __forceinline__ void write(const DispatchParameters& p, const RecordShape& shape,
-                                        u32 token, char* record) const {
+  // Writes the companion of a token.
+  __device__ __forceinline__ void write(const DispatchParameters& p, const CompanionShape& shape,
+                                        u32 token, char* companion) const {
     if (lane_id() == 0) {
-      *(float*)record = factor;
+      *(float*)companion = factor;
     }
-    write_scales(p, p.scales + token * p.scale_bytes, record + shape.scales);
+    write_scales(p, p.scales + token * p.scale_bytes, companion + shape.scales);
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       u32 k = round * 32 + lane_id();
       if (!p.cached && k < p.top_k) {
-        ((u64*)(record + shape.entries))[k] = entries[round];
-        ((float*)(record + shape.weights))[k] = weights[round];
+        ((u64*)(companion + shape.entries))[k] = entries[round];
+        ((float*)(companion + shape.weights))[k] = weights[round];
       }
     }
   }

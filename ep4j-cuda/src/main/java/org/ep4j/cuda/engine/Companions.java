@@ -2,14 +2,14 @@ package org.ep4j.cuda.engine;
 
 /**
  * Size of what an EXPERT_MAJOR dispatch sends with each row: a factor, its scales and, unless it is
- * cached, the rows and weights of all choices. The order is that of {@code RecordShape} in {@code
- * kernels/record.cuh}.
+ * cached, the rows and weights of all choices. The order is that of {@code CompanionShape} in
+ * {@code kernels/companion.cuh}.
  */
-final class Records {
+final class Companions {
   /** Bulk copies come in these. */
   private static final long UNIT = 16;
 
-  private Records() {}
+  private Companions() {}
 
   static long bytes(long scaleBytes, int topK, boolean cached) {
     long known = UNIT + align(scaleBytes);
