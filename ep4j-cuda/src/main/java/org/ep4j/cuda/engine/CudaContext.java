@@ -48,7 +48,7 @@ final class CudaContext {
   int generation;
 
   private int sms;
-  private int lowLatencySms;
+  private int wantedSms;
 
   private long lastStream;
 
@@ -97,15 +97,15 @@ final class CudaContext {
     return sms;
   }
 
-  /** SMs of a low-latency operation: more than others use unless somebody has settled them. */
-  int lowLatencySms() {
-    return lowLatencySms;
+  /** SMs of a low-latency operation that moves so many pieces. */
+  int lowLatencySms(long pieces) {
+    int most = Math.max(1, device.properties().multiprocessors() / peers.ranksOnDevice);
+    return SmChoice.forLatency(wantedSms, most, pieces);
   }
 
   void setSms(int wanted) {
-    int multiprocessors = device.properties().multiprocessors();
-    sms = SmChoice.settle(wanted, multiprocessors, peers.ranksOnDevice);
-    lowLatencySms = SmChoice.settleLatency(wanted, multiprocessors, peers.ranksOnDevice);
+    sms = SmChoice.settle(wanted, device.properties().multiprocessors(), peers.ranksOnDevice);
+    wantedSms = wanted;
   }
 
   /** The stream of a call. */

@@ -315,7 +315,8 @@ final class LowLatency {
     }
     long ticket = context.completion.nextMasking(capturing);
     call.set(LowLatencyField.TICKET, ticket);
-    call.launch(context.lowLatencySms(), op.sharedBytes(), stream.handle());
+    long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
+    call.launch(context.lowLatencySms(pieces), op.sharedBytes(), stream.handle());
     Event end = new StreamEvent(context.completion, ticket, op.name());
     if (phases == LowLatencyPhase.SEND) {
       op.sent(end);

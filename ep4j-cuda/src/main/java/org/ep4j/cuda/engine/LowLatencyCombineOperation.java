@@ -26,7 +26,6 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private boolean logFmt;
   private boolean partialRounding;
   private int record;
-  private int tokens;
   private int topK;
   private boolean wideIds;
   private long y;

@@ -15,6 +15,7 @@ final class LowLatencyConstants {
     BufferConfig config = context.config;
     HostWords words = context.words;
     call.set(LowLatencyField.PEERS, part.peers());
+    call.set(LowLatencyField.OWN, part.own());
     call.set(LowLatencyField.RANK, context.rank);
     call.set(LowLatencyField.RANKS, context.ranks);
     call.set(LowLatencyField.EXPERTS, config.experts());

@@ -23,7 +23,6 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   /** Number among the dispatches. */
   long ordinal;
 
-  int tokens;
   int topK;
   private LowLatencyFormat format;
   private boolean wideIds;

@@ -6,6 +6,7 @@ package org.ep4j.cuda.engine;
  */
 enum LowLatencyField {
   PEERS,
+  OWN,
   RANK,
   RANKS,
   EXPERTS,

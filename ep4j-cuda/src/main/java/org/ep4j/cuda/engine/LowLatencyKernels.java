@@ -12,8 +12,8 @@ import org.ep4j.cuda.jit.KernelCompiler;
 
 /** The low-latency kernels of one buffer on its device, and how they use shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
-  /** Arrays over the ranks in the shared memory of a dispatch. */
-  private static final int RANK_ARRAYS = 3;
+  /** Words of a rank in the shared memory of a dispatch: an address and two numbers. */
+  private static final int RANK_WORDS = 4;
 
   private static final String DISPATCH = "low_latency_dispatch.cu";
   private static final String COMBINE = "low_latency_combine.cu";
@@ -45,9 +45,10 @@ final class LowLatencyKernels implements AutoCloseable {
    */
   LowLatencyKernels(
       CudaDevice device, BufferConfig config, int ranks, int localExperts, int sharedBytes) {
-    long words = sharedBytes / Integer.BYTES - (long) RANK_ARRAYS * ranks;
+    long tables = (long) RANK_WORDS * ranks + config.experts();
+    long words = sharedBytes / Integer.BYTES - tables;
     long places = localExperts * (ranks + 1L);
-    countWarps = (int) Math.min(Kernels.WARPS, words / config.experts());
+    countWarps = Math.clamp(words / config.experts(), 0, Kernels.WARPS);
     if (countWarps == 0 || places > words) {
       throw new InvalidArgumentException(
           "experts",
@@ -58,10 +59,9 @@ final class LowLatencyKernels implements AutoCloseable {
               + words,
           "use more ranks, or the high-throughput operations");
     }
-    long needed =
-        RANK_ARRAYS * (long) ranks + Math.max(places, (long) countWarps * config.experts());
+    long needed = tables + Math.max(places, (long) countWarps * config.experts());
     dispatchBytes = (int) needed * Integer.BYTES;
-    combineBytes = ranks * Integer.BYTES;
+    combineBytes = ranks * Long.BYTES;
     KernelCompiler compiler = KernelCompiler.standard();
     CudaModule dispatching = load(compiler, device, DISPATCH);
     CudaModule combining = load(compiler, device, COMBINE);

@@ -35,6 +35,9 @@ final class LowLatencyLayout {
   final long flags;
   final long rows;
 
+  /** Pieces of a row. */
+  final long pieces;
+
   /** Counters a source. */
   final long countStride;
 
@@ -62,7 +65,7 @@ final class LowLatencyLayout {
           "dispatch large batches with the high-throughput operations");
     }
     long topK = config.topK();
-    long pieces = Math.ceilDiv(config.hidden(), PIECE);
+    pieces = Math.ceilDiv(config.hidden(), PIECE);
     received = PAGE;
     headers = page(received + ranks * Long.BYTES);
     counts = headers + ranks * Long.BYTES;

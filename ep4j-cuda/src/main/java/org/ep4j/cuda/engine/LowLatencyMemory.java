@@ -57,7 +57,7 @@ final class LowLatencyMemory implements AutoCloseable {
     places = 0;
     batches = align(capacity * config.topK() * Integer.BYTES);
     choices = align(batches + (long) ranks * Integer.BYTES);
-    record = align(choices + tokens * config.topK() * Integer.BYTES);
+    record = align(choices + tokens * config.topK() * Long.BYTES);
     fixed = DeviceMemory.allocate(device, HALVES * half + RECORDS * record);
     for (int i = 0; i < HALVES; i++) {
       halves[i] = new Half(fixed.address() + i * half, (int) tokens);

@@ -26,6 +26,9 @@ abstract class LowLatencyOperation implements ReceiveHook {
   /** Number among all low-latency operations since the last reset; 0 before the first use. */
   long number;
 
+  /** Tokens of this rank. */
+  int tokens;
+
   /** The caller's stream, or null. */
   @Nullable DeviceStream callers;
 

@@ -72,6 +72,11 @@ final class LowLatencyPart implements AutoCloseable {
     return peers.table();
   }
 
+  /** Where the one of this rank lies. */
+  long own() {
+    return memory.address();
+  }
+
   /** Where kernels find the masks, one word a rank. */
   long masks() {
     return masks.address();

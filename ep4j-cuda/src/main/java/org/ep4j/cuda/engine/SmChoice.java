@@ -13,16 +13,26 @@ final class SmChoice {
    */
   private static final int ENOUGH = 32;
 
-  /** The same for low-latency operations, which are short and gain from more. */
-  private static final int ENOUGH_FOR_LATENCY = 64;
+  /**
+   * Fewest blocks of a low-latency operation: one tells the routing, others move pieces at once.
+   */
+  private static final int LEAST_FOR_LATENCY = 16;
 
   private SmChoice() {}
 
-  /** SMs of a low-latency operation; see {@link #settle}. */
-  static int settleLatency(int wanted, int multiprocessors, int ranksOnDevice) {
-    return wanted == 0
-        ? Math.min(ENOUGH_FOR_LATENCY, Math.max(1, multiprocessors / ranksOnDevice))
-        : settle(wanted, multiprocessors, ranksOnDevice);
+  /**
+   * SMs of a low-latency operation: each warp takes a piece, as far as there are SMs.
+   *
+   * @param wanted 0 = the engine's choice
+   * @param most SMs for one rank
+   * @param pieces that are to be moved
+   */
+  static int forLatency(int wanted, int most, long pieces) {
+    if (wanted != 0) {
+      return wanted;
+    }
+    long blocks = 1 + Math.ceilDiv(pieces, Kernels.WARPS);
+    return (int) Math.min(most, Math.max(LEAST_FOR_LATENCY, blocks));
   }
 
   /**

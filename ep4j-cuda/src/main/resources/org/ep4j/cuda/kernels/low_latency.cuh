@@ -53,6 +53,7 @@ struct Words {
 struct LowLatencyParameters {
   // The world.
   char* const* peers;  // [ranks] where each rank's part lies; null: the rank is gone
+  char* own;           // the one of this rank
   u64 rank;
   u64 ranks;
   u64 experts;
@@ -92,7 +93,7 @@ struct LowLatencyParameters {
   // What a dispatch leaves for its combine.
   u32* places;   // [ranks, max_tokens, most_choices] row of each choice here, or NO_ENTRY
   u32* batches;  // [ranks] choices << 16 | tokens of each source
-  u32* choices;  // [max_tokens, most_choices] expert << 1 | whether it was sent; NO_ENTRY: none
+  u64* choices;  // [max_tokens, most_choices] see pack_choice
 
   // Results.
   char* rows;          // dispatch: [local_experts, ranks * max_tokens] rows
@@ -128,46 +129,51 @@ __device__ __forceinline__ u32 capacity_of(const LowLatencyParameters& p) {
   return (u32)(p.ranks * p.max_tokens);
 }
 
-// An operation as one block sees it.
+// A choice as its combine will ask for it: the rank that holds its row, or NOBODY, and the expert.
+__device__ __forceinline__ u64 pack_choice(u32 holder, i64 expert) { return (u64)holder << 32 | (u32)expert; }
+__device__ __forceinline__ u32 choice_holder(u64 choice) { return (u32)(choice >> 32); }
+__device__ __forceinline__ i64 choice_expert(u64 choice) { return (int)choice; }
+
+// An operation as one thread sees it. Functions that take a part find things in the part of a rank.
 struct Operation {
   const LowLatencyParameters& p;
   Watch watch;
   u64 number;
   u64 area;  // offset of its area
 
-  __device__ __forceinline__ Words* words() const { return (Words*)p.peers[p.rank]; }
+  __device__ __forceinline__ Words* words() const { return (Words*)p.own; }
 
-  __device__ __forceinline__ u64* received(u32 at, u32 by) const {
-    return (u64*)(p.peers[at] + p.received_offset) + by;
+  __device__ __forceinline__ u64* received(char* part, u32 by) const {
+    return (u64*)(part + p.received_offset) + by;
   }
 
-  __device__ __forceinline__ u64* header(u32 at, u32 source) const {
-    return (u64*)(p.peers[at] + area + p.headers_offset) + source;
+  __device__ __forceinline__ u64* header(char* part, u32 source) const {
+    return (u64*)(part + area + p.headers_offset) + source;
   }
 
-  __device__ __forceinline__ u64* counts(u32 at, u32 source) const {
-    return (u64*)(p.peers[at] + area + p.counts_offset) + source * p.count_stride;
+  __device__ __forceinline__ u64* counts(char* part, u32 source) const {
+    return (u64*)(part + area + p.counts_offset) + source * p.count_stride;
   }
 
-  __device__ __forceinline__ u64* entries(u32 at, u32 source, u32 token) const {
-    return (u64*)(p.peers[at] + area + p.entries_offset) +
+  __device__ __forceinline__ u64* entries(char* part, u32 source, u32 token) const {
+    return (u64*)(part + area + p.entries_offset) +
            ((u64)source * p.max_tokens + token) * p.most_choices;
   }
 
   // Flag of a piece of row [source][token].
-  __device__ __forceinline__ u64* row_flag(u32 at, u32 source, u32 token, u32 piece) const {
-    return (u64*)(p.peers[at] + area + p.flags_offset) +
+  __device__ __forceinline__ u64* row_flag(char* part, u32 source, u32 token, u32 piece) const {
+    return (u64*)(part + area + p.flags_offset) +
            ((u64)source * p.max_tokens + token) * pieces_of(p) + piece;
   }
 
   // Flags of a piece of the rows that come home for a token.
-  __device__ __forceinline__ u64* home_flags(u32 at, u32 token, u32 piece) const {
-    return (u64*)(p.peers[at] + area + p.flags_offset) +
+  __device__ __forceinline__ u64* home_flags(char* part, u32 token, u32 piece) const {
+    return (u64*)(part + area + p.flags_offset) +
            ((u64)token * pieces_of(p) + piece) * p.flag_stride;
   }
 
-  __device__ __forceinline__ char* row(u32 at, u64 slot) const {
-    return p.peers[at] + area + p.rows_offset + slot * 2 * p.hidden;
+  __device__ __forceinline__ char* row(char* part, u64 slot) const {
+    return part + area + p.rows_offset + slot * 2 * p.hidden;
   }
 
   // A token's slot if there is one row a source and token.
@@ -179,17 +185,4 @@ struct Operation {
   __device__ __forceinline__ u64 choice_slot(u32 token, u32 k) const {
     return (u64)token * p.most_choices + k;
   }
-
-  __device__ __forceinline__ bool is_there(u32 r) const {
-    return p.peers[r] != nullptr && load_relaxed_system(&p.masks[r]) == 0;
-  }
 };
-
-// The operation that this kernel sends or receives.
-__device__ __forceinline__ Operation operation_of(const LowLatencyParameters& p) {
-  const Words* words = (const Words*)p.peers[p.rank];
-  u64 before = p.phases & SENDING ? load_acquire_gpu(&words->sent) : load_acquire_gpu(&words->received);
-  u64 number = before + 1;
-  Watch watch{p.control, p.record, p.host_abort, LOW_LATENCY | number, nanoseconds() + p.timeout};
-  return Operation{p, watch, number, (number & 1) * p.area_bytes};
-}

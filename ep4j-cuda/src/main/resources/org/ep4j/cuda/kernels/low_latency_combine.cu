@@ -9,18 +9,17 @@
 
 // Adds what came home for a piece of a token, one row a choice.
 template <Travel TRAVEL>
-__device__ __forceinline__ void sum_choices(const Operation& op, const u32* there, Sums& sums,
+__device__ __forceinline__ void sum_choices(const Operation& op, char* const* parts, Sums& sums,
                                             u32 token, u32 piece) {
   const LowLatencyParameters& p = op.p;
-  u32 own = (u32)p.rank;
   for (u32 first = 0; first < p.top_k; first += 32) {
     u32 k = first + lane_id();
-    Choice choice(op, there, token, k);
+    Choice choice(op, parts, token, k);
     u64 flag = 0;
     bool came = choice.kept && choice.holder != NOBODY &&
-                 await_flag(op, op.home_flags(own, token, piece) + k, choice.holder, flag);
+                 await_flag(op, op.home_flags(p.own, token, piece) + k, choice.holder, flag);
     u32 lanes = __ballot_sync(0xffffffff, came);
-    const char* row = op.row(own, op.choice_slot(token, k));
+    const char* row = op.row(p.own, op.choice_slot(token, k));
     if (TRAVEL == TRAVEL_LOGFMT) {
       u32 packed = __ballot_sync(0xffffffff, (flag & FLAG_BIT) != 0);
       add_logfmt(sums, lanes, packed, row, choice.weight, piece, (u32)p.hidden);
@@ -31,12 +30,11 @@ __device__ __forceinline__ void sum_choices(const Operation& op, const u32* ther
 }
 
 // The same, one partial sum a holder.
-__device__ __forceinline__ void sum_partials(const Operation& op, const u32* there, Sums& sums,
+__device__ __forceinline__ void sum_partials(const Operation& op, char* const* parts, Sums& sums,
                                              u32 token, u32 piece) {
   const LowLatencyParameters& p = op.p;
-  u32 own = (u32)p.rank;
-  Choice low(op, there, token, lane_id());
-  Choice high(op, there, token, lane_id() + 32);
+  Choice low(op, parts, token, lane_id());
+  Choice high(op, parts, token, lane_id() + 32);
   for (u32 first = 0; first < p.ranks; first += 32) {
     u32 r = first + lane_id();
     bool holds = false;
@@ -46,14 +44,14 @@ __device__ __forceinline__ void sum_partials(const Operation& op, const u32* the
       holds = holds || one == r || other == r;
     }
     u64 flag;
-    bool came = holds && await_flag(op, op.home_flags(own, token, piece) + r, r, flag);
+    bool came = holds && await_flag(op, op.home_flags(p.own, token, piece) + r, r, flag);
     u32 lanes = __ballot_sync(0xffffffff, came);
-    add_weighted(sums, lanes, op.row(own, op.token_slot(r, token)), 1, piece, (u32)p.hidden);
+    add_weighted(sums, lanes, op.row(p.own, op.token_slot(r, token)), 1, piece, (u32)p.hidden);
   }
 }
 
 template <Travel TRAVEL>
-__device__ __forceinline__ void sum_rows(const Operation& op, const u32* there, u32 block,
+__device__ __forceinline__ void sum_rows(const Operation& op, char* const* parts, u32 block,
                                          u32 blocks) {
   const LowLatencyParameters& p = op.p;
   u32 pieces = pieces_of(p);
@@ -63,9 +61,9 @@ __device__ __forceinline__ void sum_rows(const Operation& op, const u32* there, 
     Sums sums;
     sums.clear();
     if (TRAVEL == TRAVEL_PARTIAL) {
-      sum_partials(op, there, sums, token, piece);
+      sum_partials(op, parts, sums, token, piece);
     } else {
-      sum_choices<TRAVEL>(op, there, sums, token, piece);
+      sum_choices<TRAVEL>(op, parts, sums, token, piece);
     }
     sums.store(p.out + (u64)token * p.hidden * 2, piece, (u32)p.hidden);
   }
@@ -73,32 +71,35 @@ __device__ __forceinline__ void sum_rows(const Operation& op, const u32* there, 
 
 template <Travel TRAVEL>
 __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
-  extern __shared__ u32 there[];
+  extern __shared__ char* parts[];
   Operation op = operation_of(p);
-  if (nothing_to_do(op)) {
+  if (!begin(op, parts)) {
     return;
   }
-  look_around(op, there);
   if (p.phases & SENDING) {
     if (TRAVEL == TRAVEL_PARTIAL) {
-      tell_weights(op, there, blockIdx.x, gridDim.x);
+      tell_weights(op, parts, blockIdx.x, gridDim.x);
     }
-    push_rows<TRAVEL>(op, there);
+    push_rows<TRAVEL>(op, parts);
   }
   if (p.phases & RECEIVING) {
-    sum_rows<TRAVEL>(op, there, blockIdx.x, gridDim.x);
+    sum_rows<TRAVEL>(op, parts, blockIdx.x, gridDim.x);
+  }
+  if (!p.masking || !(p.phases & RECEIVING)) {
+    finish(op);
+    return;
   }
   if (!is_last_block(op)) {
     return;
   }
-  if (p.phases & RECEIVING) {
-    while (receive_again(op)) {
-      look_around(op, there);
-      sum_rows<TRAVEL>(op, there, 0, 1);
-      __syncthreads();
-    }
+  while (receive_again(op)) {
+    look_around(op, parts);
+    sum_rows<TRAVEL>(op, parts, 0, 1);
+    __syncthreads();
   }
-  end_operation(op);
+  if (warp_id() == 0) {
+    end_operation(op);
+  }
 }
 
 #define EP4J_LOW_LATENCY_COMBINE(name, TRAVEL)               \

@@ -25,14 +25,7 @@ struct Targets {
   __device__ __forceinline__ void find(const LowLatencyParameters& p, const Sources& sources,
                                        u32 token) {
     u32 k = ROUND * 32 + lane_id();
-    u32 r = NOBODY;
-    if (k < p.top_k) {
-      i64 id = id_of(p, (u64)token * p.top_k + k);
-      if (id >= 0 && id < (i64)p.experts) {
-        r = p.placement[id] >> 16;
-        r = r < p.ranks && sources.there[r] ? r : NOBODY;
-      }
-    }
+    u32 r = k < p.top_k ? sources.rank_of(p, id_of(p, (u64)token * p.top_k + k)) : NOBODY;
     u32 same = __match_any_sync(0xffffffff, r);
     bool leads = r != NOBODY && (u32)__ffs(same) == lane_id() + 1;
     if (ROUND == 1) {
@@ -71,14 +64,15 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     for (u32 i = 0; i < 2; i++) {
       for (u32 rest = targets.leaders[i]; rest != 0; rest &= rest - 1) {
         u32 r = __shfl_sync(0xffffffff, targets.rank[i], __ffs(rest) - 1);
-        encoded.store(op.row(r, slot), piece, p);
+        encoded.store(op.row(sources.parts[r], slot), piece, p);
       }
     }
     __syncwarp();
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
       if (targets.leads(i)) {
-        store_release_system(op.row_flag(targets.rank[i], (u32)p.rank, token, piece), op.number);
+        char* part = sources.parts[targets.rank[i]];
+        store_release_system(op.row_flag(part, (u32)p.rank, token, piece), op.number);
       }
     }
     sent += piece == 0 ? targets.count() : 0;
@@ -95,26 +89,26 @@ struct Places {
   u32 lanes[2];
 
   __device__ __forceinline__ Places(const Operation& op, const Sources& sources, u32 source,
-                                    u32 token) {
+                                    u32 token, const u64* flag_at, u64& flag) {
     row[1] = NO_ENTRY;
     lanes[1] = 0;
-    find<0>(op, sources, source, token);
+    find<0>(op, sources, source, token, flag_at, flag);
     if (sources.choices[source] > 32) {
-      find<1>(op, sources, source, token);
+      find<1>(op, sources, source, token, flag_at, flag);
     }
   }
 
   template <u32 ROUND>
   __device__ __forceinline__ void find(const Operation& op, const Sources& sources, u32 source,
-                                       u32 token) {
+                                       u32 token, const u64* flag_at, u64& flag) {
     u32 k = ROUND * 32 + lane_id();
-    u32 entry = NO_ENTRY;
-    if (k < sources.choices[source]) {
-      const u64* at = op.entries((u32)op.p.rank, source, token) + k;
-      if (!await_value(op, at, source, PHASE_COUNTS, entry)) {
-        entry = NO_ENTRY;
-      }
-    }
+    bool asks = k < sources.choices[source];
+    const u64* at = op.entries(op.p.own, source, token) + (asks ? k : 0);
+    u64 word = load_relaxed_system(at);
+    flag = load_acquire_system(flag_at);
+    u32 entry = (u32)word;
+    bool there = tag_is(word, op.number) || !asks || await_value(op, at, source, PHASE_COUNTS, entry);
+    entry = asks && there ? entry : NO_ENTRY;
     u32 local = entry >> 16;
     row[ROUND] = entry == NO_ENTRY ? NO_ENTRY
                                    : local * capacity_of(op.p) +
@@ -169,7 +163,7 @@ __device__ __forceinline__ void expand(const Operation& op, const Places& places
                                        u32 token, u32 piece) {
   constexpr u32 LOADS = PIECE * Format::VALUE_BITS / 8 / 512;
   const LowLatencyParameters& p = op.p;
-  const char* from = op.row((u32)p.rank, op.token_slot(source, token));
+  const char* from = op.row(p.own, op.token_slot(source, token));
   uint4 held[LOADS];
   u32 first = piece * LOADS * 512 + lane_id() * 16;
 #pragma unroll
@@ -204,7 +198,6 @@ template <class Format>
 __device__ __forceinline__ void receive_rows(const Operation& op, const Sources& sources, u32 block,
                                              u32 blocks) {
   const LowLatencyParameters& p = op.p;
-  learn_routing(op, sources);
   u32 ranks = (u32)p.ranks;
   u32 pieces = pieces_of(p);
   u32 most = 0;
@@ -220,7 +213,10 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
     if (token >= sources.tokens[source]) {
       continue;
     }
-    Places places(op, sources, source, token);
+    // Asked for together with the entries: most often it is there as well.
+    const u64* flag_at = op.row_flag(p.own, source, token, piece);
+    u64 flag;
+    Places places(op, sources, source, token, flag_at, flag);
     if (piece == 0) {
       places.keep(op, sources, source, token);
     }
@@ -228,8 +224,7 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
       continue;
     }
     received += piece == 0;
-    u64 flag;
-    bool there = await_flag(op, op.row_flag((u32)p.rank, source, token, piece), source, flag);
+    bool there = flag == op.number || await_flag(op, flag_at, source, flag);
     if (!__all_sync(0xffffffff, there)) {
       continue;
     }
@@ -242,13 +237,15 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
 
 template <class Format>
 __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
-  extern __shared__ __align__(16) u32 shared[];
+  extern __shared__ __align__(16) char shared[];
   Operation op = operation_of(p);
-  if (nothing_to_do(op)) {
+  Sources sources(shared, p);
+  if (p.phases & SENDING) {
+    sources.load_owners(p);
+  }
+  if (!begin(op, sources.parts)) {
     return;
   }
-  Sources sources(shared, p.ranks);
-  look_around(op, sources.there);
   if (p.phases & SENDING) {
     if (blockIdx.x == 0) {
       tell_routing(op, sources, sources.first);
@@ -259,21 +256,34 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
       send_rows<Format>(op, sources, blockIdx.x - 1, gridDim.x - 1);
     }
   }
-  if (p.phases & RECEIVING) {
-    receive_rows<Format>(op, sources, blockIdx.x, gridDim.x);
+  if (!(p.phases & RECEIVING)) {
+    finish(op);
+    return;
   }
+  learn_routing(op, sources);
+  if (!p.masking) {
+    if (blockIdx.x == 0) {
+      tell_caller(op, sources);
+    }
+    receive_rows<Format>(op, sources, blockIdx.x, gridDim.x);
+    finish(op);
+    return;
+  }
+  receive_rows<Format>(op, sources, blockIdx.x, gridDim.x);
   if (!is_last_block(op)) {
     return;
   }
-  if (p.phases & RECEIVING) {
-    while (receive_again(op)) {
-      look_around(op, sources.there);
-      receive_rows<Format>(op, sources, 0, 1);
-      __syncthreads();
-    }
-    tell_caller(op, sources);
+  while (receive_again(op)) {
+    look_around(op, sources.parts);
+    learn_routing(op, sources);
+    receive_rows<Format>(op, sources, 0, 1);
+    __syncthreads();
   }
-  end_operation(op);
+  tell_caller(op, sources);
+  __syncthreads();
+  if (warp_id() == 0) {
+    end_operation(op);
+  }
 }
 
 #define EP4J_LOW_LATENCY_DISPATCH(name, Format)              \

@@ -2,20 +2,38 @@
 #pragma once
 #include "low_latency_waits.cuh"
 
-// What a block knows of the ranks; shared memory.
+// What a block knows; shared memory.
 struct Sources {
-  u32* there;    // [ranks] whether a rank counts
+  char** parts;  // [ranks] parts of the ranks that count, else null
   u32* tokens;   // [ranks] tokens of a source; 0 if it does not count
-  u32* choices;  // [ranks] its choices a token
+  u32* choices;  // [ranks] its choices a token; likewise
+  u32* owners;   // [experts] as `placement`, if the kernel sends
   u32* first;    // [local experts, ranks + 1] first row of a source, and the rows of all
   u32 stride;
 
-  __device__ __forceinline__ Sources(u32* words, u64 ranks)
-      : there(words),
-        tokens(there + ranks),
-        choices(tokens + ranks),
-        first(choices + ranks),
-        stride((u32)ranks + 1) {}
+  __device__ __forceinline__ Sources(char* shared, const LowLatencyParameters& p)
+      : parts((char**)shared),
+        tokens((u32*)(parts + p.ranks)),
+        choices(tokens + p.ranks),
+        owners(choices + p.ranks),
+        first(owners + p.experts),
+        stride((u32)p.ranks + 1) {}
+
+  // To be followed by a barrier.
+  __device__ __forceinline__ void load_owners(const LowLatencyParameters& p) const {
+    for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
+      owners[e] = p.placement[e];
+    }
+  }
+
+  // The rank of an expert if it counts, else NOBODY.
+  __device__ __forceinline__ u32 rank_of(const LowLatencyParameters& p, i64 expert) const {
+    if (expert < 0 || expert >= (i64)p.experts) {
+      return NOBODY;
+    }
+    u32 rank = owners[expert] >> 16;
+    return rank < p.ranks && parts[rank] != nullptr ? rank : NOBODY;
+  }
 };
 
 __device__ __forceinline__ i64 id_of(const LowLatencyParameters& p, u64 at) {
@@ -74,10 +92,9 @@ __device__ __forceinline__ void count_experts(const Operation& op, const Sources
   for (ChoiceRun run(p); run.more(); run.next()) {
     if (run.mine()) {
       i64 e = good_expert(op, run.token(), run.k());
-      u32 rank = e < 0 ? NOBODY : p.placement[e] >> 16;
-      bool sent = rank < p.ranks && sources.there[rank];
-      p.choices[op.choice_slot(run.token(), run.k())] = e < 0 ? NO_ENTRY : (u32)e << 1 | sent;
-      if (sent) {
+      u32 rank = sources.rank_of(p, e);
+      p.choices[op.choice_slot(run.token(), run.k())] = pack_choice(rank, e);
+      if (rank != NOBODY) {
         atomicAdd(&counters[warp_id() * p.experts + e], 1);
       }
     }
@@ -96,9 +113,9 @@ __device__ __forceinline__ void tell_counts(const Operation& op, const Sources& 
       counters[w * p.experts + e] = sum;
       sum += count;
     }
-    u32 rank = p.placement[e] >> 16;
-    if (rank < p.ranks && sources.there[rank]) {
-      store_relaxed_system(op.counts(rank, (u32)p.rank) + (p.placement[e] & 0xffff),
+    u32 rank = sources.rank_of(p, e);
+    if (rank != NOBODY) {
+      store_relaxed_system(op.counts(sources.parts[rank], (u32)p.rank) + (sources.owners[e] & 0xffff),
                            numbered(op, sum));
     }
   }
@@ -110,10 +127,11 @@ __device__ __forceinline__ void tell_entries(const Operation& op, const Sources&
                                              u32* counters) {
   const LowLatencyParameters& p = op.p;
   for (ChoiceRun run(p); run.more(); run.next()) {
-    u32 choice = run.mine() ? p.choices[op.choice_slot(run.token(), run.k())] : NO_ENTRY;
-    bool sent = choice != NO_ENTRY && choice & 1;
-    u32 expert = choice >> 1;
-    u32 same = __match_any_sync(0xffffffff, sent ? expert : NO_ENTRY);
+    // The ids are in the first-level cache by now; what was kept of them is not.
+    i64 expert = run.mine() ? good_expert(op, run.token(), run.k()) : -1;
+    u32 rank = sources.rank_of(p, expert);
+    bool sent = rank != NOBODY;
+    u32 same = __match_any_sync(0xffffffff, sent ? (u32)expert : NO_ENTRY);
     u32* counter = &counters[warp_id() * p.experts + (sent ? expert : 0)];
     u32 before = sent ? *counter + __popc(same & ((1u << lane_id()) - 1)) : 0;
     __syncwarp();
@@ -122,11 +140,11 @@ __device__ __forceinline__ void tell_entries(const Operation& op, const Sources&
     }
     __syncwarp();
     if (run.mine()) {
-      u32 home = sent ? p.placement[expert] : NOBODY << 16;
+      u32 local = sent ? sources.owners[expert] & 0xffff : 0;
       for (u32 r = 0; r < p.ranks; r++) {
-        if (sources.there[r]) {
-          u32 entry = home >> 16 == r ? home << 16 | before : NO_ENTRY;
-          store_relaxed_system(op.entries(r, (u32)p.rank, run.token()) + run.k(),
+        if (sources.parts[r] != nullptr) {
+          u32 entry = rank == r ? local << 16 | before : NO_ENTRY;
+          store_relaxed_system(op.entries(sources.parts[r], (u32)p.rank, run.token()) + run.k(),
                                numbered(op, entry));
         }
       }
@@ -138,42 +156,51 @@ __device__ __forceinline__ void tell_entries(const Operation& op, const Sources&
 __device__ __forceinline__ void tell_routing(const Operation& op, const Sources& sources,
                                              u32* counters) {
   const LowLatencyParameters& p = op.p;
-  count_experts(op, sources, counters);
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-    if (sources.there[r]) {
+    if (sources.parts[r] != nullptr) {
       u32 batch = (u32)(p.kind << 24 | p.top_k << 16 | p.tokens);
-      store_relaxed_system(op.header(r, (u32)p.rank), numbered(op, batch));
+      store_relaxed_system(op.header(sources.parts[r], (u32)p.rank), numbered(op, batch));
     }
   }
+  count_experts(op, sources, counters);
   tell_counts(op, sources, counters);
   tell_entries(op, sources, counters);
 }
 
-// All threads of a block, which has looked around: waits for what the sources tell, and finds where their rows begin.
+// What a source dispatches; one thread.
+__device__ __forceinline__ void learn_batch(const Operation& op, const Sources& sources, u32 s) {
+  const LowLatencyParameters& p = op.p;
+  u32 batch = 0;
+  bool there = sources.parts[s] != nullptr &&
+               await_value(op, op.header(p.own, s), s, PHASE_COUNTS, batch);
+  if (there && batch >> 24 != p.kind) {
+    op.watch.record->expected = p.kind;
+    op.watch.record->peer = s;
+    bad_routing(op.watch, STATE_OTHER_KIND, 0, 0, batch >> 24);
+    there = false;
+  }
+  sources.tokens[s] = there ? batch & 0xffff : 0;
+  sources.choices[s] = there ? batch >> 16 & 0xff : 0;
+}
+
+// All threads of a block, which has looked around: waits for what the sources tell, and finds where
+// their rows begin.
 __device__ __forceinline__ void learn_routing(const Operation& op, const Sources& sources) {
   const LowLatencyParameters& p = op.p;
-  u32 own = (u32)p.rank;
-  for (u32 s = threadIdx.x; s < p.ranks; s += blockDim.x) {
-    u32 batch = 0;
-    bool there = sources.there[s] && await_value(op, op.header(own, s), s, PHASE_COUNTS, batch);
-    if (there && batch >> 24 != p.kind) {
-      op.watch.record->expected = p.kind;
-      op.watch.record->peer = s;
-      bad_routing(op.watch, STATE_OTHER_KIND, 0, 0, batch >> 24);
-      there = false;
-    }
-    sources.there[s] = there;
-    sources.tokens[s] = there ? batch & 0xffff : 0;
-    sources.choices[s] = there ? batch >> 16 & 0xff : 0;
-  }
-  __syncthreads();
   u32 local = (u32)p.local_experts;
-  for (u32 i = threadIdx.x; i < local * p.ranks; i += blockDim.x) {
-    u32 s = i / local;
-    u32 l = i - s * local;
+  // In block 0 the counters of what was told lie where the first rows will.
+  __syncthreads();
+  // One word a thread, so that all are awaited at once.
+  for (u32 i = threadIdx.x; i < (local + 1) * p.ranks; i += blockDim.x) {
+    u32 s = i / (local + 1);
+    u32 l = i - s * (local + 1);
+    if (l == local) {
+      learn_batch(op, sources, s);
+      continue;
+    }
     u32 rows = 0;
-    if (sources.there[s]) {
-      await_value(op, op.counts(own, s) + l, s, PHASE_COUNTS, rows);
+    if (sources.parts[s] != nullptr) {
+      await_value(op, op.counts(p.own, s) + l, s, PHASE_COUNTS, rows);
     }
     sources.first[l * sources.stride + s] = rows;
   }
@@ -181,7 +208,7 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
   for (u32 l = threadIdx.x; l < local; l += blockDim.x) {
     u32 sum = 0;
     for (u32 s = 0; s <= p.ranks; s++) {
-      u32 rows = s < p.ranks ? sources.first[l * sources.stride + s] : 0;
+      u32 rows = s < p.ranks && sources.choices[s] != 0 ? sources.first[l * sources.stride + s] : 0;
       sources.first[l * sources.stride + s] = sum;
       sum += rows;
     }
@@ -189,7 +216,7 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
   __syncthreads();
 }
 
-// What the caller is told of the rows, and what the combine needs: all threads of the last block.
+// What the caller is told of the rows, and what the combine needs: all threads of one block.
 __device__ __forceinline__ void tell_caller(const Operation& op, const Sources& sources) {
   const LowLatencyParameters& p = op.p;
   for (u32 i = threadIdx.x; i < p.local_experts * p.ranks; i += blockDim.x) {

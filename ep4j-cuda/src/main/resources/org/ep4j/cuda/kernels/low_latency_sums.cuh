@@ -39,33 +39,33 @@ struct Sums {
   }
 };
 
-// Adds rows to the sums: lane l of `lanes` knows a row's address and weight. Two rows at a time.
+// Rows that a warp loads at once.
+constexpr u32 ROWS_AT_ONCE = 3;
+
+// Adds rows to the sums: lane l of `lanes` knows a row's address and weight.
 __device__ __forceinline__ void add_weighted(Sums& sums, u32 lanes, const char* row, float weight,
                                              u32 piece, u32 hidden) {
   while (lanes != 0) {
-    u32 first = __ffs(lanes) - 1;
-    lanes &= lanes - 1;
-    bool two = lanes != 0;
-    u32 second = two ? __ffs(lanes) - 1 : first;
-    lanes &= lanes - 1;
-    uint4 a[VECTORS];
-    uint4 b[VECTORS];
-    const char* row_a = (const char*)__shfl_sync(0xffffffff, (u64)row, first);
-    const char* row_b = (const char*)__shfl_sync(0xffffffff, (u64)row, second);
-    load_piece(a, row_a, piece, hidden);
-    if (two) {
-      load_piece(b, row_b, piece, hidden);
-    }
-    float weight_a = __shfl_sync(0xffffffff, weight, first);
-    float weight_b = __shfl_sync(0xffffffff, weight, second);
+    uint4 held[ROWS_AT_ONCE][VECTORS];
+    float by[ROWS_AT_ONCE];
+    u32 count = __popc(lanes);
 #pragma unroll
-    for (u32 v = 0; v < VECTORS; v++) {
-      sums.add(v, a[v], weight_a);
+    for (u32 i = 0; i < ROWS_AT_ONCE; i++) {
+      u32 lane = i < count ? __ffs(lanes) - 1 : 0;
+      lanes &= lanes - 1;
+      const char* from = (const char*)__shfl_sync(0xffffffff, (u64)row, lane);
+      by[i] = __shfl_sync(0xffffffff, weight, lane);
+      if (i < count) {
+        load_piece(held[i], from, piece, hidden);
+      }
     }
-    if (two) {
 #pragma unroll
-      for (u32 v = 0; v < VECTORS; v++) {
-        sums.add(v, b[v], weight_b);
+    for (u32 i = 0; i < ROWS_AT_ONCE; i++) {
+      if (i < count) {
+#pragma unroll
+        for (u32 v = 0; v < VECTORS; v++) {
+          sums.add(v, held[i][v], by[i]);
+        }
       }
     }
   }

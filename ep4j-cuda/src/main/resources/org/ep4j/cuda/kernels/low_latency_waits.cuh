@@ -17,7 +17,7 @@ __device__ __noinline__ bool vain_for(const Operation& op, u32 polls, u64 phase,
                                       u64 expected, u64 seen) {
   const LowLatencyParameters& p = op.p;
   const Watch& w = op.watch;
-  if (aborted(w) || !op.is_there(peer)) {
+  if (aborted(w) || load_relaxed_system(&p.masks[peer]) != 0) {
     return true;
   }
   // Host memory is far away: ask it now and then only.
@@ -65,26 +65,46 @@ __device__ __forceinline__ bool poll(const Operation& op, Load load, Reached rea
   return true;
 }
 
-// Waits until `peer` has received the operation before last: its area may be written again.
+// Whether `peer` has received the operation before last, so that its area may be written again.
 __device__ __forceinline__ bool await_space(const Operation& op, u32 peer) {
-  if (op.number <= 2) {
-    return true;
-  }
   u64 expected = op.number - 2;
-  const u64* at = op.received((u32)op.p.rank, peer);
+  const u64* at = op.received(op.p.own, peer);
   u64 seen;
   return poll(
       op, [&] { return load_acquire_system(at); }, [&](u64 word) { return word >= expected; },
       PHASE_ENTER, peer, expected, seen);
 }
 
-// Which ranks count and, if the kernel sends, have space: [ranks] in shared memory, all threads.
-__device__ __forceinline__ void look_around(const Operation& op, u32* there) {
+// The part of a rank if it counts and, should the kernel send, has space; else null. All loads are on
+// their way before one is looked at.
+__device__ __forceinline__ char* counted_part(const Operation& op, u32 r, u64 failed) {
+  const LowLatencyParameters& p = op.p;
+  char* part = p.peers[r];
+  u64 masked = load_relaxed_system(&p.masks[r]);
+  u64 received = load_acquire_system(op.received(p.own, r));
+  if (part == nullptr || masked != 0 || failed != 0) {
+    return nullptr;
+  }
+  bool space = !(p.phases & SENDING) || received + 2 >= op.number;
+  return space || await_space(op, r) ? part : nullptr;
+}
+
+// Looks at all ranks: parts[r] in shared memory. All threads.
+__device__ __forceinline__ void look_around(const Operation& op, char** parts) {
   __syncthreads();
   for (u32 r = threadIdx.x; r < op.p.ranks; r += blockDim.x) {
-    there[r] = op.is_there(r) && (!(op.p.phases & SENDING) || await_space(op, r));
+    parts[r] = counted_part(op, r, 0);
   }
   __syncthreads();
+}
+
+// The operation that this kernel sends or receives. Kernels of a buffer run one after the other, so
+// nothing that is read here changes meanwhile, but for what peers have received.
+__device__ __forceinline__ Operation operation_of(const LowLatencyParameters& p) {
+  const Words* words = (const Words*)p.own;
+  u64 number = load_relaxed_system(p.phases & SENDING ? &words->sent : &words->received) + 1;
+  Watch watch{p.control, p.record, p.host_abort, LOW_LATENCY | number, nanoseconds() + p.timeout};
+  return Operation{p, watch, number, (number & 1) * p.area_bytes};
 }
 
 // A word of this operation that carries a value.
@@ -111,15 +131,21 @@ __device__ __forceinline__ bool await_flag(const Operation& op, const u64* at, u
       [&](u64 word) { return (word & ~FLAG_BIT) == op.number; }, PHASE_ROWS, peer, op.number, flag);
 }
 
-// Counts this block as finished; true in the last one. The fence of one thread is enough: what the
-// others wrote or read came before the barrier.
+// Counts this block as finished; true in the last one. One thread, once all of the block are done:
+// its fence is enough for what they wrote or read before a barrier.
+__device__ __forceinline__ bool arrive_last(const Operation& op) {
+  __threadfence();
+  bool last = atomicAdd(&op.p.control->arrived, 1ull) == gridDim.x - 1;
+  __threadfence();
+  return last;
+}
+
+// The same for all threads.
 __device__ __forceinline__ bool is_last_block(const Operation& op) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
-    last = atomicAdd(&op.p.control->arrived, 1ull) == gridDim.x - 1;
-    __threadfence();
+    last = arrive_last(op);
   }
   __syncthreads();
   return last;
@@ -136,15 +162,16 @@ __device__ __forceinline__ bool receive_again(const Operation& op) {
   return __syncthreads_or(wished && !aborted(op.watch));
 }
 
-// Ends the operation; all threads of the last block.
+// Ends the operation: the first warp of the last block.
 __device__ __forceinline__ void end_operation(const Operation& op) {
   const LowLatencyParameters& p = op.p;
-  __syncthreads();
-  bool received = p.phases & RECEIVING;
-  if (received) {
-    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-      if (p.peers[r] != nullptr && !aborted(op.watch)) {
-        store_release_system(op.received(r, (u32)p.rank), op.number);
+  if (p.phases & RECEIVING) {
+    bool whole = !aborted(op.watch);
+    for (u32 r = lane_id(); r < p.ranks; r += 32) {
+      char* part = p.peers[r];
+      // All that was to be read has been read: no order is left to be kept.
+      if (part != nullptr && whole) {
+        store_relaxed_system(op.received(part, (u32)p.rank), op.number);
       }
       if (p.waits != nullptr) {
         p.waits[r] += p.waited[r];
@@ -152,15 +179,14 @@ __device__ __forceinline__ void end_operation(const Operation& op) {
       }
     }
   }
-  __syncthreads();
-  if (threadIdx.x != 0) {
+  if (lane_id() != 0) {
     return;
   }
   Words* words = op.words();
   if (p.phases & SENDING) {
     words->sent = op.number;
   }
-  if (received) {
+  if (p.phases & RECEIVING) {
     words->received = op.number;
   }
   p.control->arrived = 0;
@@ -171,13 +197,27 @@ __device__ __forceinline__ void end_operation(const Operation& op) {
   }
 }
 
-// True if an earlier operation has failed: the kernel has nothing to do but to end.
-__device__ __forceinline__ bool nothing_to_do(const Operation& op) {
-  if (!__syncthreads_or(load_acquire_gpu(&op.p.control->failed) != 0)) {
-    return false;
+// All threads of a block that is done, in a kernel whose last block has nothing else to do.
+__device__ __forceinline__ void finish(const Operation& op) {
+  __syncthreads();
+  if (warp_id() == 0) {
+    bool last = lane_id() == 0 && arrive_last(op);
+    if (__any_sync(0xffffffff, last)) {
+      end_operation(op);
+    }
   }
-  if (is_last_block(op)) {
-    end_operation(op);
+}
+
+// Looks around. False if an earlier operation has failed: then the kernel has ended already. All
+// threads.
+__device__ __forceinline__ bool begin(const Operation& op, char** parts) {
+  u64 failed = load_relaxed_system(&op.p.control->failed);
+  for (u32 r = threadIdx.x; r < op.p.ranks; r += blockDim.x) {
+    parts[r] = counted_part(op, r, failed);
   }
-  return true;
+  if (!__syncthreads_or(failed != 0)) {
+    return true;
+  }
+  finish(op);
+  return false;
 }
