@@ -171,7 +171,6 @@ record BenchSettings(
   /** The buffer for high throughput on so many ranks. */
   BufferConfig highThroughputConfig(int ranks) {
     return config(ranks)
-        .engine(onDevice() ? "cuda" : device)
         .maxTokens(Math.max(1, tokens))
         .rowDType(
             payload().rows().bits() > payload().sums().bits() ? payload().rows() : payload().sums())
@@ -180,11 +179,12 @@ record BenchSettings(
 
   /** The buffer for low latency on so many ranks. */
   BufferConfig lowLatencyConfig(int ranks) {
-    return config(ranks).engine("host").lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
+    return config(ranks).lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
   }
 
   private BufferConfig.Builder config(int ranks) {
     return BufferConfig.builder()
+        .engine(onDevice() ? "cuda" : device)
         .hidden(hidden)
         .topK(topk)
         .placement(ExpertPlacement.blocks(experts, ranks))

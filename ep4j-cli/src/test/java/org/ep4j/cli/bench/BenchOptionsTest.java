@@ -10,6 +10,7 @@ import org.ep4j.verify.RoutingKind;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
 
 class BenchOptionsTest {
@@ -85,6 +86,14 @@ class BenchOptionsTest {
     assertThat(settings.maxTokens()).isEqualTo(32);
     assertThat(settings.options())
         .isEqualTo(new BenchSettings.LowLatencyWays(false, true, true, false));
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cuda", "host"})
+  void bothBuffersAreOfTheEngineThatWasAskedFor(String engine) {
+    BenchSettings settings = parse("all", "--device", engine);
+    assertThat(settings.highThroughputConfig(2).engine()).isEqualTo(engine);
+    assertThat(settings.lowLatencyConfig(2).engine()).isEqualTo(engine);
   }
 
   @ParameterizedTest
