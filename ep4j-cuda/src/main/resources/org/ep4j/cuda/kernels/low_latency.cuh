@@ -17,8 +17,9 @@
 //                     dispatch: [s][t][piece]; combine: [t][piece][k] or [t][piece][s]
 // In the part of rank d, by rank s:
 //   received[s]       s has received all operations up to this number: d may write its area again.
-//                     Written with release after the last read, awaited with acquire by operation
-//                     number + 2. A rank can be two operations ahead of another, never three.
+//                     Written relaxed once all reads have returned what they read, so that no write
+//                     can come before them; awaited with acquire by operation number + 2. A rank can
+//                     be two operations ahead of another, never three.
 //
 // A piece is what one warp moves at a time: 1024 values. Every warp works for itself; blocks meet
 // only at the end, where the last one counts the operation.
