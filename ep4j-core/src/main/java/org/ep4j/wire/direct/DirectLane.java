@@ -57,11 +57,15 @@ final class DirectLane implements Lane {
     if (!usable()) {
       return FAILED;
     }
-    if (!target.scope().isAlive()) {
+    try {
+      MemorySegment.copy(source, localOffset, target, remoteOffset, bytes);
+    } catch (IllegalStateException e) {
+      if (!source.scope().isAlive()) {
+        throw e;
+      }
       fail(Cause.PROTOCOL, "the peer has given back the memory of a region that it had exposed");
       return FAILED;
     }
-    MemorySegment.copy(source, localOffset, target, remoteOffset, bytes);
     if (counter != NO_COUNTER) {
       counters.add(counter, 1);
     }

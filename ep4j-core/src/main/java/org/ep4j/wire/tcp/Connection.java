@@ -53,8 +53,8 @@ final class Connection {
     for (int i = 0; i < lanes.length; i++) {
       lanes[i] = new TcpLane(wire, this, window, index + i * config.connections());
     }
-    outgoing = new Outgoing(this, lanes);
-    incoming = new Incoming(wire, this);
+    outgoing = new Outgoing(this, lanes, wire.arena());
+    incoming = new Incoming(wire, this, wire.arena());
   }
 
   void register(Selector selector) throws ClosedChannelException {

@@ -1,6 +1,7 @@
 package org.ep4j.wire.tcp;
 
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -57,11 +58,11 @@ final class Incoming {
   private int unacknowledged;
   private long unacknowledgedBytes;
 
-  Incoming(TcpWire wire, Connection connection) {
+  Incoming(TcpWire wire, Connection connection, Arena arena) {
     this.wire = wire;
     this.connection = connection;
-    staging = ByteBuffer.allocateDirect(STAGING).order(ByteOrder.LITTLE_ENDIAN);
-    stagingBytes = MemorySegment.ofBuffer(staging);
+    stagingBytes = arena.allocate(STAGING, 64);
+    staging = stagingBytes.asByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
     staging.limit(0);
   }
 

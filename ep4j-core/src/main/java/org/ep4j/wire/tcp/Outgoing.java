@@ -1,6 +1,7 @@
 package org.ep4j.wire.tcp;
 
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -30,11 +31,11 @@ final class Outgoing {
   private long framed;
   private long written;
 
-  Outgoing(Connection connection, TcpLane[] lanes) {
+  Outgoing(Connection connection, TcpLane[] lanes, Arena arena) {
     this.connection = connection;
     this.lanes = lanes;
-    staging = ByteBuffer.allocateDirect(STAGING).order(ByteOrder.LITTLE_ENDIAN);
-    stagingBytes = MemorySegment.ofBuffer(staging);
+    stagingBytes = arena.allocate(STAGING, 64);
+    staging = stagingBytes.asByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
     staging.limit(0);
   }
 

@@ -29,6 +29,7 @@ final class TcpWire implements Wire {
 
   private final Group group;
   private final WireConfig config;
+  // Holds the counters and the buffers of the connections.
   private final Arena arena = Arena.ofShared();
   private final Counters counters;
   private final AtomicInteger failedLanes = new AtomicInteger();
@@ -72,6 +73,10 @@ final class TcpWire implements Wire {
     for (int strand = 0; strand < strands.length; strand++) {
       strands[strand] = Strand.open(group, byStrand.get(strand));
     }
+  }
+
+  Arena arena() {
+    return arena;
   }
 
   @Override
@@ -250,7 +255,7 @@ final class TcpWire implements Wire {
       }
     }
     List<Connection> ending = new ArrayList<>(open);
-    ByteBuffer sink = ByteBuffer.allocateDirect(64 << 10);
+    ByteBuffer sink = arena.allocate(64 << 10).asByteBuffer();
     long end = System.nanoTime() + LAST_WORDS.toNanos();
     while (!(open.isEmpty() && ending.isEmpty()) && System.nanoTime() - end < 0) {
       open.removeIf(Connection::sayGoodbye);
