@@ -181,6 +181,12 @@ final class Connection {
     return 1;
   }
 
+  /** Reads what is there, whatever else; how much was done. */
+  long receiveNow() {
+    incoming.wake();
+    return receive();
+  }
+
   private void block(boolean on) {
     blocked = on;
     SelectionKey registered = key;

@@ -24,6 +24,15 @@ final class Incoming {
   /** Most bytes read by one call, so that output and other connections get their turn. */
   private static final long BUDGET = 4L << 20;
 
+  /**
+   * How long a long payload is left alone between two reads, so that each takes much: who reads
+   * without a pause takes small pieces, and disturbs the sender at each.
+   */
+  private static final long REST_NANOS = 65_000;
+
+  /** No rest before the end of a payload, where somebody may be waiting for it. */
+  private static final int WORTH_A_REST = 256 << 10;
+
   /** What {@link #read} returns when the peer has said that it closes. */
   static final long PEER_CLOSES = -2;
 
@@ -54,6 +63,9 @@ final class Incoming {
   private boolean last;
   private boolean peek;
 
+  private boolean resting;
+  private long restEnd;
+
   // What has taken effect since the peer was told.
   private int unacknowledged;
   private long unacknowledgedBytes;
@@ -79,6 +91,11 @@ final class Incoming {
     unacknowledgedBytes = 0;
   }
 
+  /** Ends a rest: everything that is there is wanted now. */
+  void wake() {
+    resting = false;
+  }
+
   /**
    * Reads what is there, up to a bound.
    *
@@ -86,6 +103,10 @@ final class Incoming {
    * @throws BadFrame if the peer has sent what no peer sends
    */
   long read(Pipe pipe) throws IOException {
+    if (resting && System.nanoTime() - restEnd < 0) {
+      return 0;
+    }
+    resting = false;
     long total = 0;
     while (total < BUDGET) {
       int read = missing > 0 ? readPayload(pipe) : readFrames(pipe);
@@ -96,6 +117,10 @@ final class Incoming {
       if (read == 0) {
         break;
       }
+    }
+    if (total > 0 && missing > WORTH_A_REST) {
+      resting = true;
+      restEnd = System.nanoTime() + REST_NANOS;
     }
     return total;
   }

@@ -95,7 +95,7 @@ final class Strand {
     Connection connection = connections[looked];
     if (!connection.failed() && !group.isAlive(connection.peer())) {
       // What it sent before it went is in the socket: that first.
-      done += connection.receive();
+      done += connection.receiveNow();
       if (done == 0) {
         connection.fail(Cause.DEPARTED, String.valueOf(group.deathReport(connection.peer())));
         done = 1;
