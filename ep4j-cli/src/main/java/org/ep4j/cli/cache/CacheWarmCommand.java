@@ -28,7 +28,8 @@ import picocli.CommandLine.Spec;
     description = {
       "Compile the kernels for common shapes into the cache.",
       "",
-      "Needs NVRTC but no GPU; a directory filled here can be copied to machines that have no NVRTC.",
+      "Needs NVRTC or nvcc, but no GPU; a directory filled here can be copied to machines that have",
+      "neither.",
       ""
     })
 final class CacheWarmCommand implements Callable<Integer> {
@@ -59,12 +60,13 @@ final class CacheWarmCommand implements Callable<Integer> {
           switch (cubin.origin()) {
             case COMPILED -> "compiled in " + Units.micros(cubin.nanos() / 1e3);
             case DISK -> "was there";
+            case SHIPPED -> "came with ep4j";
             case MEMORY -> "the same again";
           };
       out.println(kernel.description() + ": " + what + ", " + Units.bytes(cubin.image().length));
       out.flush();
     }
-    out.println("kernels: " + specs.size() + ", now in " + compiler.cache().directory());
+    out.println("kernels: " + specs.size() + "; cache: " + compiler.cache().directory());
     return ExitCodes.OK;
   }
 

@@ -9,6 +9,8 @@ import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.driver.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
+import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.jit.NvccBackend;
 import org.ep4j.group.LaunchEnvironment;
 
 /** Each effective setting and the variable or property it came from. */
@@ -28,6 +30,10 @@ final class SettingFacts {
           "the CUDA driver library",
           Nvrtc.LIBRARY_VARIABLE,
           "the NVRTC library",
+          NvccBackend.PROGRAM_VARIABLE,
+          "the nvcc program",
+          KernelCompiler.SHIPPED_VARIABLE,
+          "directory of kernels compiled elsewhere",
           NvJitLink.LIBRARY_VARIABLE,
           "the nvJitLink library",
           CubinCache.DIRECTORY_VARIABLE,

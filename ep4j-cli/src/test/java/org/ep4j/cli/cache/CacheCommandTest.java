@@ -12,6 +12,7 @@ import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cuda.driver.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
+import org.ep4j.cuda.jit.NvccBackend;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -53,7 +54,9 @@ class CacheCommandTest {
   void withoutACompilerWarmSaysWhatToInstall() throws Exception {
     CommandLineRun run =
         run(
-            Map.of(Nvrtc.LIBRARY_VARIABLE, scratch.resolve("absent.so").toString()),
+            Map.of(
+                Nvrtc.LIBRARY_VARIABLE, scratch.resolve("absent.so").toString(),
+                NvccBackend.PROGRAM_VARIABLE, scratch.resolve("absent").toString()),
             "cache",
             "warm",
             "--arch",

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.jit;
 
 import java.lang.System.Logger.Level;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -10,12 +11,19 @@ import java.util.stream.Collectors;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
+import org.jspecify.annotations.Nullable;
 
 /**
- * Finds the cubin of a spec: in memory, in the cache on disk, or by compiling it now. Any thread
- * may ask; two that ask for the same wait for one compilation.
+ * Finds the cubin of a spec: in memory, in the cache on disk, among those that came with ep4j, or
+ * by compiling it now. Any thread may ask; two that ask for the same wait for one compilation.
  */
 public final class KernelCompiler {
+  /**
+   * Names a directory of cubins that somebody compiled before, as {@code ep4j bundle} does: a cache
+   * that is only read. Their sources are compared, their compiler may be any.
+   */
+  public static final String SHIPPED_VARIABLE = "EP4J_CUDA_SHIPPED";
+
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
   /** Where a cubin came from. */
@@ -24,6 +32,8 @@ public final class KernelCompiler {
     MEMORY,
     /** The cache on disk. */
     DISK,
+    /** Came with ep4j, see {@link #SHIPPED_VARIABLE}. */
+    SHIPPED,
     /** Compiled now. */
     COMPILED
   }
@@ -42,11 +52,15 @@ public final class KernelCompiler {
 
   private static final class Standard {
     private static final KernelCompiler COMPILER =
-        new KernelCompiler(new NvrtcBackend(), CubinCache.standard(System.getenv()));
+        new KernelCompiler(
+            bestBackend(),
+            CubinCache.standard(System.getenv()),
+            shipped(System.getenv(SHIPPED_VARIABLE)));
   }
 
   private final CompilerBackend backend;
   private final CubinCache cache;
+  private final @Nullable CubinCache shipped;
 
   /** Kernels of this jar by what they were asked for: its files do not change. */
   private final ConcurrentHashMap<Asked, KernelSpec> specs = new ConcurrentHashMap<>();
@@ -58,11 +72,34 @@ public final class KernelCompiler {
 
   /** A compiler with a cache. */
   public KernelCompiler(CompilerBackend backend, CubinCache cache) {
-    this.backend = backend;
-    this.cache = cache;
+    this(backend, cache, null);
   }
 
-  /** NVRTC with the cache that the environment names; one in a process. */
+  /**
+   * The same where some kernels have been compiled before.
+   *
+   * @param shipped where to look before anything is compiled, or null
+   */
+  public KernelCompiler(CompilerBackend backend, CubinCache cache, @Nullable CubinCache shipped) {
+    this.backend = backend;
+    this.cache = cache;
+    this.shipped = shipped;
+  }
+
+  private static @Nullable CubinCache shipped(@Nullable String directory) {
+    return directory == null || directory.isEmpty()
+        ? null
+        : new CubinCache(Path.of(directory), Long.MAX_VALUE);
+  }
+
+  /** NVRTC, or nvcc where only that is. */
+  private static CompilerBackend bestBackend() {
+    CompilerBackend inProcess = new NvrtcBackend();
+    CompilerBackend program = new NvccBackend();
+    return inProcess.find().found() || !program.find().found() ? inProcess : program;
+  }
+
+  /** The best compiler here, with the cache that the environment names; one in a process. */
   public static KernelCompiler standard() {
     return Standard.COMPILER;
   }
@@ -137,6 +174,12 @@ public final class KernelCompiler {
   }
 
   private Cubin find(KernelSpec spec, String fingerprint, long start) {
+    if (shipped != null) {
+      Optional<byte[]> image = shipped.getNewest(fingerprint + "-");
+      if (image.isPresent()) {
+        return new Cubin(image.get(), Origin.SHIPPED, System.nanoTime() - start, "");
+      }
+    }
     if (!backend.find().found()) {
       byte[] cached =
           cache

@@ -89,6 +89,21 @@ class KernelCompilerTest {
   }
 
   @Test
+  void aKernelThatCameWithEp4jNeedsNoCompiler() {
+    CubinCache shipped = new CubinCache(directory.resolve("shipped"), LIMIT);
+    shipped.put(SPEC.key("nvcc13.0"), SPEC.description(), new byte[] {4, 5, 6});
+    CubinCache own = new CubinCache(directory.resolve("own"), LIMIT);
+    KernelCompiler compiler = new KernelCompiler(NONE, own, shipped);
+    KernelCompiler.Cubin found = compiler.compile(SPEC);
+    assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.SHIPPED);
+    assertThat(found.image()).containsExactly(4, 5, 6);
+    // Of other sources there is none.
+    KernelSpec other = KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "2.0f"), "sm_90a");
+    assertThatThrownBy(() -> compiler.compile(other))
+        .isInstanceOf(EngineUnavailableException.class);
+  }
+
+  @Test
   void preparedKernelsAreFoundInMemory() throws InterruptedException {
     KernelSpec spec = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
     CountDownLatch asked = new CountDownLatch(1);

@@ -14,21 +14,29 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.LibrarySearch;
 
 /**
- * Compiles with nvcc, for machines that have it and no NVRTC. The same language, another driver.
+ * Compiles with nvcc, for machines that have it and no NVRTC. The same language, another driver; a
+ * process each time.
  */
-final class NvccBackend implements CompilerBackend {
+public final class NvccBackend implements CompilerBackend {
+  /** Names the program, where it is neither on the PATH nor in /usr/local/cuda/bin. */
+  public static final String PROGRAM_VARIABLE = "EP4J_NVCC";
+
   private static final Pattern VERSION = Pattern.compile("release ([0-9]+\\.[0-9]+)");
   private static final long LONGEST_SECONDS = 300;
 
-  private final String program = find("nvcc");
+  private final String program = search();
+
+  NvccBackend() {}
 
   @Override
   public LibrarySearch find() {
     return program.isEmpty()
-        ? new LibrarySearch("", "no nvcc on the PATH nor in /usr/local/cuda/bin")
+        ? new LibrarySearch(
+            "", "no nvcc in " + PROGRAM_VARIABLE + ", on the PATH or in /usr/local/cuda/bin")
         : new LibrarySearch(program, "");
   }
 
@@ -72,22 +80,28 @@ final class NvccBackend implements CompilerBackend {
       Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
       String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
       if (!process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS) || process.exitValue() != 0) {
-        throw new AssertionError(String.join(" ", command) + " failed:\n" + output);
+        throw new EngineUnavailableException(
+            String.join(" ", command) + " failed or took too long:\n" + output);
       }
       return output;
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new AssertionError("interrupted", e);
+      throw new EngineUnavailableException("interrupted while nvcc was compiling");
     }
   }
 
-  private static String find(String name) {
-    List<String> places = new ArrayList<>(List.of(System.getenv("PATH").split(":", -1)));
+  private static String search() {
+    String named = System.getenv().getOrDefault(PROGRAM_VARIABLE, "");
+    if (!named.isEmpty()) {
+      return Files.isExecutable(Path.of(named)) ? named : "";
+    }
+    List<String> places =
+        new ArrayList<>(List.of(System.getenv().getOrDefault("PATH", "").split(":", -1)));
     places.add("/usr/local/cuda/bin");
     for (String place : places) {
-      Path file = Path.of(place, name);
+      Path file = Path.of(place, "nvcc");
       if (Files.isExecutable(file)) {
         return file.toString();
       }
