@@ -123,12 +123,14 @@ struct Pieces {
   u32 row = 0;
   u32 at = 0;
   bool begun = false;
+  bool ended = false;
 
   __device__ __forceinline__ Pieces(const Groups& groups, u32 row_bytes, u32 stage_bytes)
       : groups(groups), row_bytes(row_bytes), stage_bytes(stage_bytes) {}
 
+  // False at the end, however often it is asked.
   __device__ __forceinline__ bool next() {
-    if (begun) {
+    if (begun && !ended) {
       at += stage_bytes;
       if (at < row_bytes) {
         return true;
@@ -140,7 +142,8 @@ struct Pieces {
     }
     begun = true;
     row = 0;
-    return groups.next();
+    ended = ended || !groups.next();
+    return !ended;
   }
 
   __device__ __forceinline__ u32 bytes() const { return min(stage_bytes, row_bytes - at); }
