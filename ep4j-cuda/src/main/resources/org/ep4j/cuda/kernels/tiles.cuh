@@ -27,7 +27,9 @@ struct Tiles {
     __syncthreads();
   }
 
+  // All lanes: those that come first wait until the others have read the marks of the tile before.
   __device__ __forceinline__ void clear() {
+    __syncwarp();
     for (u32 k = lane_id(); warp_id() < warps && k < keys; k += 32) {
       marks[warp_id() * keys + k] = 0;
     }
