@@ -1,0 +1,167 @@
+package org.ep4j.cuda.emulator;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import org.ep4j.cuda.jit.KernelSources;
+
+/**
+ * Kernels in a directory, beside the emulator in place of the machine's instructions: what a C++
+ * compiler of the host makes a program of.
+ */
+final class EmulatedKernels {
+  private static final List<String> EMULATOR =
+      List.of(
+          "fibers.hpp",
+          "memory.hpp",
+          "machine.hpp",
+          "builtins.hpp",
+          "ptx.cuh",
+          "routing.hpp",
+          "region.hpp",
+          "operations.hpp",
+          "dispatching.hpp",
+          "main.hpp",
+          "dispatch_world.cpp",
+          "combine_world.cpp");
+
+  /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */
+  private static final Set<String> ARCHITECTURES = Set.of("amd64", "x86_64", "aarch64");
+
+  private static final Pattern DYNAMIC =
+      Pattern.compile(
+          "extern __shared__ (?:__align__\\(\\d+\\) )?(?<type>\\w+\\*?) (?<name>\\w+)\\[\\];");
+  private static final Pattern STATIC =
+      Pattern.compile(
+          "^ *__shared__ (?<type>\\w+) (?<name>\\w+)(?<sizes>(?:\\[[\\w +]+\\])*);",
+          Pattern.MULTILINE);
+
+  private final Path directory;
+  private final TreeMap<String, String> kernels = new TreeMap<>();
+
+  /** Skips the test where there is no compiler or the emulator does not know the machine. */
+  EmulatedKernels(Path directory, String... entries) {
+    String system = System.getProperty("os.name") + " on " + System.getProperty("os.arch");
+    assumeTrue(
+        system.toLowerCase(Locale.ROOT).startsWith("linux")
+            && ARCHITECTURES.contains(System.getProperty("os.arch")),
+        "the emulator of kernels does not know " + system);
+    assumeTrue(onPath("g++"), "no g++ to compile the kernels for the host");
+    this.directory = directory;
+    for (String entry : entries) {
+      kernels.putAll(KernelSources.of(entry).files());
+    }
+  }
+
+  /** Puts other text in the place of some text that a kernel holds once. */
+  void change(String file, String from, String to) {
+    String text = Objects.requireNonNull(kernels.get(file), file);
+    assertThat(text).containsOnlyOnce(from);
+    kernels.put(file, text.replace(from, to));
+  }
+
+  /** The program of a world. */
+  Path compile(String world) throws IOException, InterruptedException {
+    for (var kernel : kernels.entrySet()) {
+      Files.writeString(
+          directory.resolve(kernel.getKey()), inPlaceOfShared(kernel.getKey(), kernel.getValue()));
+    }
+    for (String file : EMULATOR) {
+      Files.writeString(directory.resolve(file), read(file));
+    }
+    Path program = directory.resolve(world);
+    // Sums as the GPU's: the host's compiler may not make one rounding of two. Switching stacks by
+    // longjmp is what _FORTIFY_SOURCE takes for a mistake.
+    Outcome outcome =
+        run(
+            List.of(
+                "g++",
+                "-O1",
+                "-std=c++20",
+                "-w",
+                "-ffp-contract=off",
+                "-U_FORTIFY_SOURCE",
+                "-o",
+                program.toString(),
+                directory.resolve(world + ".cpp").toString()),
+            120);
+    assertThat(outcome.status).as(outcome.output).isZero();
+    return program;
+  }
+
+  /** How a program ended, and what it printed. */
+  record Outcome(int status, String output) {}
+
+  /** Runs the cases from a seed on; ends the program, and fails, if that takes too long. */
+  Outcome run(Path program, long seed, int cases) throws IOException, InterruptedException {
+    return run(
+        List.of(program.toString(), Long.toUnsignedString(seed), String.valueOf(cases)),
+        120 + cases);
+  }
+
+  private Outcome run(List<String> command, int seconds) throws IOException, InterruptedException {
+    Path output = directory.resolve("output");
+    Process process =
+        new ProcessBuilder(command)
+            .redirectErrorStream(true)
+            .redirectOutput(output.toFile())
+            .start();
+    boolean ended = process.waitFor(seconds, TimeUnit.SECONDS);
+    if (!ended) {
+      process.destroyForcibly();
+    }
+    String text = Files.readString(output, StandardCharsets.UTF_8);
+    assertThat(ended).as("%s in %d s:%n%s", String.join(" ", command), seconds, text).isTrue();
+    return new Outcome(process.exitValue(), text);
+  }
+
+  /** Shared memory belongs to the emulated block: declarations become references to it. */
+  private static String inPlaceOfShared(String file, String text) {
+    String dynamic =
+        DYNAMIC
+            .matcher(text)
+            .replaceAll("${type}* ${name} = (${type}*)emulator::dynamic_shared();");
+    String all =
+        STATIC
+            .matcher(dynamic)
+            .replaceAll(
+                "auto& ${name} ="
+                    + " emulator::static_shared<${type}${sizes}>(\""
+                    + file
+                    + ": ${name}\");");
+    for (String line : all.lines().toList()) {
+      assertThat(line)
+          .as("a declaration in %s that the emulator's test should learn", file)
+          .doesNotContain("__shared__");
+    }
+    return all;
+  }
+
+  private static String read(String file) throws IOException {
+    try (InputStream in = EmulatedKernels.class.getResourceAsStream(file)) {
+      assertThat(in).as(file).isNotNull();
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+    }
+  }
+
+  private static boolean onPath(String program) {
+    for (String place : System.getenv("PATH").split(":", -1)) {
+      if (Files.isExecutable(Path.of(place, program))) {
+        return true;
+      }
+    }
+    return false;
+  }
+}

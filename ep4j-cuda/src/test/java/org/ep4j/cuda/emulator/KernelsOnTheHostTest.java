@@ -1,0 +1,65 @@
+package org.ep4j.cuda.emulator;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import org.ep4j.cuda.emulator.EmulatedKernels.Outcome;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The kernels' protocols without a GPU: an emulator runs several ranks' kernels as they are, in
+ * orders drawn from a seed, and compares what they deliver with a plain reference.
+ *
+ * <p>{@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases} lengthens it. Not modelled: weak
+ * memory order, the asynchronous proxy, warps that run apart, and time.
+ */
+class KernelsOnTheHostTest {
+  private static final int CASES = 100;
+
+  @TempDir Path directory;
+
+  @Test
+  void dispatchesDeliverInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass(
+        new EmulatedKernels(directory, "dispatch.cu", "expert_dispatch.cu"), "dispatch_world");
+  }
+
+  @Test
+  void combinesSumInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass(
+        new EmulatedKernels(directory, "dispatch.cu", "expert_dispatch.cu", "combine.cu"),
+        "combine_world");
+  }
+
+  /** A mistake that was made: blocks that only receive had not read the counts yet. */
+  @Test
+  void doneSaidTooEarlyIsFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = new EmulatedKernels(directory, "dispatch.cu", "expert_dispatch.cu");
+    kernels.change("expert_push.cuh", "== gridDim.x - 1;", "== p.push_blocks - 1;");
+    kernels.change("expert_dispatch.cu", "if (!sends && warp == 0) {", "if (false) {");
+    String output = firstFailure(kernels);
+    assertThat(output).contains("HANG").contains("counts + ");
+  }
+
+  private static void allCasesPass(EmulatedKernels kernels, String world)
+      throws IOException, InterruptedException {
+    long seed = Long.getLong("ep4j.seed", System.nanoTime() >>> 20);
+    int cases = Integer.getInteger("ep4j.cases", CASES);
+    System.out.println(world + ": -Dep4j.seed=" + seed + " -Dep4j.cases=" + cases);
+    Outcome outcome = kernels.run(kernels.compile(world), seed, cases);
+    assertThat(outcome.status())
+        .as("-Dep4j.seed=%d -Dep4j.cases=%d%n%s", seed, cases, outcome.output())
+        .isZero();
+  }
+
+  /** What is printed of the first dispatch that fails; the seed is always the same. */
+  private static String firstFailure(EmulatedKernels kernels)
+      throws IOException, InterruptedException {
+    Outcome outcome = kernels.run(kernels.compile("dispatch_world"), 1, 1000);
+    assertThat(outcome.status()).as(outcome.output()).isEqualTo(1);
+    assertThat(outcome.output()).contains("FAILED");
+    return outcome.output();
+  }
+}

@@ -1,0 +1,32 @@
+// High-throughput dispatches, FLAT and EXPERT_MAJOR, new and cached, on random worlds:
+// `dispatch_world SEED CASES`.
+#include "ptx.cuh"
+
+#include "dispatch.cu"
+#include "expert_dispatch.cu"
+
+#include "dispatching.hpp"
+#include "main.hpp"
+
+namespace emulator {
+
+void run_case(u64 seed) {
+  Random first{std::mt19937_64(seed)};
+  World world(first);
+  Machine machine(seed, world.ranks);
+  about += world.text();
+  Dispatching dispatching(machine, world);
+  std::shared_ptr<Handle> last;
+  for (u32 left = machine.random.between(1, 3); left > 0; left--) {
+    // What did not fit or was refused ends in an exception: its handle is not used again.
+    if (last != nullptr && !last->crowded && !last->routing.bad && machine.random.once_in(2)) {
+      dispatching.dispatch_again(last);
+    } else {
+      last = dispatching.dispatch();
+    }
+  }
+  machine.run();
+  dispatching.check_end();
+}
+
+}  // namespace emulator

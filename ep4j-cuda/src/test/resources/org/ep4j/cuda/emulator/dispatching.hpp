@@ -1,0 +1,382 @@
+// High-throughput dispatches of a world: what the host lays out and tells the kernels, and what must
+// be found afterwards. Between the end of an operation and the caller's look at the results peers may
+// be far ahead: they must not touch them.
+#pragma once
+#include "operations.hpp"
+#include "region.hpp"
+
+namespace emulator {
+
+class Dispatching {
+ public:
+  Machine& machine;
+  Random& random;
+  World world;
+  u32 most_alignment;
+  Region at;
+  u32 blocks_of_device = 6;
+  std::vector<char*> regions;
+  std::vector<Record*> records;
+  std::vector<u64*> completed;
+  std::vector<u64> tickets;
+  std::vector<bool> refusals;  // by rank: some operation must have left one
+  char** peers;
+  u64* abort;
+
+  Dispatching(Machine& machine, World drawn)
+      : machine(machine),
+        random(machine.random),
+        world(std::move(drawn)),
+        most_alignment(random.once_in(2) ? 1 : random.between(1, 20)),
+        at(world, most_alignment),
+        tickets(world.ranks),
+        refusals(world.ranks) {
+    Memory& memory = machine.memory;
+    peers = memory.allocate<char*>(world.ranks, "peers", EVERYBODY);
+    abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
+    placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
+    order = memory.zeroed<u32>(world.ranks + 1 + world.experts, "order", EVERYBODY);
+    for (u32 e = 0; e < world.experts; e++) {
+      placement[e] = (world.gone[world.owner[e]] ? 0xffff : world.owner[e]) << 16 | world.local[e];
+    }
+    for (u32 r = 0; r < world.ranks; r++) {
+      order[r + 1] = order[r] + world.locals[r];
+      for (u32 l = 0; l < world.locals[r]; l++) {
+        order[world.ranks + 1 + order[r] + l] = world.expert_at(r, l);
+      }
+      add_rank(r);
+    }
+  }
+
+  std::shared_ptr<Handle> dispatch() {
+    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), random.once_in(2), false, {}, {}, {}, {}});
+    bool tight = random.once_in(8);
+    for (u32 r = 0; r < world.ranks; r++) {
+      u32 alignment = random.between(1, most_alignment);
+      handle->alignments.push_back(alignment);
+      handle->deliveries.emplace_back(world, handle->routing, r, handle->by_experts, alignment);
+      u64 needed = handle->deliveries[r].rows.size();
+      handle->limits.push_back(tight ? random.below((u32)needed + 2) : at.capacity);
+      handle->crowded = handle->crowded || (!world.gone[r] && needed > handle->limits[r]);
+    }
+    bool fill = tight || random.once_in(4);
+    bool zero = random.once_in(2);
+    auto payload = draw_payload(handle->routing);
+    for (u32 r = 0; r < world.ranks; r++) {
+      DispatchParameters p = constants(r);
+      set_handle(p, *handle, r);
+      p.fill = fill;
+      p.zero = zero;
+      p.counts_ticket = tickets[r] + 1;
+      handle->parameters.push_back(p);
+      p.ids = copy(handle->routing.ids[r], "ids", r);
+      p.weights = handle->routing.weighted ? copy(handle->routing.weights[r], "weights", r) : nullptr;
+      enqueue(handle, payload, r, p);
+    }
+    return handle;
+  }
+
+  void dispatch_again(std::shared_ptr<Handle> handle) {
+    auto payload = draw_payload(handle->routing);
+    for (u32 r = 0; r < world.ranks; r++) {
+      DispatchParameters p = handle->parameters[r];
+      p.cached = 1;
+      enqueue(handle, payload, r, p);
+    }
+  }
+
+  // After all operations.
+  void check_end() const {
+    for (u32 r = 0; r < world.ranks; r++) {
+      if (world.gone[r]) {
+        continue;
+      }
+      u64 state = records[r]->state;
+      bool refused = state == STATE_NO_SUCH_EXPERT || state == STATE_DUPLICATE;
+      if (state != 0 && !refused) {
+        fail("rank %u: state %llu, phase %llu, peer %llu", r, state, records[r]->phase,
+             records[r]->peer);
+      }
+      expect(refused, refusals[r], "refused choices", r);
+      expect(*completed[r], tickets[r], "ticket", r);
+    }
+  }
+
+  Receipt receipt(u32 rank) { return Receipt{++tickets[rank], completed[rank]}; }
+
+  template <class T>
+  T* copy(const std::vector<T>& values, const char* name, u32 rank) {
+    T* at = machine.memory.allocate<T>(values.size(), name, (int)rank);
+    std::copy(values.begin(), values.end(), at);
+    return at;
+  }
+
+  std::vector<char> bytes(size_t count) {
+    std::vector<char> all(count);
+    for (char& one : all) {
+      one = (char)random.engine();
+    }
+    return all;
+  }
+
+  static void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 number = 0) {
+    if (seen != expected) {
+      fail("rank %u: %s %llu is %lld, expected %lld", rank, what, number, seen, expected);
+    }
+  }
+
+ private:
+  u32* placement;
+  u32* order;
+  std::vector<u64*> block_counts, entries;
+
+  void add_rank(u32 r) {
+    Memory& memory = machine.memory;
+    std::string name = " of rank " + std::to_string(r);
+    char* region = memory.allocate(at.bytes, "region" + name, EVERYBODY);
+    std::memset(region, 0, at.words);
+    memory.label(region, "control");
+    memory.label(region + at.ready, "ready");
+    memory.label(region + at.done, "done");
+    memory.label(region + at.counts, "counts");
+    memory.label(region + at.groups, "groups");
+    memory.label(region + at.arrivals, "arrivals");
+    memory.label(region + at.words, "arrays");
+    regions.push_back(region);
+    peers[r] = world.gone[r] ? nullptr : region;
+    records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
+    completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
+    u64 counters = (u64)blocks_of_device * (world.ranks + world.experts);
+    block_counts.push_back(memory.zeroed<u64>(counters, "block counts" + name, (int)r));
+    u64 choices = (u64)world.most_tokens * world.most_choices;
+    entries.push_back(memory.allocate<u64>(choices, "entries" + name, (int)r));
+  }
+
+  DispatchParameters constants(u32 r) {
+    DispatchParameters p{};
+    p.peers = peers;
+    p.rank = r;
+    p.ranks = world.ranks;
+    p.experts = world.experts;
+    p.local_experts = world.locals[r];
+    p.placement = placement;
+    p.wide_ids = 1;
+    p.ready_offset = at.ready;
+    p.done_offset = at.done;
+    p.counts_offset = at.counts;
+    p.rows_offset = at.rows;
+    p.scales_offset = at.scales;
+    p.factors_offset = at.factors;
+    p.ids_offset = at.ids;
+    p.weights_offset = at.weights;
+    p.tokens_offset = at.tokens;
+    p.sources_offset = at.sources;
+    p.arrivals_offset = at.arrivals;
+    p.companions_offset = at.home;
+    p.landing_rows = at.landing_rows;
+    p.block_counts = block_counts[r];
+    p.entries = entries[r];
+    p.order = order;
+    p.timeout = ~0ull / 4;
+    p.record = records[r];
+    p.host_abort = abort;
+    return p;
+  }
+
+  void set_handle(DispatchParameters& p, const Handle& handle, u32 r) {
+    Memory& memory = machine.memory;
+    u64 choices = (u64)handle.routing.tokens[r] * handle.routing.top_k;
+    u32 local = world.locals[r];
+    p.tokens = handle.routing.tokens[r];
+    p.top_k = handle.routing.top_k;
+    p.ways = memory.allocate<u64>(choices, "ways", (int)r);
+    p.lists = memory.allocate<u32>(world.ranks * p.tokens, "lists", (int)r);
+    p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 1), "matrix", (int)r);
+    p.flat_rows = memory.allocate<u32>(1, "flat_rows", (int)r);
+    p.group_starts = memory.allocate<u32>(local + 1, "group_starts", (int)r);
+    p.group_rows = memory.allocate<u32>(local, "group_rows", (int)r);
+    p.targets = memory.allocate<u32>(choices, "targets", (int)r);
+    p.places = memory.allocate<u64>(at.landing_rows * p.top_k, "places", (int)r);
+    p.limit = handle.limits[r];
+    p.alignment = handle.alignments[r];
+    p.totals = memory.zeroed<u64>(8, "totals", (int)r);
+    p.rank_offsets = memory.zeroed<u64>(world.ranks + 1, "rank_offsets", (int)r);
+    p.expert_offsets = memory.zeroed<u64>(local + 1, "expert_offsets", (int)r);
+    p.received = memory.zeroed<u32>(local, "received", (int)r);
+    p.aligned = memory.zeroed<u32>(local, "aligned", (int)r);
+  }
+
+  std::shared_ptr<Payload> draw_payload(const Routing& routing) {
+    auto payload = std::make_shared<Payload>();
+    payload->row_bytes = 16 * random.between(1, world.row_bytes / 16);
+    payload->scale_bytes = random.once_in(3) ? 0 : world.scale_bytes;
+    payload->factors = random.once_in(2);
+    for (u32 r = 0; r < world.ranks; r++) {
+      u64 tokens = routing.tokens[r];
+      payload->sent_x.push_back(bytes(tokens * payload->row_bytes));
+      payload->sent_scales.push_back(bytes(tokens * payload->scale_bytes));
+      payload->sent_factors.emplace_back();
+      for (u32 t = 0; t < tokens; t++) {
+        payload->sent_factors[r].push_back((float)random.below(1000));
+      }
+      payload->x.push_back(copy(payload->sent_x[r], "x", r));
+      payload->scales.push_back(copy(payload->sent_scales[r], "scales", r));
+      payload->factor.push_back(copy(payload->sent_factors[r], "factors", r));
+    }
+    return payload;
+  }
+
+  void enqueue(std::shared_ptr<Handle> handle, std::shared_ptr<Payload> payload, u32 r,
+               DispatchParameters p) {
+    if (world.gone[r]) {
+      return;
+    }
+    p.x = payload->x[r];
+    p.row_bytes = payload->row_bytes;
+    p.scales = payload->scale_bytes > 0 ? payload->scales[r] : nullptr;
+    p.scale_bytes = payload->scale_bytes;
+    p.factors = payload->factors ? payload->factor[r] : nullptr;
+    p.companion_bytes = Region::companion_bytes(payload->scale_bytes, (u32)p.top_k, p.cached);
+    p.receipt = receipt(r);
+    for (u32 i = 0; !p.cached && i < handle->routing.ids[r].size(); i++) {
+      refusals[r] = refusals[r] || handle->routing.refused(r, i / (u32)p.top_k, i % (u32)p.top_k);
+    }
+    u32 warps = random.between(3, 8);
+    Launch launch;
+    launch.name = std::string(p.cached ? "cached " : "") + (handle->by_experts ? "EXPERT_MAJOR" : "FLAT") +
+                  " dispatch " + std::to_string(p.receipt.ticket);
+    launch.blocks = random.between(1, blocks_of_device);
+    launch.threads = warps * LANES;
+    p.push_warps = random.between(1, warps - 2);
+    p.stage_bytes = random.once_in(3) ? 16 * random.between(1, (u32)p.row_bytes / 16) : p.row_bytes;
+    p.tile_warps = random.between(1, warps);
+    p.push_blocks = handle->by_experts ? random.between(1, launch.blocks) : launch.blocks;
+    launch.shared_bytes = shared_bytes(p, *handle, warps);
+    launch.body = [p, experts = handle->by_experts] {
+      if (experts) {
+        ep4j_expert_dispatch(p);
+      } else {
+        ep4j_dispatch(p);
+      }
+    };
+    launch.then = [this, handle, payload, r, p] {
+      check_numbers(*handle, r, p);
+      check_rows(*handle, *payload, r, p);
+      // What the caller gave is his again.
+      std::fill_n(payload->x[r], payload->sent_x[r].size(), (char)0xdd);
+      std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
+    };
+    machine.enqueue(r, std::move(launch));
+  }
+
+  // As in Dispatcher.
+  u64 shared_bytes(const DispatchParameters& p, const Handle& handle, u32 warps) const {
+    u64 slots = 7 * world.ranks + 1;
+    u64 moving = p.push_warps * STAGES * (p.stage_bytes + 8);
+    if (!handle.by_experts) {
+      return moving + (slots + world.experts + world.ranks * (1 + 2 * warps)) * 4;
+    }
+    u64 words = slots + 2 * (world.experts + world.locals[p.rank]) + 1;
+    u64 tiles = (world.ranks + world.experts) * (1 + 2 * p.tile_warps) * 4;
+    return (words * 4 + 127) / 128 * 128 +
+           std::max(tiles, moving + p.push_warps * STAGES * p.companion_bytes);
+  }
+
+  void check_numbers(const Handle& handle, u32 r, const DispatchParameters& p) const {
+    const Delivery& delivery = handle.deliveries[r];
+    u32 pairs = 0;
+    for (u32 l = 0; l < world.locals[r]; l++) {
+      u32 rows = delivery.received[l];
+      pairs += rows;
+      expect(p.received[l], rows, "rows of expert", r, l);
+      expect(p.aligned[l], (rows + p.alignment - 1) / p.alignment * p.alignment, "aligned rows", r, l);
+      if (handle.by_experts) {
+        expect(p.expert_offsets[l], delivery.starts[l], "group", r, l);
+      }
+    }
+    for (u32 s = 0; !handle.by_experts && s <= world.ranks; s++) {
+      expect(p.rank_offsets[s], delivery.from[s], "first token of source", r, s);
+    }
+    u32 crowded = 0;
+    while (crowded < world.ranks &&
+           (world.gone[crowded] || handle.deliveries[crowded].rows.size() <= handle.limits[crowded])) {
+      crowded++;
+    }
+    expect(p.totals[TOTAL_TICKET], p.counts_ticket, "ticket of counts", r);
+    expect(p.totals[TOTAL_NEEDED], delivery.rows.size(), "needed rows", r);
+    expect(p.totals[TOTAL_RECEIVED], handle.by_experts ? pairs : delivery.tokens(), "received", r);
+    expect(p.totals[TOTAL_OVERFLOW_RANK], crowded, "rank without room", r);
+  }
+
+  void check_rows(const Handle& handle, const Payload& payload, u32 r,
+                  const DispatchParameters& p) const {
+    const Delivery& delivery = handle.deliveries[r];
+    const char* region = regions[r];
+    const int* tokens = (const int*)(region + at.tokens);
+    const int* sources = (const int*)(region + at.sources);
+    for (u64 i = 0; i < std::min(delivery.rows.size(), (size_t)p.limit); i++) {
+      Row row = delivery.rows[i];
+      expect((u64)(i64)tokens[i], row.some ? (u64)row.token : -1ull, "token of row", r, i);
+      expect((u64)(i64)sources[i], row.some ? (u64)row.source : -1ull, "source of row", r, i);
+      if (row.some) {
+        check_row(payload, r, i, row);
+        check_companions(handle, payload, r, p, i, row);
+      } else if (p.zero) {
+        for (u64 b = 0; b < p.row_bytes; b++) {
+          expect((u8)region[at.rows + i * p.row_bytes + b], 0, "padding row", r, i);
+        }
+      }
+    }
+    for (u64 i = delivery.rows.size(); p.fill && i < p.limit; i++) {
+      expect((u64)(i64)tokens[i], -1ull, "token of no row", r, i);
+      expect((u64)(i64)sources[i], -1ull, "source of no row", r, i);
+    }
+  }
+
+  void check_row(const Payload& payload, u32 r, u64 i, Row row) const {
+    u64 bytes = payload.row_bytes;
+    if (std::memcmp(regions[r] + at.rows + i * bytes,
+                    payload.sent_x[row.source].data() + row.token * bytes, bytes) != 0) {
+      fail("rank %u: row %llu differs from token %u of rank %u", r, i, row.token, row.source);
+    }
+    bytes = payload.scale_bytes;
+    if (std::memcmp(regions[r] + at.scales + i * bytes,
+                    payload.sent_scales[row.source].data() + row.token * bytes, bytes) != 0) {
+      fail("rank %u: scales of row %llu differ from token %u of rank %u", r, i, row.token, row.source);
+    }
+  }
+
+  void check_companions(const Handle& handle, const Payload& payload, u32 r,
+                        const DispatchParameters& p, u64 i, Row row) const {
+    const Routing& routing = handle.routing;
+    const char* region = regions[r];
+    if (payload.factors) {
+      expect((u64)((const float*)(region + at.factors))[i],
+             (u64)payload.sent_factors[row.source][row.token], "factor of row", r, i);
+    }
+    const float* weights = (const float*)(region + at.weights);
+    const std::vector<float>& given = routing.weights[row.source];
+    u64 first = (u64)row.token * routing.top_k;
+    // A refused choice ends in an exception; what lies here then is not told.
+    if (p.cached || routing.bad) {
+      return;
+    }
+    if (handle.by_experts) {
+      if (routing.weighted) {
+        expect((u64)weights[i], (u64)given[first + row.choice], "weight of row", r, i);
+      }
+      return;
+    }
+    for (u32 k = 0; k < routing.top_k; k++) {
+      bool here = routing.leads(row.source, row.token, k, r);
+      i64 id = here ? (i64)world.local[routing.id(row.source, row.token, k)] : -1;
+      expect((u64)((const i64*)(region + at.ids))[i * routing.top_k + k], (u64)id, "choice of row", r, i);
+      if (routing.weighted) {
+        expect((u64)weights[i * routing.top_k + k], here ? (u64)given[first + k] : 0, "weight of row", r,
+               i);
+      }
+    }
+  }
+};
+
+}  // namespace emulator

@@ -1,0 +1,90 @@
+// A thread of a kernel: it has a stack of its own and runs until it gives way.
+//
+// A fiber begins by ucontext, which every libc for Linux knows, and is switched by _setjmp and
+// _longjmp, which make no system call: a case switches some million times.
+#pragma once
+#include <csetjmp>
+#include <cstdlib>
+#include <functional>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <vector>
+
+namespace emulator {
+
+class Fiber {
+ public:
+  // A fiber at rest, new or used.
+  static Fiber* take(const std::function<void()>* body) {
+    Fiber* fiber;
+    if (idle.empty()) {
+      fiber = new Fiber();
+    } else {
+      fiber = idle.back();
+      idle.pop_back();
+    }
+    fiber->body = body;
+    fiber->done = false;
+    return fiber;
+  }
+
+  static void put_back(Fiber* fiber) { idle.push_back(fiber); }
+
+  bool is_done() const { return done; }
+
+  // Runs it until it gives way or ends. Not from a fiber.
+  void resume() {
+    current = this;
+    if (_setjmp(outside) == 0) {
+      if (begun) {
+        _longjmp(inside, 1);
+      }
+      begun = true;
+      setcontext(&beginning);
+    }
+  }
+
+  // From a fiber.
+  static void give_way() {
+    if (_setjmp(current->inside) == 0) {
+      _longjmp(outside, 1);
+    }
+  }
+
+ private:
+  static constexpr size_t STACK = 64 << 10;
+  static constexpr size_t PAGE = 4 << 10;
+
+  inline static std::vector<Fiber*> idle;
+  inline static Fiber* current = nullptr;
+  inline static std::jmp_buf outside;
+
+  std::jmp_buf inside;
+  ucontext_t beginning;
+  const std::function<void()>* body = nullptr;
+  bool begun = false;
+  bool done = true;
+
+  Fiber() {
+    void* stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // A stack that grows too long ends the program instead of another fiber's data.
+    if (stack == MAP_FAILED || mprotect(stack, PAGE, PROT_NONE) != 0 || getcontext(&beginning) != 0) {
+      std::abort();
+    }
+    beginning.uc_stack.ss_sp = stack;
+    beginning.uc_stack.ss_size = STACK;
+    beginning.uc_link = nullptr;
+    makecontext(&beginning, run, 0);
+  }
+
+  // Stacks are used again: a fiber ends one body and waits for the next.
+  static void run() {
+    for (;;) {
+      (*current->body)();
+      current->done = true;
+      give_way();
+    }
+  }
+};
+
+}  // namespace emulator

@@ -1,0 +1,366 @@
+// GPUs that run kernels: one a rank, each with a stream. Threads are fibers; who runs next is drawn
+// from a seed, and some blocks and some kernels are held back for a while, so that a case can be
+// repeated and finds orders that a GPU shows once in a long time.
+//
+// What this does not model: weak memory order (a store is seen by all at once), the asynchronous
+// proxy's need of fences, warps that run apart and meet in masks (collectives take whole warps), and
+// time: nothing is fast or slow, and clocks count steps.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include "fibers.hpp"
+#include "memory.hpp"
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+
+namespace emulator {
+
+struct Random {
+  std::mt19937_64 engine;
+
+  u32 below(u32 n) { return (u32)(engine() % n); }
+  u32 between(u32 least, u32 most) { return least + below(most - least + 1); }
+  bool once_in(u32 n) { return below(n) == 0; }
+
+  // Mostly little, seldom a lot.
+  u32 patience() { return once_in(3) ? below(1u << below(12)) : 0; }
+};
+
+constexpr u32 LANES = 32;
+
+// Threads that wait for each other: who is there, and what they brought.
+struct Meeting {
+  u64 turn = 0;
+  u32 arrived = 0;
+  const char* name = "";
+  u64 values[2][LANES];  // of a warp, by the parity of the turn
+  bool any[2];           // of a block
+};
+
+struct Block;
+
+// A bulk store of a thread, in a group: done at once or as late as the thread's waits allow.
+struct LateStore {
+  u64 group;
+  void* to;
+  const void* from;
+  u32 bytes;
+  bool read;
+  std::vector<char> held;
+};
+
+struct Thread {
+  Block* block;
+  u32 number;
+  Fiber* fiber;
+  Meeting* waits = nullptr;  // until the turn has passed
+  u64 turn = 0;
+  const void* polled = nullptr;  // the word that it read last
+  u64 groups = 0;                // committed
+  std::vector<LateStore> stores;
+
+  bool can_run() const {
+    return !fiber->is_done() && (waits == nullptr || waits->turn != turn);
+  }
+};
+
+struct LateLoad {
+  void* to;
+  const void* from;
+  u32 bytes;
+  u64* barrier;
+};
+
+struct Kernel;
+
+struct Block {
+  Kernel* kernel;
+  u32 number;
+  std::vector<Thread> threads;
+  std::vector<Meeting> warps;
+  Meeting all;
+  char* shared;
+  std::map<std::string, char*> statics;
+  std::vector<LateLoad> loads;
+  u32 held;
+  bool done = false;
+};
+
+// What a stream runs.
+struct Launch {
+  std::string name;
+  u32 blocks;
+  u32 threads;
+  size_t shared_bytes;
+  std::function<void()> body;
+  std::function<void()> then;  // the caller, some time after the end and before the next launch
+};
+
+struct Kernel {
+  int rank;
+  Launch launch;
+  std::vector<std::unique_ptr<Block>> blocks;
+  u32 held;
+};
+
+inline Thread* running = nullptr;
+
+class Machine {
+ public:
+  Random random;
+  Memory memory;
+  u64 steps = 0;
+
+  Machine(u64 seed, u32 ranks) : streams(ranks) {
+    random.engine.seed(seed);
+    the = this;
+    caller = who;
+  }
+
+  ~Machine() {
+    the = nullptr;
+    caller = nullptr;
+  }
+
+  inline static Machine* the = nullptr;
+
+  void enqueue(u32 rank, Launch launch) { streams[rank].waiting.push_back(std::move(launch)); }
+
+  // Something happened that others may wait for.
+  void moved() { last_move = steps; }
+
+  // Until all streams are empty.
+  void run() {
+    std::vector<Stream*> busy;
+    for (auto& stream : streams) {
+      busy.push_back(&stream);
+    }
+    while (!busy.empty()) {
+      u32 i = random.below((u32)busy.size());
+      Stream& stream = *busy[i];
+      if (stream.running == nullptr && !stream.waiting.empty()) {
+        begin(stream, (int)(&stream - streams.data()));
+      } else if (stream.running != nullptr) {
+        step(stream);
+      } else {
+        busy.erase(busy.begin() + i);
+      }
+      if (steps - last_move > LONGEST_QUIET) {
+        report_hang();
+      }
+    }
+    memory.check_guards();
+  }
+
+ private:
+  // Steps without a store, while nobody is held back, after which nobody waits for anything real.
+  static constexpr u64 LONGEST_QUIET = 4000000;
+
+  struct Stream {
+    std::deque<Launch> waiting;
+    std::unique_ptr<Kernel> running;
+  };
+
+  std::vector<Stream> streams;
+  u64 last_move = 0;
+
+  void begin(Stream& stream, int rank) {
+    stream.running = std::make_unique<Kernel>();
+    Kernel& kernel = *stream.running;
+    kernel.rank = rank;
+    kernel.launch = std::move(stream.waiting.front());
+    stream.waiting.pop_front();
+    kernel.held = random.patience();
+    for (u32 b = 0; b < kernel.launch.blocks; b++) {
+      auto block = std::make_unique<Block>();
+      block->kernel = &kernel;
+      block->number = b;
+      block->held = random.patience();
+      block->shared = memory.allocate(kernel.launch.shared_bytes, "shared memory", rank);
+      block->warps.resize(kernel.launch.threads / LANES);
+      block->threads.resize(kernel.launch.threads);
+      for (u32 t = 0; t < kernel.launch.threads; t++) {
+        block->threads[t].block = block.get();
+        block->threads[t].number = t;
+        block->threads[t].fiber = Fiber::take(&kernel.launch.body);
+      }
+      kernel.blocks.push_back(std::move(block));
+    }
+  }
+
+  // Some warps of a block that is drawn.
+  void step(Stream& stream) {
+    Kernel& kernel = *stream.running;
+    Block& block = *kernel.blocks[random.below((u32)kernel.blocks.size())];
+    u32& held = kernel.held > 0 ? kernel.held : block.held;
+    if (held > 0) {
+      held--;
+      moved();
+      return;
+    }
+    if (kernel.launch.blocks == ended(kernel)) {
+      if (kernel.launch.then) {
+        kernel.launch.then();
+      }
+      stream.running = nullptr;
+      moved();
+      return;
+    }
+    if (block.done) {
+      return;
+    }
+    u32 warps = (u32)block.warps.size();
+    for (u32 turns = 1u << random.below(5); turns > 0; turns--) {
+      Thread* first = &block.threads[random.below(warps) * LANES];
+      for (Thread* thread = first; thread < first + LANES; thread++) {
+        if (thread->can_run()) {
+          thread->waits = nullptr;
+          running = thread;
+          steps++;
+          thread->fiber->resume();
+          running = nullptr;
+        }
+      }
+    }
+    if (std::all_of(block.threads.begin(), block.threads.end(),
+                    [](const Thread& thread) { return thread.fiber->is_done(); })) {
+      end(block);
+    }
+  }
+
+  static u32 ended(const Kernel& kernel) {
+    return (u32)std::count_if(kernel.blocks.begin(), kernel.blocks.end(),
+                              [](const auto& block) { return block->done; });
+  }
+
+  void end(Block& block) {
+    if (!block.loads.empty()) {
+      fail("%s: a block ended before its bulk loads", block.kernel->launch.name.c_str());
+    }
+    for (Thread& thread : block.threads) {
+      if (!thread.stores.empty()) {
+        fail("%s: a thread ended before its bulk stores", block.kernel->launch.name.c_str());
+      }
+      Fiber::put_back(thread.fiber);
+    }
+    memory.release(block.shared);
+    for (auto& [key, at] : block.statics) {
+      memory.release(at);
+    }
+    block.done = true;
+    // The caller comes some time after the last block.
+    block.kernel->held = random.patience();
+    moved();
+  }
+
+  static std::string who() {
+    if (running == nullptr) {
+      return "";
+    }
+    const Block& block = *running->block;
+    return "\n  by rank " + std::to_string(block.kernel->rank) + ", " + block.kernel->launch.name +
+           ", block " + std::to_string(block.number) + ", thread " + std::to_string(running->number);
+  }
+
+  static std::string state(const Memory& memory, const Thread& thread) {
+    if (thread.fiber->is_done()) {
+      return "done";
+    }
+    if (!thread.can_run()) {
+      return std::string("waits in ") + thread.waits->name;
+    }
+    return thread.polled == nullptr ? "runs" : "reads " + memory.describe(thread.polled);
+  }
+
+  [[noreturn]] void report_hang() {
+    std::string text = "HANG\n";
+    for (auto& stream : streams) {
+      for (size_t b = 0; stream.running != nullptr && b < stream.running->blocks.size(); b++) {
+        Block& block = *stream.running->blocks[b];
+        text += "rank " + std::to_string(stream.running->rank) + ", " + stream.running->launch.name +
+                ", block " + std::to_string(b) + (block.done ? ": done\n" : "\n");
+        for (u32 w = 0; !block.done && w < block.warps.size(); w++) {
+          std::map<std::string, u32> states;
+          for (u32 lane = 0; lane < LANES; lane++) {
+            states[state(memory, block.threads[w * LANES + lane])]++;
+          }
+          text += "  warp " + std::to_string(w);
+          for (auto& [what, lanes] : states) {
+            text += "; " + std::to_string(lanes) + " lanes: " + what;
+          }
+          text += "\n";
+        }
+      }
+    }
+    fail("%s", text.c_str());
+  }
+};
+
+// --- what a running thread does ---------------------------------------------------------------
+
+inline void give_way() { Fiber::give_way(); }
+
+inline void check(const void* at, size_t bytes, const char* what) {
+  Machine::the->memory.check(at, bytes, running->block->kernel->rank, what);
+}
+
+// In the place of declarations of shared memory in kernels: what the host gave the block,
+inline char* dynamic_shared() { return running->block->shared; }
+
+// and variables, by name.
+template <class T>
+T& static_shared(const char* name) {
+  char*& at = running->block->statics[name];
+  if (at == nullptr) {
+    at = Machine::the->memory.allocate(sizeof(T), name, running->block->kernel->rank);
+  }
+  return *(T*)at;
+}
+
+inline bool coin() { return Machine::the->random.once_in(2); }
+
+// Waits until `all` threads have come to the meeting; the turn that they came for.
+inline u64 meet(Meeting& meeting, u32 all, const char* name) {
+  u64 turn = meeting.turn;
+  if (meeting.arrived == 0) {
+    meeting.name = name;
+  } else if (std::strcmp(meeting.name, name) != 0) {
+    fail("threads meet in %s and in %s", meeting.name, name);
+  }
+  if (++meeting.arrived == all) {
+    meeting.arrived = 0;
+    meeting.turn++;
+  } else {
+    running->waits = &meeting;
+    running->turn = turn;
+    give_way();
+  }
+  return turn;
+}
+
+// What all lanes of the warp brought. A lane can be one meeting ahead of another, no more: two sets
+// are enough.
+inline const u64* exchange(u32 mask, u64 mine, const char* name) {
+  if (mask != 0xffffffff) {
+    fail("%s of a part of a warp: the emulator knows whole ones", name);
+  }
+  Meeting& warp = running->block->warps[running->number / LANES];
+  warp.values[warp.turn & 1][running->number % LANES] = mine;
+  return warp.values[meet(warp, LANES, name) & 1];
+}
+
+inline bool meet_block(bool mine) {
+  Block& block = *running->block;
+  Meeting& all = block.all;
+  bool& any = all.any[all.turn & 1];
+  any = (all.arrived > 0 && any) || mine;
+  return all.any[meet(all, (u32)block.threads.size(), "__syncthreads") & 1];
+}
+
+}  // namespace emulator

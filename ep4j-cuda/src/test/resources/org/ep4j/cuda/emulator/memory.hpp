@@ -1,0 +1,126 @@
+// Memory that kernels may touch. Addresses that pass through functions of ptx.cuh are checked against
+// it; what plain assignments write beyond an end is found afterwards, in the guard behind it.
+#pragma once
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+namespace emulator {
+
+// What runs, for reports: the case, and the thread if there is one.
+inline std::string about;
+inline std::string (*caller)() = nullptr;
+
+[[noreturn]] __attribute__((format(printf, 1, 2))) inline void fail(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::printf("%s\nFAILED: ", about.c_str());
+  std::vprintf(format, arguments);
+  std::printf("%s\n", caller == nullptr ? "" : caller().c_str());
+  std::fflush(stdout);
+  va_end(arguments);
+  std::_Exit(1);
+}
+
+constexpr int EVERYBODY = -1;
+
+class Memory {
+ public:
+  ~Memory() {
+    for (auto& [at, part] : parts) {
+      std::free((void*)at);
+    }
+  }
+
+  // For the kernels of one rank, or EVERYBODY. Holds rubbish.
+  template <class T = char>
+  T* allocate(size_t count, const std::string& name, int owner) {
+    size_t bytes = count * sizeof(T);
+    char* at = (char*)std::aligned_alloc(ALIGNMENT, (bytes + 2 * GUARD - 1) / GUARD * GUARD);
+    std::memset(at, RUBBISH, bytes);
+    std::memset(at + bytes, GUARDED, GUARD);
+    parts[at] = Part{bytes, name, owner};
+    return (T*)at;
+  }
+
+  template <class T>
+  T* zeroed(size_t count, const std::string& name, int owner) {
+    return (T*)std::memset(allocate<T>(count, name, owner), 0, count * sizeof(T));
+  }
+
+  void release(void* at) {
+    auto found = parts.find((char*)at);
+    check_guard(*found);
+    parts.erase(found);
+    std::free(at);
+  }
+
+  // A name for words inside of a part, for reports.
+  void label(const void* at, const std::string& name) { labels[(const char*)at] = name; }
+
+  void check(const void* at, size_t bytes, int rank, const char* what) const {
+    auto found = parts.upper_bound((char*)at);
+    if (found != parts.begin()) {
+      --found;
+      const Part& part = found->second;
+      if ((char*)at + bytes <= found->first + part.bytes) {
+        if (part.owner == EVERYBODY || part.owner == rank) {
+          return;
+        }
+        fail("%s: memory of another rank: %s", what, describe(at).c_str());
+      }
+    }
+    fail("%s: %zu bytes at a bad address: %s", what, bytes, describe(at).c_str());
+  }
+
+  void check_guards() const {
+    for (auto& part : parts) {
+      check_guard(part);
+    }
+  }
+
+  std::string describe(const void* at) const {
+    auto found = parts.upper_bound((char*)at);
+    if (found == parts.begin()) {
+      return "below all memory";
+    }
+    --found;
+    std::string text = found->second.name + " (" + std::to_string(found->second.bytes) +
+                       " bytes) + " + std::to_string((char*)at - found->first);
+    auto label = labels.upper_bound((const char*)at);
+    if (label != labels.begin() && (--label)->first >= found->first) {
+      text += ", " + label->second + " + " + std::to_string((const char*)at - label->first);
+    }
+    return text;
+  }
+
+ private:
+  static constexpr size_t ALIGNMENT = 1024;
+  static constexpr size_t GUARD = 1024;
+  static constexpr int RUBBISH = 0xa5;
+  static constexpr int GUARDED = 0xc3;
+
+  struct Part {
+    size_t bytes;
+    std::string name;
+    int owner;
+  };
+
+  std::map<char*, Part> parts;
+  std::map<const char*, std::string> labels;
+
+  static void check_guard(const std::pair<char* const, Part>& part) {
+    for (size_t i = 0; i < GUARD; i++) {
+      if (part.first[part.second.bytes + i] != (char)GUARDED) {
+        fail("written beyond the end, at + %zu: %s (%zu bytes)", part.second.bytes + i,
+             part.second.name.c_str(), part.second.bytes);
+      }
+    }
+  }
+};
+
+}  // namespace emulator

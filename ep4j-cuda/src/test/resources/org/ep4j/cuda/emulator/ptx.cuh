@@ -1,0 +1,195 @@
+// The machine instructions of the kernels' ptx.cuh on the emulated machine, under the same names.
+// Every access to a shared word is a place where others may run. Bulk copies happen at once or as late
+// as their waits allow: who does not wait reads rubbish.
+#pragma once
+#include "builtins.hpp"
+
+#define EP4J_TMA 1
+
+inline u32 lane_id() { return emulator::running->number % 32; }
+inline u32 warp_id() { return emulator::running->number / 32; }
+
+// --- words that several blocks or GPUs share -------------------------------------------------
+
+namespace emulator {
+
+inline u64 load(const u64* at) {
+  running->polled = at;
+  give_way();
+  check(at, sizeof *at, "load");
+  return *at;
+}
+
+inline void store(u64* at, u64 value) {
+  check(at, sizeof *at, "store");
+  *at = value;
+  Machine::the->moved();
+  give_way();
+}
+
+}  // namespace emulator
+
+inline u64 load_acquire_system(const u64* at) { return emulator::load(at); }
+inline u64 load_acquire_gpu(const u64* at) { return emulator::load(at); }
+inline u64 load_relaxed_system(const u64* at) { return emulator::load(at); }
+inline void store_release_system(u64* at, u64 value) { emulator::store(at, value); }
+inline void store_release_gpu(u64* at, u64 value) { emulator::store(at, value); }
+inline void store_relaxed_system(u64* at, u64 value) { emulator::store(at, value); }
+
+inline u64 nanoseconds() { return emulator::Machine::the->steps; }
+
+// --- rows read once or written once ----------------------------------------------------------
+
+inline uint4 load_row(const void* at) {
+  emulator::check(at, sizeof(uint4), "load_row");
+  return *(const uint4*)at;
+}
+
+inline void store_row(void* at, uint4 v) {
+  emulator::check(at, sizeof v, "store_row");
+  *(uint4*)at = v;
+}
+
+// --- bulk copies -----------------------------------------------------------------------------
+
+namespace emulator {
+
+// A barrier of one arrival a phase: bytes that are missing in the low half (more may have come than
+// are expected so far), above them whether the arrival has been, above that the phase.
+constexpr u64 ARRIVED = 1ull << 32;
+constexpr u32 PHASE = 33;
+
+inline void move_on(u64* barrier) {
+  if ((*barrier & ARRIVED) != 0 && (u32)*barrier == 0) {
+    *barrier = ((*barrier >> PHASE) + 1) << PHASE;
+  }
+}
+
+inline void add_missing(u64* barrier, u32 bytes) {
+  *barrier = *barrier >> 32 << 32 | (u32)((u32)*barrier + bytes);
+  move_on(barrier);
+}
+
+inline void finish_load(const LateLoad& load) {
+  std::memcpy(load.to, load.from, load.bytes);
+  add_missing(load.barrier, 0 - load.bytes);
+}
+
+inline void check_bulk(const void* to, const void* from, u32 bytes, const char* name) {
+  check(to, bytes, name);
+  check(from, bytes, name);
+  if ((((u64)to | (u64)from | bytes) & 15) != 0) {
+    fail("%s: addresses and sizes are multiples of 16", name);
+  }
+}
+
+inline void read_now(LateStore& store) {
+  if (!store.read) {
+    store.held.assign((const char*)store.from, (const char*)store.from + store.bytes);
+    store.read = true;
+  }
+}
+
+inline void write_now(LateStore& store) {
+  read_now(store);
+  std::memcpy(store.to, store.held.data(), store.bytes);
+  Machine::the->moved();
+}
+
+// The stores of all groups but the newest ones: read at least, written if they must be or if chance
+// says so.
+inline void finish_stores(u64 newest, bool written) {
+  auto& stores = running->stores;
+  std::erase_if(stores, [&](LateStore& store) {
+    if (store.group + newest >= running->groups) {
+      return false;
+    }
+    read_now(store);
+    if (!written && coin()) {
+      return false;
+    }
+    write_now(store);
+    return true;
+  });
+}
+
+}  // namespace emulator
+
+inline void barrier_init(u64* barrier) {
+  emulator::check(barrier, sizeof *barrier, "barrier_init");
+  *barrier = 0;
+}
+
+inline void barrier_init_done() {}
+
+inline void barrier_expect(u64* barrier, u32 bytes) {
+  if ((*barrier & emulator::ARRIVED) != 0) {
+    emulator::fail("barrier_expect: the phase before has not ended");
+  }
+  *barrier |= emulator::ARRIVED;
+  *barrier = *barrier >> 32 << 32 | (u32)((u32)*barrier + bytes);
+}
+
+inline void barrier_wait(u64* barrier, u32 parity) {
+  while ((*barrier >> emulator::PHASE & 1) == parity) {
+    std::erase_if(emulator::running->block->loads, [&](const emulator::LateLoad& load) {
+      if (load.barrier != barrier || emulator::coin()) {
+        return false;
+      }
+      emulator::finish_load(load);
+      return true;
+    });
+    emulator::running->polled = barrier;
+    emulator::give_way();
+  }
+}
+
+inline void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
+  emulator::check_bulk(to, from, bytes, "bulk_load");
+  emulator::LateLoad load{to, from, bytes, barrier};
+  if (emulator::coin()) {
+    emulator::finish_load(load);
+  } else {
+    std::memset(to, 0xee, bytes);
+    emulator::running->block->loads.push_back(load);
+  }
+}
+
+inline void bulk_store(void* to, const void* from, u32 bytes) {
+  emulator::check_bulk(to, from, bytes, "bulk_store");
+  emulator::LateStore store{emulator::running->groups, to, from, bytes, false, {}};
+  if (emulator::coin()) {
+    emulator::write_now(store);
+  } else {
+    emulator::running->stores.push_back(std::move(store));
+  }
+}
+
+inline void bulk_commit() { emulator::running->groups++; }
+
+template <int N>
+void bulk_wait_read() {
+  emulator::finish_stores(N, false);
+}
+
+template <int N>
+void bulk_wait() {
+  emulator::finish_stores(N, true);
+}
+
+inline void fence_proxy() {}
+
+// --- pairs of numbers, rounded to nearest even -----------------------------------------------
+
+inline u32 round_to_bf16(float value) {
+  u32 bits = __float_as_uint(value);
+  return value != value ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+inline u32 round_to_bf16(float low, float high) {
+  return round_to_bf16(high) << 16 | round_to_bf16(low);
+}
+
+// The worlds have no rows of this type.
+inline u32 round_to_fp16(float, float) { emulator::fail("FP16 is not emulated"); }
+inline void from_fp16(u32, float&, float&) { emulator::fail("FP16 is not emulated"); }

@@ -1,0 +1,177 @@
+// A random world and its routing, and what a dispatch must make of it: plainly, one row at a time.
+#pragma once
+#include "machine.hpp"
+
+namespace emulator {
+
+// What stays the same for all operations of a case.
+struct World {
+  u32 ranks;
+  u32 experts;
+  u32 most_tokens;
+  u32 most_choices;
+  u32 row_bytes;          // the widest
+  u32 scale_bytes;        // the most
+  std::vector<bool> gone;
+  std::vector<u32> owner;  // [experts]
+  std::vector<u32> local;  // [experts] number at its owner
+  std::vector<u32> locals;  // [ranks] experts
+
+  explicit World(Random& random)
+      : ranks(random.between(1, 4)),
+        experts(random.between(2, 40)),
+        most_tokens(random.between(1, 40)),
+        most_choices(std::min(experts, random.between(1, random.once_in(6) ? 40 : 8))),
+        row_bytes(16 * random.between(1, 40)),
+        scale_bytes(random.once_in(3) ? 0 : random.between(1, 180)),
+        gone(ranks),
+        locals(ranks) {
+    if (ranks > 2 && random.once_in(6)) {
+      gone[random.below(ranks)] = true;
+    }
+    bool even = !random.once_in(3);
+    u32 favoured = random.below(ranks);
+    for (u32 e = 0; e < experts; e++) {
+      owner.push_back(even                 ? e * ranks / experts
+                      : random.once_in(3) ? favoured
+                                           : random.below(ranks));
+      local.push_back(locals[owner[e]]++);
+    }
+  }
+
+  u32 expert_at(u32 rank, u32 number) const {
+    for (u32 e = 0; e < experts; e++) {
+      if (owner[e] == rank && local[e] == number) {
+        return e;
+      }
+    }
+    return experts;
+  }
+
+  std::string text() const {
+    return "ranks " + std::to_string(ranks) + ", experts " + std::to_string(experts) + ", choices " +
+           std::to_string(most_choices) + ", tokens " + std::to_string(most_tokens) + ", row bytes " +
+           std::to_string(row_bytes) + ", scale bytes " + std::to_string(scale_bytes);
+  }
+};
+
+// The choices of all ranks' tokens.
+struct Routing {
+  const World& world;
+  u32 top_k;
+  bool weighted;
+  bool bad = false;  // some choices are refused
+  std::vector<u32> tokens;
+  std::vector<std::vector<i64>> ids;
+  std::vector<std::vector<float>> weights;
+
+  Routing(const World& world, Random& random)
+      : world(world),
+        top_k(random.between(1, world.most_choices)),
+        weighted(!random.once_in(4)),
+        tokens(world.ranks),
+        ids(world.ranks),
+        weights(world.ranks) {
+    bool faulty = random.once_in(8);
+    for (u32 r = 0; r < world.ranks; r++) {
+      tokens[r] = random.once_in(5) ? 0 : random.between(0, world.most_tokens);
+      for (u32 t = 0; t < tokens[r]; t++) {
+        std::vector<i64> choices(world.experts);
+        for (u32 e = 0; e < world.experts; e++) {
+          choices[e] = e;
+        }
+        std::shuffle(choices.begin(), choices.end(), random.engine);
+        for (u32 k = 0; k < top_k; k++) {
+          i64 id = random.once_in(8) ? -1 : choices[k];
+          if (faulty && random.once_in(10)) {
+            // Too big, too small, or one that the token has already, if it has.
+            id = random.once_in(3) ? world.experts : random.once_in(2) ? -2 : choices[0];
+          }
+          ids[r].push_back(id);
+          weights[r].push_back((float)random.between(1, 1000));
+          bad = bad || (refused(r, t, k) && !world.gone[r]);
+        }
+      }
+    }
+  }
+
+  i64 id(u32 rank, u32 token, u32 k) const { return ids[rank][token * top_k + k]; }
+
+  bool refused(u32 rank, u32 token, u32 k) const {
+    i64 mine = id(rank, token, k);
+    bool again = false;
+    for (u32 j = 0; j < k; j++) {
+      again = again || id(rank, token, j) == mine;
+    }
+    return mine < -1 || mine >= (i64)world.experts || (again && mine != -1);
+  }
+
+  // Whether a choice leads to a rank.
+  bool leads(u32 from, u32 token, u32 k, u32 to) const {
+    i64 mine = id(from, token, k);
+    return !world.gone[from] && !world.gone[to] && mine != -1 && !refused(from, token, k) &&
+           world.owner[mine] == to;
+  }
+};
+
+// A row that a rank receives; of no token: padding.
+struct Row {
+  bool some = false;
+  u32 source = 0;
+  u32 token = 0;
+  u32 choice = 0;  // EXPERT_MAJOR
+};
+
+// All that a rank receives, also what it has no room for.
+struct Delivery {
+  std::vector<Row> rows;
+  std::vector<u32> starts;    // EXPERT_MAJOR: first row of each group, and the end
+  std::vector<u32> received;  // [local experts] pairs
+  std::vector<u32> from;      // [ranks + 1] where each source's tokens begin among all tokens
+
+  u32 tokens() const { return from.back(); }
+
+  Delivery(const World& world, const Routing& routing, u32 to, bool by_experts, u32 alignment)
+      : received(world.locals[to]), from(1) {
+    for (u32 s = 0; s < world.ranks; s++) {
+      u32 count = 0;
+      for (u32 t = 0; t < routing.tokens[s]; t++) {
+        bool some = false;
+        for (u32 k = 0; k < routing.top_k; k++) {
+          if (routing.leads(s, t, k, to)) {
+            some = true;
+            received[world.local[routing.id(s, t, k)]]++;
+          }
+        }
+        if (some) {
+          count++;
+          if (!by_experts) {
+            rows.push_back(Row{true, s, t});
+          }
+        }
+      }
+      from.push_back(from.back() + count);
+    }
+    for (u32 l = 0; by_experts && l < world.locals[to]; l++) {
+      starts.push_back((u32)rows.size());
+      add_group(routing, to, world.expert_at(to, l));
+      rows.resize((rows.size() + alignment - 1) / alignment * alignment);
+    }
+    starts.push_back((u32)rows.size());
+  }
+
+ private:
+  void add_group(const Routing& routing, u32 to, u32 expert) {
+    for (u32 s = 0; s < routing.world.ranks; s++) {
+      for (u32 t = 0; t < routing.tokens[s]; t++) {
+        for (u32 k = 0; k < routing.top_k; k++) {
+          if (routing.leads(s, t, k, to) && routing.id(s, t, k) == (i64)expert) {
+            rows.push_back(Row{true, s, t, k});
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace emulator
