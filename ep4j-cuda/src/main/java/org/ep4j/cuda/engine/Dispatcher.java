@@ -26,7 +26,7 @@ final class Dispatcher {
   private static final int STAGE_ALIGNMENT = 128;
 
   /** Arrays of as many words as there are ranks, one word more, as {@code Slots} in layout.cuh. */
-  private static final long SLOT_ARRAYS = 7;
+  private static final long SLOT_ARRAYS = 8;
 
   private final CudaContext context;
   private final RegionLayout layout;

@@ -9,16 +9,14 @@
 #include "expert_receive.cuh"
 #include "padding.cuh"
 
-// The first slot of each source in place of this block's first slot at each rank, which nobody needs
-// any more.
+// Where the slots of each source begin.
 __device__ __forceinline__ void find_arrivals(const DispatchParameters& p, const Slots& slots) {
-  __syncthreads();
   for (u32 s = threadIdx.x; s < p.ranks; s += blockDim.x) {
     u32 first = 0;
     for (u32 before = 0; before < s; before++) {
       first += slots.arriving[before];
     }
-    slots.base[s] = first;
+    slots.first[s] = first;
   }
   __syncthreads();
 }

@@ -14,7 +14,6 @@ struct Arrivals {
   const Slots& slots;
   u32 jobs;
 
-  // `slots.base` holds the first slot of each source.
   __device__ __forceinline__ Arrivals(const DispatchParameters& p, const Slots& slots)
       : p(p), slots(slots), jobs(0) {
     u32 most = 0;
@@ -42,7 +41,7 @@ struct Arrivals {
     source = job - turn * (u32)p.ranks;
     Chunk chunk = Chunk::of(slots.arriving[source], turn % blocks, blocks);
     u32 number = chunk.begin + turn / blocks;
-    slot = slots.base[source] + number;
+    slot = slots.first[source] + number;
     return job < jobs && number < chunk.end && slot < p.landing_rows;
   }
 };

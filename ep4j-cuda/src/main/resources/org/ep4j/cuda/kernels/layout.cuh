@@ -145,9 +145,10 @@ struct Slots {
   u32* takes;    // rows that the rank takes: FLAT the same
   u32* needed;   // rows that the rank would have to take, for the totals
   u32* arriving;  // rows that this rank receives from it
+  u32* first;     // EXPERT_MAJOR: slot here of the first of them
   u32* received;  // [1] all of them
 
-  static constexpr u32 ARRAYS = 7;
+  static constexpr u32 ARRAYS = 8;
 
   __device__ __forceinline__ Slots(u32* words, u64 ranks)
       : base(words),
@@ -157,7 +158,8 @@ struct Slots {
         takes(limit + ranks),
         needed(takes + ranks),
         arriving(needed + ranks),
-        received(arriving + ranks) {}
+        first(arriving + ranks),
+        received(first + ranks) {}
 };
 
 // Blocks that send before this one, if it does.
