@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 public final class KernelCompiler {
   /**
    * Names a directory of cubins that somebody compiled before, as {@code ep4j bundle} does: a cache
-   * that is only read. Their sources are compared, their compiler may be any.
+   * that nothing is added to. Their sources are compared, their compiler may be any.
    */
   public static final String SHIPPED_VARIABLE = "EP4J_CUDA_SHIPPED";
 

@@ -16,6 +16,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.LibrarySearch;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Compiles with nvcc, for machines that have it and no NVRTC. The same language, another driver; a
@@ -30,6 +31,9 @@ public final class NvccBackend implements CompilerBackend {
 
   private final String program = search();
 
+  /** Null until asked for: a process each time would cost more than a kernel from the cache. */
+  private volatile @Nullable String identity;
+
   NvccBackend() {}
 
   @Override
@@ -42,8 +46,13 @@ public final class NvccBackend implements CompilerBackend {
 
   @Override
   public String identity() {
-    Matcher version = VERSION.matcher(execute(List.of(program, "--version")));
-    return version.find() ? "nvcc" + version.group(1) : "nvcc";
+    String known = identity;
+    if (known == null) {
+      Matcher version = VERSION.matcher(execute(List.of(program, "--version")));
+      known = version.find() ? "nvcc" + version.group(1) : "nvcc";
+      identity = known;
+    }
+    return known;
   }
 
   @Override
@@ -75,21 +84,46 @@ public final class NvccBackend implements CompilerBackend {
     return new Compiled(Files.readAllBytes(cubin), log);
   }
 
+  /**
+   * Runs the program; what it prints goes through a file, so that no read outlasts the deadline.
+   */
   private static String execute(List<String> command) {
     try {
-      Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-      String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      if (!process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS) || process.exitValue() != 0) {
-        throw new EngineUnavailableException(
-            String.join(" ", command) + " failed or took too long:\n" + output);
+      Path log = Files.createTempFile("ep4j-nvcc", ".log");
+      try {
+        return execute(command, log);
+      } finally {
+        Files.delete(log);
       }
-      return output;
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new EngineUnavailableException("interrupted while nvcc was compiling");
     }
+  }
+
+  private static String execute(List<String> command, Path log)
+      throws IOException, InterruptedException {
+    Process process =
+        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log.toFile()).start();
+    boolean ended = false;
+    try {
+      ended = process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS);
+    } finally {
+      if (!ended) {
+        process.destroyForcibly();
+      }
+    }
+    String output = Files.readString(log, StandardCharsets.UTF_8);
+    if (!ended || process.exitValue() != 0) {
+      throw new EngineUnavailableException(
+          String.join(" ", command)
+              + (ended ? " failed" : " has not ended after " + LONGEST_SECONDS + " s")
+              + ":\n"
+              + output);
+    }
+    return output;
   }
 
   private static String search() {
