@@ -54,7 +54,7 @@ __device__ __forceinline__ void recall(const DispatchParameters& p, const Watch&
 extern "C" __global__ void __launch_bounds__(512, 1)
     ep4j_expert_dispatch(const __grid_constant__ DispatchParameters p) {
   extern __shared__ __align__(128) char shared[];
-  // Shared memory: words, then barriers, then stages and companions of the sending warps; where those
+  // Shared memory: words, then stages, companions and barriers of the sending warps; where those
   // lie, the tiles lay before.
   Slots slots((u32*)shared, p.ranks);
   ExpertGroups groups((u32*)shared + Slots::ARRAYS * p.ranks + 1, p.experts, p.local_experts);

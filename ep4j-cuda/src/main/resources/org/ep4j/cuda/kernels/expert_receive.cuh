@@ -1,8 +1,8 @@
 // EXPERT_MAJOR, the receiving warps: as rows arrive, each is copied from the place where its sender
 // put it to its places in the groups of the other experts, and what goes with it to all of them.
 //
-// A slot's arrival word is written by its sender with system-wide release after row and companion, and
-// read here with acquire; it carries the token.
+// A slot's arrival word is written by a warp of its sender, behind a system-wide fence after row and
+// companion, and read here with acquire; it carries the token.
 #pragma once
 #include "expert_layout.cuh"
 #include "companion.cuh"

@@ -13,9 +13,9 @@
 //              rows to each expert, row limit of s, alignment of its groups.
 //   groups[s]  epoch of the combine for which the four rows of a group have been written
 //   arrivals   one word a slot of an EXPERT_MAJOR dispatch: low half of the epoch above, the token
-//              below, once its row and its record have been written
-// The others than counts are written with system-wide release and read with acquire; counts
-// need no order, because a word says all. They only grow; nothing is reset between operations. A rank
+//              below, once its row and its companion have been written; relaxed behind a fence
+// `ready`, `done` and `groups` are written with system-wide release; they and `arrivals` are read with
+// acquire. Counts need no order, because a word says all. They only grow; nothing is reset between operations. A rank
 // cannot overtake: it leaves a dispatch only after every peer's `done`, which the peer sends after all
 // its blocks have read the counts.
 //
