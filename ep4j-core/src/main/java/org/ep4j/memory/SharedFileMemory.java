@@ -9,7 +9,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
-import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.Ep4jException;
 import org.ep4j.group.Group;
 
@@ -21,7 +20,6 @@ import org.ep4j.group.Group;
  * trouble ends the open on all ranks with the same message instead of a timeout.
  */
 final class SharedFileMemory implements SymmetricMemory {
-  private static final AtomicLong NUMBER = new AtomicLong();
   private static final byte OK = 0;
   private static final byte FAILED = 1;
 
@@ -38,13 +36,10 @@ final class SharedFileMemory implements SymmetricMemory {
 
   static SharedFileMemory allocate(Group group, long bytes, long likelyBytes, Duration timeout) {
     SharedFiles.removeAbandoned();
-    Path file =
-        SharedFiles.directory()
-            .resolve(SharedFiles.name(group.jobId(), NUMBER.getAndIncrement(), group.rank()));
     Arena arena = Arena.ofShared();
     boolean done = false;
     try {
-      SharedFileMemory memory = map(group, bytes, likelyBytes, timeout, file, arena);
+      SharedFileMemory memory = map(group, bytes, likelyBytes, timeout, arena);
       done = true;
       return memory;
     } finally {
@@ -56,19 +51,25 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   private static SharedFileMemory map(
-      Group group, long bytes, long likelyBytes, Duration timeout, Path file, Arena arena) {
-    FileChannel channel = null;
+      Group group, long bytes, long likelyBytes, Duration timeout, Arena arena) {
+    SharedFiles.Owned own = null;
     try {
       long[] addresses = new long[group.size()];
       String error = "";
       try {
         requireSpace(likelyBytes * group.size());
-        channel = SharedFiles.create(file);
-        addresses[group.rank()] = mapWhole(channel, bytes, arena);
+        own = SharedFiles.create(group.jobId(), group.rank());
+        addresses[group.rank()] = mapWhole(own.channel(), bytes, arena);
       } catch (IOException | Ep4jException e) {
-        error = "cannot create " + bytes + " bytes of shared memory in " + file + ": " + e;
+        error =
+            "cannot create "
+                + bytes
+                + " bytes of shared memory in "
+                + SharedFiles.directory()
+                + ": "
+                + e;
       }
-      String[] names = exchange(group, error, file.toString(), timeout);
+      String[] names = exchange(group, error, own == null ? "" : own.path().toString(), timeout);
       for (int r = 0; r < names.length && error.isEmpty(); r++) {
         if (r != group.rank()) {
           try (FileChannel peer =
@@ -91,9 +92,9 @@ final class SharedFileMemory implements SymmetricMemory {
       return new SharedFileMemory(bytes, arena, addresses);
     } finally {
       try {
-        Files.deleteIfExists(file);
-        if (channel != null) {
-          channel.close();
+        if (own != null) {
+          Files.deleteIfExists(own.path());
+          own.channel().close();
         }
       } catch (IOException e) {
         // The name is gone or will be swept; the mapping does not depend on it.

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * The short life of a shared file's name. A file is created (mode 0600) and locked by its owner,
@@ -19,9 +20,13 @@ import java.util.Set;
  * <p>Name: {@code ep4j-<job>-<pid>-<number>-<rank>}. A rank killed while the name exists leaves the
  * file without a lock: the surviving ranks of the job remove it when their open fails, and the next
  * open of any job on the host sweeps it.
+ *
+ * <p>No name is used twice: a sweeper opens, locks and removes a file in three steps, and the name
+ * that it removes must still be the file that it has locked.
  */
 final class SharedFiles {
   private static final String PREFIX = "ep4j-";
+  private static final AtomicLong NUMBER = new AtomicLong();
 
   private SharedFiles() {}
 
@@ -31,13 +36,30 @@ final class SharedFiles {
     return Path.of(configured == null || configured.isBlank() ? "/dev/shm" : configured);
   }
 
-  static String name(String job, long number, int rank) {
-    return PREFIX + job + "-" + ProcessHandle.current().pid() + "-" + number + "-" + rank;
+  /** A name that nobody had before. */
+  private static String name(String job, int rank) {
+    return PREFIX
+        + job
+        + "-"
+        + ProcessHandle.current().pid()
+        + "-"
+        + NUMBER.getAndIncrement()
+        + "-"
+        + rank;
   }
 
-  /** Creates and locks the file; the channel holds the lock until it is closed. */
-  static FileChannel create(Path file) throws IOException {
+  /**
+   * A new file of a rank.
+   *
+   * @param path its name
+   * @param channel holds the lock until it is closed
+   */
+  record Owned(Path path, FileChannel channel) {}
+
+  /** Creates and locks a file. */
+  static Owned create(String job, int rank) throws IOException {
     while (true) {
+      Path file = directory().resolve(name(job, rank));
       FileChannel channel =
           FileChannel.open(
               file,
@@ -46,7 +68,7 @@ final class SharedFiles {
               PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
       channel.lock();
       if (Files.exists(file)) {
-        return channel;
+        return new Owned(file, channel);
       }
       // A sweeper took the file for abandoned between its creation and our lock.
       channel.close();
@@ -81,7 +103,8 @@ final class SharedFiles {
 
   /**
    * Removes a file that nobody has locked. The lock is held meanwhile: an owner that has created
-   * the file but not locked it yet waits for us, then sees that the name is gone, and starts again.
+   * the file but not locked it yet waits for us, then sees that the name is gone, and makes
+   * another.
    */
   private static void removeIfAbandoned(Path file) throws IOException {
     try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE);

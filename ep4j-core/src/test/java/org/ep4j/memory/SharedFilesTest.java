@@ -1,0 +1,66 @@
+package org.ep4j.memory;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+
+/** The names of shared files while somebody removes them. */
+class SharedFilesTest {
+  private static final String JOB = "test" + ProcessHandle.current().pid();
+  private static final int ENOUGH = 50;
+  private static final int MOST = 200_000;
+
+  @Test
+  void anOwnerWhoseFileWasRemovedTakesAnotherName() throws Exception {
+    List<Path> removed = new CopyOnWriteArrayList<>();
+    AtomicBoolean done = new AtomicBoolean();
+    Thread remover =
+        Thread.ofPlatform()
+            .daemon()
+            .start(
+                () -> {
+                  while (!done.get()) {
+                    remove(removed);
+                    Thread.yield();
+                  }
+                });
+    int made = 0;
+    // More files are removed than were returned: create() has begun anew for the rest.
+    while (removed.size() - made < ENOUGH && made < MOST) {
+      SharedFiles.Owned file = SharedFiles.create(JOB, 0);
+      made++;
+      while (Files.exists(file.path())) {
+        Thread.onSpinWait();
+      }
+      file.channel().close();
+    }
+    done.set(true);
+    remover.join();
+    assertThat(removed.size() - made).as("begun anew").isPositive();
+    Set<Path> names = new HashSet<>(removed);
+    assertThat(names).hasSameSizeAs(removed);
+  }
+
+  private static void remove(List<Path> removed) {
+    try (DirectoryStream<Path> files =
+        Files.newDirectoryStream(SharedFiles.directory(), "ep4j-" + JOB + "-*")) {
+      for (Path file : files) {
+        if (Files.deleteIfExists(file)) {
+          removed.add(file);
+        }
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}
