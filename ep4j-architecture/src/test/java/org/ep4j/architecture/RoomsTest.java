@@ -28,6 +28,8 @@ class RoomsTest {
   private static final String OBSERVE = "org.ep4j.observe..";
   private static final String CASES = "org.ep4j.cases..";
   private static final String IO = "org.ep4j.io..";
+  private static final String VERBS = "org.ep4j.rdma.verbs..";
+  private static final String UCX = "org.ep4j.rdma.ucx..";
   private static final String CUDA_ENGINE = "org.ep4j.cuda.engine..";
   private static final String CUDA_PROBE = "org.ep4j.cuda.probe..";
   private static final String CUDA_JIT = "org.ep4j.cuda.jit..";
@@ -49,6 +51,8 @@ class RoomsTest {
     ROOMS.put(OBSERVE, List.of(API));
     ROOMS.put(CASES, List.of(API, VERIFY, IO));
     ROOMS.put(IO, List.of(API));
+    ROOMS.put(VERBS, List.of(API, WIRE, MEMORY, GROUP));
+    ROOMS.put(UCX, List.of(API, WIRE, MEMORY, GROUP));
     ROOMS.put(
         CUDA_ENGINE, List.of(API, ENGINE, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, GROUP, OBSERVE));
     ROOMS.put(CUDA_PROBE, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY));
