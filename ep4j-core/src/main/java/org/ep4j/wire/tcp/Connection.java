@@ -7,6 +7,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -5,6 +5,7 @@ import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -20,6 +20,7 @@ import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over TCP connections: several to each peer, each carrying some of the lanes. */

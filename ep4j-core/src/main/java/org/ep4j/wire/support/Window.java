@@ -1,4 +1,4 @@
-package org.ep4j.wire.tcp;
+package org.ep4j.wire.support;
 
 import org.ep4j.wire.WireConfig;
 
@@ -6,19 +6,20 @@ import org.ep4j.wire.WireConfig;
  * What may be under way from one strand to one peer. Taken by a put, given back when the peer says
  * that it has taken effect. Touched by the strand's thread.
  */
-final class Window {
+public final class Window {
   private final int mostOperations;
   private final long mostBytes;
   private int operations;
   private long bytes;
 
-  Window(WireConfig config) {
+  /** An empty window, as wide as the configuration says. */
+  public Window(WireConfig config) {
     mostOperations = config.operationsInFlight();
     mostBytes = config.bytesInFlight();
   }
 
   /** Takes room for a piece of work, if there is any; more than fits at all goes alone. */
-  boolean take(long size) {
+  public boolean take(long size) {
     if (operations >= mostOperations || (bytes > 0 && bytes + size > mostBytes)) {
       return false;
     }
@@ -27,7 +28,8 @@ final class Window {
     return true;
   }
 
-  void giveBack(long size) {
+  /** Gives back the room of a piece of work. */
+  public void giveBack(long size) {
     operations--;
     bytes -= size;
   }
