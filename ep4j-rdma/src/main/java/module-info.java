@@ -2,4 +2,9 @@
 module org.ep4j.rdma {
   requires transitive org.ep4j;
   requires static org.jspecify;
+
+  exports org.ep4j.rdma.verbs;
+
+  provides org.ep4j.wire.WireProvider with
+      org.ep4j.rdma.verbs.VerbsWireProvider;
 }

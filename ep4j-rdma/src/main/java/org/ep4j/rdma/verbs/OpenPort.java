@@ -1,0 +1,160 @@
+package org.ep4j.rdma.verbs;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.wire.WireException;
+
+/** A port that is in use: its device, opened, and a protection domain. Owns both. */
+final class OpenPort implements AutoCloseable {
+  private static final long LID = VerbsLayouts.offset(VerbsLayouts.PORT, "lid");
+  private static final long MTU = VerbsLayouts.offset(VerbsLayouts.PORT, "active_mtu");
+  private static final long MOST_BYTES = VerbsLayouts.offset(VerbsLayouts.PORT, "max_msg_sz");
+  private static final long LINK = VerbsLayouts.offset(VerbsLayouts.PORT, "link_layer");
+  private static final long REQUESTS = VerbsLayouts.offset(VerbsLayouts.DEVICE, "max_qp_wr");
+  private static final long ENTRIES = VerbsLayouts.offset(VerbsLayouts.DEVICE, "max_cqe");
+  private static final long LOCAL_KEY = VerbsLayouts.offset(VerbsLayouts.MEMORY, "lkey");
+  private static final long REMOTE_KEY = VerbsLayouts.offset(VerbsLayouts.MEMORY, "rkey");
+
+  private final RdmaPort port;
+  private final long context;
+  private long domain;
+  private final PortAddress address;
+  private final int mostBytes;
+  private final int mostRequests;
+  private final int mostEntries;
+
+  /** Calls that only the device's driver has. */
+  final MemorySegment pollFunction;
+
+  final MemorySegment sendFunction;
+  final MemorySegment receiveFunction;
+
+  private OpenPort(RdmaPort port, RdmaSettings settings, long context) {
+    this.port = port;
+    this.context = context;
+    MemorySegment functions = Verbs.memory(context, VerbsLayouts.CONTEXT.byteSize());
+    pollFunction = function(functions, "ops.poll_cq");
+    sendFunction = function(functions, "ops.post_send");
+    receiveFunction = function(functions, "ops.post_recv");
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment device = arena.allocate(VerbsLayouts.DEVICE);
+      Verbs.queryDevice(context, device);
+      mostRequests = device.get(ValueLayout.JAVA_INT, REQUESTS);
+      mostEntries = device.get(ValueLayout.JAVA_INT, ENTRIES);
+      MemorySegment attributes = arena.allocate(VerbsLayouts.PORT);
+      Verbs.queryPort(context, port.number(), attributes);
+      mostBytes = attributes.get(ValueLayout.JAVA_INT, MOST_BYTES);
+      int gidIndex = settings.gidIndex() >= 0 ? settings.gidIndex() : port.usualAddress();
+      MemorySegment gid = arena.allocate(PortAddress.GID_BYTES, Long.BYTES);
+      Verbs.queryGid(context, port.number(), gidIndex, gid);
+      address =
+          new PortAddress(
+              gid.get(ValueLayout.JAVA_LONG, 0),
+              gid.get(ValueLayout.JAVA_LONG, Long.BYTES),
+              gidIndex,
+              attributes.get(ValueLayout.JAVA_SHORT, LID),
+              attributes.get(ValueLayout.JAVA_INT, MTU),
+              attributes.get(ValueLayout.JAVA_BYTE, LINK)
+                  == VerbsConstants.IBV_LINK_LAYER_ETHERNET);
+    }
+    domain = Verbs.allocateDomain(context);
+  }
+
+  /** Opens the device of a port. */
+  static OpenPort open(RdmaPort port, RdmaSettings settings) {
+    long context = Verbs.open(port.device());
+    if (context == 0) {
+      throw new WireException(
+          "the system lists the RDMA device "
+              + port.device()
+              + ", but libibverbs does not: install the provider of its maker (ibverbs-providers,"
+              + " rdma-core), and let this process open /dev/infiniband/uverbs*");
+    }
+    OpenPort open = null;
+    try {
+      open = new OpenPort(port, settings, context);
+      return open;
+    } finally {
+      if (open == null) {
+        Verbs.closeDevice(context);
+      }
+    }
+  }
+
+  private static MemorySegment function(MemorySegment functions, String name) {
+    long offset = VerbsLayouts.offset(VerbsLayouts.CONTEXT, name);
+    return MemorySegment.ofAddress(functions.get(ValueLayout.JAVA_LONG, offset));
+  }
+
+  String name() {
+    return port.name();
+  }
+
+  int number() {
+    return port.number();
+  }
+
+  PortAddress address() {
+    return address;
+  }
+
+  /** Most bytes of one request. */
+  int mostBytes() {
+    return mostBytes < 0 ? Integer.MAX_VALUE : mostBytes;
+  }
+
+  long domain() {
+    return domain;
+  }
+
+  /**
+   * Refuses what the device cannot hold.
+   *
+   * @param requests of one direction of a queue pair
+   * @param entries of a completion queue
+   */
+  void require(int requests, long entries) {
+    if (requests > mostRequests || entries > mostEntries) {
+      throw new WireException(
+          "port %s holds %d requests a queue pair and %d completions a queue; needed are %d and %d:"
+                  .formatted(name(), mostRequests, mostEntries, requests, entries)
+              + " lower EP4J_IB_QP_DEPTH or EP4J_IB_QPS_PER_PORT");
+    }
+  }
+
+  long createCompletionQueue(int entries) {
+    return Verbs.createCompletionQueue(context, entries);
+  }
+
+  /** Registers memory; an {@code ibv_mr}. */
+  long register(long memory, long bytes, boolean exposed) {
+    int access =
+        exposed
+            ? VerbsConstants.IBV_ACCESS_LOCAL_WRITE | VerbsConstants.IBV_ACCESS_REMOTE_WRITE
+            : 0;
+    return Verbs.register(domain, memory, bytes, access);
+  }
+
+  static int localKey(long registration) {
+    return key(registration, LOCAL_KEY);
+  }
+
+  static int remoteKey(long registration) {
+    return key(registration, REMOTE_KEY);
+  }
+
+  private static int key(long registration, long offset) {
+    return Verbs.memory(registration, VerbsLayouts.MEMORY.byteSize())
+        .get(ValueLayout.JAVA_INT, offset);
+  }
+
+  @Override
+  public void close() {
+    if (domain != 0) {
+      Verbs.deallocateDomain(domain);
+      Verbs.closeDevice(context);
+      domain = 0;
+    }
+  }
+}

@@ -1,0 +1,24 @@
+package org.ep4j.rdma.verbs;
+
+import java.nio.ByteBuffer;
+
+/**
+ * Where an end of a queue pair is, for the other end.
+ *
+ * @param number of the queue pair on its device
+ * @param firstPacket number of the first packet that it sends
+ * @param block address of its {@link ControlLayout}
+ * @param key of that memory
+ */
+record PairAddress(int number, int firstPacket, long block, int key) {
+  /** Bytes of {@link #put}. */
+  static final int BYTES = 4 + 4 + 8 + 4;
+
+  void put(ByteBuffer to) {
+    to.putInt(number).putInt(firstPacket).putLong(block).putInt(key);
+  }
+
+  static PairAddress get(ByteBuffer from) {
+    return new PairAddress(from.getInt(), from.getInt(), from.getLong(), from.getInt());
+  }
+}

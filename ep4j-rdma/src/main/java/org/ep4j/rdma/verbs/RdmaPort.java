@@ -1,0 +1,74 @@
+package org.ep4j.rdma.verbs;
+
+import java.util.List;
+
+/**
+ * A port of an RDMA device of this host, as the system describes it.
+ *
+ * @param device name of the device
+ * @param number of the port, from 1
+ * @param state {@code ACTIVE} if it can be used
+ * @param linkLayer {@code Ethernet} or {@code InfiniBand}
+ * @param rate as the system prints it
+ * @param numaNode node of the memory that is near; -1 if the system does not say
+ * @param pciPath the device and the bridges above it, a directory each; empty without PCIe
+ * @param addresses its addresses, in the order of their index
+ */
+public record RdmaPort(
+    String device,
+    int number,
+    String state,
+    String linkLayer,
+    String rate,
+    int numaNode,
+    String pciPath,
+    List<Address> addresses) {
+  private static final String MAPPED_IPV4 = "0000:0000:0000:0000:0000:ffff:";
+  private static final String LINK_LOCAL = "fe80:";
+
+  /**
+   * An address of a port.
+   *
+   * @param index its number
+   * @param gid as the system prints it
+   * @param type {@code RoCE v2} or another
+   */
+  public record Address(int index, String gid, String type) {}
+
+  /** As in {@link RdmaSettings#HCA}. */
+  public String name() {
+    return device + ":" + number;
+  }
+
+  /** Whether it can be used. */
+  public boolean active() {
+    return state.equals("ACTIVE");
+  }
+
+  /** Whether it is a port of RoCE. */
+  public boolean ethernet() {
+    return linkLayer.equals("Ethernet");
+  }
+
+  /**
+   * The address to use where nobody says: of RoCE version 2, which routers understand, and of IPv4
+   * or else not link-local; on InfiniBand the first.
+   */
+  public int usualAddress() {
+    int best = 0;
+    int bestRank = -1;
+    for (Address address : addresses) {
+      int rank =
+          !ethernet() || !address.type().equals("RoCE v2")
+              ? 0
+              : address.gid().startsWith(MAPPED_IPV4)
+                  ? 3
+                  : address.gid().startsWith(LINK_LOCAL) ? 1 : 2;
+      if (rank > bestRank) {
+        best = address.index();
+        bestRank = rank;
+      }
+    }
+    return best;
+  }
+}

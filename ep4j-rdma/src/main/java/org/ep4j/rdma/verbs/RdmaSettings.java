@@ -1,0 +1,156 @@
+package org.ep4j.rdma.verbs;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.InvalidArgumentException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the variables {@code EP4J_IB_*} say. The same on all ranks, except for the ports.
+ *
+ * @param ports names of ports, {@code device:number}, for each local rank modulo the number of
+ *     lists; empty for a choice by distance
+ * @param gidIndex which address of a port; -1 (default) takes the first of RoCE v2 and IPv4
+ * @param serviceLevel service level of all connections, 0 by default
+ * @param trafficClass traffic class of all connections, 0 by default
+ * @param queuePairsPerPort queue pairs to each peer on each port, for each strand; 1 by default
+ * @param depth requests that a queue pair holds in each direction; 256 by default
+ * @param timeout exponent of the time in which a packet must be acknowledged: 4 µs * 2^timeout; 16
+ *     (0.27 s) by default
+ * @param retries how often a packet is sent again before its queue pair is lost; 7 by default
+ */
+public record RdmaSettings(
+    List<List<String>> ports,
+    int gidIndex,
+    int serviceLevel,
+    int trafficClass,
+    int queuePairsPerPort,
+    int depth,
+    int timeout,
+    int retries) {
+  /**
+   * Ports: {@code mlx5_0:1,mlx5_1:1}; lists for several local ranks are separated by semicolons.
+   */
+  public static final String HCA = "EP4J_IB_HCA";
+
+  /** Index of the address of a port. */
+  public static final String GID_INDEX = "EP4J_IB_GID_INDEX";
+
+  /** Service level. */
+  public static final String SERVICE_LEVEL = "EP4J_IB_SL";
+
+  /** Traffic class. */
+  public static final String TRAFFIC_CLASS = "EP4J_IB_TRAFFIC_CLASS";
+
+  /** Queue pairs to each peer on each port, for each strand. */
+  public static final String QPS_PER_PORT = "EP4J_IB_QPS_PER_PORT";
+
+  /** Requests that a queue pair holds. */
+  public static final String QP_DEPTH = "EP4J_IB_QP_DEPTH";
+
+  /** Exponent of the acknowledgement time. */
+  public static final String TIMEOUT = "EP4J_IB_TIMEOUT";
+
+  /** Repetitions of a packet. */
+  public static final String RETRY_COUNT = "EP4J_IB_RETRY_COUNT";
+
+  /** Most ports that one rank uses. */
+  public static final int MOST_PORTS = 8;
+
+  /** Nothing is set. */
+  public static final RdmaSettings DEFAULTS = of(Map.of());
+
+  /** Checks the values. */
+  public RdmaSettings {
+    ports = ports.stream().map(List::copyOf).toList();
+    for (List<String> list : ports) {
+      if (list.size() > MOST_PORTS) {
+        throw new InvalidArgumentException(
+            HCA,
+            list.size() + " ports",
+            "at most " + MOST_PORTS + " for a rank",
+            "separate the lists of several local ranks by semicolons");
+      }
+    }
+    range(GID_INDEX, gidIndex, -1, 255);
+    range(SERVICE_LEVEL, serviceLevel, 0, 15);
+    range(TRAFFIC_CLASS, trafficClass, 0, 255);
+    range(QPS_PER_PORT, queuePairsPerPort, 1, 64);
+    range(QP_DEPTH, depth, 16, 16384);
+    range(TIMEOUT, timeout, 1, 31);
+    range(RETRY_COUNT, retries, 0, 7);
+  }
+
+  /**
+   * What variables say.
+   *
+   * @throws InvalidArgumentException if a value is bad; names the variable and the remedy
+   */
+  public static RdmaSettings of(Map<String, String> variables) {
+    return new RdmaSettings(
+        ports(variables.get(HCA)),
+        number(variables, GID_INDEX, -1),
+        number(variables, SERVICE_LEVEL, 0),
+        number(variables, TRAFFIC_CLASS, 0),
+        number(variables, QPS_PER_PORT, 1),
+        number(variables, QP_DEPTH, 256),
+        number(variables, TIMEOUT, 16),
+        number(variables, RETRY_COUNT, 7));
+  }
+
+  /** Names of the ports of a rank; empty for a choice by distance. */
+  public List<String> portsOf(int localRank) {
+    return ports.isEmpty() ? List.of() : ports.get(localRank % ports.size());
+  }
+
+  private static List<List<String>> ports(@Nullable String value) {
+    List<List<String>> lists = new ArrayList<>();
+    if (value == null || value.isBlank()) {
+      return lists;
+    }
+    for (String part : value.split(";", -1)) {
+      List<String> names = new ArrayList<>();
+      for (String item : part.split(",", -1)) {
+        names.add(port(item.strip(), value));
+      }
+      lists.add(names);
+    }
+    return lists;
+  }
+
+  private static String port(String item, String value) {
+    String name = item.contains(":") ? item : item + ":1";
+    if (!name.matches("[A-Za-z0-9_.-]+:[1-9][0-9]{0,2}")) {
+      throw new InvalidArgumentException(
+          HCA,
+          "'" + value + "', with '" + item + "' in it",
+          "a list of DEVICE or DEVICE:PORT",
+          "write for example mlx5_0:1,mlx5_1:1; ./ep4j doctor lists the ports of this host");
+    }
+    return name;
+  }
+
+  private static int number(Map<String, String> variables, String name, int otherwise) {
+    String value = variables.get(name);
+    if (value == null || value.isBlank()) {
+      return otherwise;
+    }
+    try {
+      return Integer.parseInt(value.strip());
+    } catch (NumberFormatException e) {
+      throw new InvalidArgumentException(
+          name, "'" + value + "'", "a whole number", "leave it out for the default");
+    }
+  }
+
+  private static void range(String name, int value, int least, int most) {
+    if (value < least || value > most) {
+      throw new InvalidArgumentException(
+          name,
+          String.valueOf(value),
+          "from " + least + " to " + most,
+          "leave it out for the default");
+    }
+  }
+}

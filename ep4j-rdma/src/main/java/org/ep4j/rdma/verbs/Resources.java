@@ -1,0 +1,199 @@
+package org.ep4j.rdma.verbs;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.support.Window;
+
+/**
+ * Everything of a wire that the devices know: ports, queues, the memory of control words. Owns it,
+ * and gives it back in the order that the library asks for. Strand by strand, the queue pairs to a
+ * peer are numbered as {@link LaneMap} says; there are none to this rank itself.
+ */
+final class Resources implements AutoCloseable {
+  private final int rank;
+  private final int size;
+  private final WireConfig config;
+  private final LaneMap map;
+  private final Arena arena = Arena.ofShared();
+  private final Counters counters;
+  private final OpenPort[] ports;
+  private final List<Long> registrations = new ArrayList<>();
+  private final List<CompletionQueue> completions = new ArrayList<>();
+  private final List<QueuePair[]> pairs = new ArrayList<>();
+  private boolean closed;
+
+  /** Opens the ports of a rank and makes its queue pairs, not connected yet. */
+  Resources(int rank, int size, WireConfig config, RdmaSettings settings, List<RdmaPort> chosen) {
+    this.rank = rank;
+    this.size = size;
+    this.config = config;
+    map = new LaneMap(config.strands(), chosen.size(), settings.queuePairsPerPort());
+    counters = new Counters(arena.allocate((long) config.counters() * Long.BYTES, 64));
+    ports = new OpenPort[chosen.size()];
+    boolean done = false;
+    try {
+      for (int i = 0; i < ports.length; i++) {
+        ports[i] = OpenPort.open(chosen.get(i), settings);
+      }
+      for (int strand = 0; strand < config.strands(); strand++) {
+        makeStrand(settings);
+      }
+      done = true;
+    } finally {
+      if (!done) {
+        close();
+      }
+    }
+  }
+
+  private void makeStrand(RdmaSettings settings) {
+    int perPort = settings.queuePairsPerPort() * (size - 1);
+    int entries = Math.max(1, perPort * (2 * settings.depth() + 1));
+    CompletionQueue[] queues = new CompletionQueue[ports.length];
+    long blockBytes = ControlLayout.bytes(settings.depth() + 1);
+    MemorySegment blocks =
+        arena.allocate(Math.max(1, blockBytes * map.queuePairs() * (size - 1)), 64);
+    int[] keys = new int[ports.length];
+    for (int i = 0; i < ports.length; i++) {
+      ports[i].require(settings.depth() + 1, entries);
+      queues[i] = new CompletionQueue(ports[i], entries, arena);
+      completions.add(queues[i]);
+      long registration = ports[i].register(blocks.address(), blocks.byteSize(), true);
+      registrations.add(registration);
+      keys[i] = OpenPort.remoteKey(registration);
+    }
+    RequestBatch batch = new RequestBatch(arena);
+    QueuePair[] made = new QueuePair[map.queuePairs() * (size - 1)];
+    pairs.add(made);
+    for (int index = 0; index < made.length; index++) {
+      int port = map.port(index % map.queuePairs());
+      int nth = index / map.queuePairs();
+      QueuePair.Place place =
+          new QueuePair.Place(
+              ports[port],
+              port,
+              queues[port],
+              nth < rank ? nth : nth + 1,
+              index,
+              batch,
+              counters,
+              blocks.asSlice(blockBytes * index, blockBytes),
+              keys[port]);
+      made[index] = new QueuePair(place, settings, arena);
+    }
+  }
+
+  /** Index of the first queue pair of a strand to a peer. */
+  private int first(int peer) {
+    return (peer < rank ? peer : peer - 1) * map.queuePairs();
+  }
+
+  /** What a peer needs to know to connect. */
+  byte[] offer() {
+    int bytes =
+        ports.length * PortAddress.BYTES
+            + config.strands() * map.queuePairs() * (size - 1) * PairAddress.BYTES;
+    ByteBuffer offer = ByteBuffer.allocate(bytes);
+    for (OpenPort port : ports) {
+      port.address().put(offer);
+    }
+    for (QueuePair[] strand : pairs) {
+      for (QueuePair pair : strand) {
+        pair.address().put(offer);
+      }
+    }
+    return offer.array();
+  }
+
+  /** Connects the queue pairs to a peer with what it has offered. */
+  void connect(int peer, byte[] bytes, RdmaSettings settings) {
+    ByteBuffer offer = ByteBuffer.wrap(bytes);
+    PortAddress[] peersPorts = new PortAddress[ports.length];
+    for (int i = 0; i < peersPorts.length; i++) {
+      peersPorts[i] = PortAddress.get(offer);
+    }
+    int pairsOfStrand = map.queuePairs() * (size - 1);
+    int peersFirst = (rank < peer ? rank : rank - 1) * map.queuePairs();
+    for (int strand = 0; strand < config.strands(); strand++) {
+      for (int i = 0; i < map.queuePairs(); i++) {
+        int at = strand * pairsOfStrand + peersFirst + i;
+        offer.position(ports.length * PortAddress.BYTES + at * PairAddress.BYTES);
+        pairs.get(strand)[first(peer) + i].connect(
+            peersPorts[map.port(i)], PairAddress.get(offer), settings);
+      }
+    }
+  }
+
+  /** Makes the lanes of a strand, and gives them to their queue pairs. */
+  void makeLanes(VerbsWire wire, int strand, VerbsLane[][] all) {
+    for (int peer = 0; peer < size; peer++) {
+      if (peer == rank) {
+        continue;
+      }
+      Window window = new Window(config);
+      List<List<VerbsLane>> carried = new ArrayList<>();
+      for (int i = 0; i < map.queuePairs(); i++) {
+        carried.add(new ArrayList<>());
+      }
+      for (int index = strand; index < config.lanes(); index += config.strands()) {
+        int number = map.queuePair(index);
+        QueuePair pair = pairs.get(strand)[first(peer) + number];
+        all[peer][index] = new VerbsLane(wire, pair, window, peer, index);
+        carried.get(number).add(all[peer][index]);
+      }
+      for (int i = 0; i < map.queuePairs(); i++) {
+        pairs.get(strand)[first(peer) + i].carry(carried.get(i).toArray(VerbsLane[]::new));
+      }
+    }
+  }
+
+  Counters counters() {
+    return counters;
+  }
+
+  OpenPort[] ports() {
+    return ports;
+  }
+
+  QueuePair[] pairs(int strand) {
+    return pairs.get(strand);
+  }
+
+  CompletionQueue[] completions(int strand) {
+    int from = strand * ports.length;
+    return completions.subList(from, from + ports.length).toArray(CompletionQueue[]::new);
+  }
+
+  /** Stops all traffic: after this, nothing of this rank is read or written any more. */
+  void closePairs() {
+    for (QueuePair[] strand : pairs) {
+      for (QueuePair pair : strand) {
+        if (pair != null) {
+          pair.close();
+        }
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    closePairs();
+    completions.forEach(CompletionQueue::close);
+    registrations.forEach(Verbs::deregister);
+    for (OpenPort port : ports) {
+      if (port != null) {
+        port.close();
+      }
+    }
+    arena.close();
+  }
+}

@@ -1,0 +1,186 @@
+package org.ep4j.rdma.verbs;
+
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.Window;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A queue of work that refers to the caller's bytes. Work {@code n} lies at index {@code n - 1} of
+ * a ring, from when it is accepted, over when its requests are posted and when its bytes have left,
+ * until it has taken effect: {@code delivered <= left <= posted <= accepted}.
+ */
+final class VerbsLane implements Lane {
+  private final VerbsWire wire;
+  private final Window window;
+  private final int peer;
+  private final int index;
+  private final int mask;
+  private QueuePair pair;
+
+  /** Where the bytes come from; null for an add. */
+  final @Nullable VerbsRegion[] local;
+
+  /** Where in it; by how much, for an add. */
+  final long[] localOffset;
+
+  final @Nullable VerbsRegion[] remote;
+  final long[] remoteOffset;
+  final long[] bytes;
+  final int[] counter;
+
+  private long accepted;
+  private long posted;
+  private long left;
+  private long delivered;
+
+  /** Bytes of the next work that have been posted. */
+  long postedBytes;
+
+  private volatile @Nullable LaneFailure failure;
+
+  VerbsLane(VerbsWire wire, QueuePair pair, Window window, int peer, int index) {
+    this.wire = wire;
+    this.pair = pair;
+    this.window = window;
+    this.peer = peer;
+    this.index = index;
+    int most = wire.config().operationsInFlight();
+    int capacity = most == 1 ? 1 : Integer.highestOneBit(most - 1) << 1;
+    mask = capacity - 1;
+    local = new VerbsRegion[capacity];
+    localOffset = new long[capacity];
+    remote = new VerbsRegion[capacity];
+    remoteOffset = new long[capacity];
+    bytes = new long[capacity];
+    counter = new int[capacity];
+  }
+
+  @Override
+  public int peer() {
+    return peer;
+  }
+
+  @Override
+  public int index() {
+    return index;
+  }
+
+  @Override
+  public long put(Region from, long fromOffset, Region to, long toOffset, long size, int count) {
+    wire.requireOpen();
+    VerbsRegion source = VerbsRegion.of(from, wire);
+    VerbsRegion target = VerbsRegion.of(to, wire);
+    Checks.put(
+        fromOffset, source.bytes(), toOffset, target.bytes(peer), size, count, wire.config());
+    if (failure != null) {
+      return FAILED;
+    }
+    if (!window.take(size)) {
+      return BACK_PRESSURED;
+    }
+    return accept(source, fromOffset, target, toOffset, size, count);
+  }
+
+  @Override
+  public long add(int count, long value) {
+    wire.requireOpen();
+    Checks.add(count, wire.config());
+    if (failure != null) {
+      return FAILED;
+    }
+    if (!window.take(0)) {
+      return BACK_PRESSURED;
+    }
+    return accept(null, value, null, 0, 0, count);
+  }
+
+  private long accept(
+      @Nullable VerbsRegion source,
+      long from,
+      @Nullable VerbsRegion target,
+      long to,
+      long size,
+      int count) {
+    int slot = (int) accepted & mask;
+    local[slot] = source;
+    localOffset[slot] = from;
+    remote[slot] = target;
+    remoteOffset[slot] = to;
+    bytes[slot] = size;
+    counter[slot] = count;
+    pair.expect(1);
+    return ++accepted;
+  }
+
+  /** Whether there is work that is not posted. */
+  boolean waits() {
+    return posted != accepted;
+  }
+
+  /** Index of the next work to post. */
+  int next() {
+    return (int) posted & mask;
+  }
+
+  /** The next work is posted; its number. */
+  long post() {
+    postedBytes = 0;
+    return ++posted;
+  }
+
+  /** The local bytes up to this work have left. */
+  void left(long work) {
+    left = Math.max(left, work);
+  }
+
+  /** All up to this work has taken effect. */
+  void delivered(long work) {
+    while (delivered < work) {
+      release((int) delivered & mask);
+      delivered++;
+    }
+  }
+
+  private void release(int slot) {
+    window.giveBack(bytes[slot]);
+    local[slot] = null;
+    remote[slot] = null;
+  }
+
+  /** Ends the lane, once. */
+  void fail(Cause cause, String text) {
+    failure = new LaneFailure(peer, index, cause, text, delivered, accepted);
+    for (long work = delivered; work < accepted; work++) {
+      release((int) work & mask);
+    }
+    posted = accepted;
+  }
+
+  @Override
+  public boolean flush() {
+    wire.requireOpen();
+    if (failure == null && waits()) {
+      pair.send();
+    }
+    return failure != null || left == accepted;
+  }
+
+  @Override
+  public long accepted() {
+    return accepted;
+  }
+
+  @Override
+  public long delivered() {
+    return delivered;
+  }
+
+  @Override
+  public @Nullable LaneFailure failure() {
+    return failure;
+  }
+}

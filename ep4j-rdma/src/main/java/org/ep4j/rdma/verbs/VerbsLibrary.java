@@ -1,0 +1,45 @@
+package org.ep4j.rdma.verbs;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The library libibverbs, opened when this class is first used. {@link Verbs} must not be touched
+ * before {@link #problem} is empty.
+ */
+@SuppressWarnings("restricted") // opening a native library is what this class is for
+final class VerbsLibrary {
+  private static final String NAME = "libibverbs.so.1";
+
+  private static final @Nullable SymbolLookup SYMBOLS = open();
+
+  private VerbsLibrary() {}
+
+  private static @Nullable SymbolLookup open() {
+    try {
+      return SymbolLookup.libraryLookup(NAME, Arena.global());
+    } catch (IllegalArgumentException e) {
+      return null; // problem() says so
+    }
+  }
+
+  /** Why the library cannot be used, and what helps; empty if it can. */
+  static String problem() {
+    return SYMBOLS == null
+        ? "there is no "
+            + NAME
+            + ": install libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs (Red Hat)"
+        : "";
+  }
+
+  /** Address of a function. */
+  static MemorySegment address(String function) {
+    SymbolLookup symbols = SYMBOLS;
+    if (symbols == null) {
+      throw new IllegalStateException(problem());
+    }
+    return symbols.findOrThrow(function);
+  }
+}

@@ -1,0 +1,206 @@
+package org.ep4j.rdma.verbs;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.group.Group;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.Checks;
+import org.jspecify.annotations.Nullable;
+
+/** A wire over queue pairs: several to each peer, on the ports of this rank. */
+final class VerbsWire implements Wire {
+  /** How long a closing rank waits for its last words to be heard. */
+  private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+
+  private final Group group;
+  private final WireConfig config;
+  private final Resources resources;
+  private final AtomicInteger failedLanes = new AtomicInteger();
+  private final List<VerbsRegion> regions = new CopyOnWriteArrayList<>();
+  private final VerbsLane[][] lanes;
+  private final VerbsStrand[] strands;
+  private volatile boolean closed;
+
+  /** A wire over queue pairs that are connected; owns the resources from here on. */
+  VerbsWire(Group group, WireConfig config, Resources resources) {
+    this.group = group;
+    this.config = config;
+    this.resources = resources;
+    lanes = new VerbsLane[group.size()][config.lanes()];
+    strands = new VerbsStrand[config.strands()];
+    for (int strand = 0; strand < strands.length; strand++) {
+      QueuePair[] pairs = resources.pairs(strand);
+      resources.makeLanes(this, strand, lanes);
+      strands[strand] = new VerbsStrand(this, group, resources.completions(strand), pairs);
+    }
+  }
+
+  @Override
+  public String name() {
+    return VerbsWireProvider.NAME;
+  }
+
+  @Override
+  public int rank() {
+    return group.rank();
+  }
+
+  @Override
+  public int size() {
+    return group.size();
+  }
+
+  @Override
+  public WireConfig config() {
+    return config;
+  }
+
+  @Override
+  public Lane lane(int peer, int index) {
+    Checks.lane(peer, index, group.rank(), group.size(), config);
+    return lanes[peer][index];
+  }
+
+  VerbsStrand strand(int strand) {
+    return strands[strand];
+  }
+
+  @Override
+  public Region allocate(long bytes, Duration timeout) {
+    requireOpen();
+    PageArena owned = new PageArena();
+    boolean done = false;
+    try {
+      WireMemory memory = WireMemory.host(owned.allocate(bytes, 64));
+      Region region = exposed(memory, owned, timeout);
+      done = true;
+      return region;
+    } finally {
+      if (!done) {
+        owned.close();
+      }
+    }
+  }
+
+  @Override
+  public Region expose(WireMemory memory, Duration timeout) {
+    requireOpen();
+    return exposed(memory, null, timeout);
+  }
+
+  private Region exposed(WireMemory memory, @Nullable PageArena owned, Duration timeout) {
+    String error =
+        memory.onHost()
+            ? ""
+            : "wire 'verbs' cannot let peers reach device memory: stage it through host memory";
+    VerbsRegion region = null;
+    boolean done = false;
+    try {
+      if (error.isEmpty()) {
+        try {
+          region = VerbsRegion.register(this, resources.ports(), memory, owned, true);
+        } catch (WireException e) {
+          error = "cannot register %d bytes: %s".formatted(memory.bytes(), e.getMessage());
+        }
+      }
+      byte[] offer = region == null ? new byte[0] : region.offer();
+      byte[][] offers = Agreement.exchange(group, error, offer, timeout);
+      if (region == null) {
+        throw new IllegalStateException("agreed on what failed");
+      }
+      region.meet(offers);
+      regions.add(region);
+      done = true;
+      return region;
+    } finally {
+      if (!done && region != null) {
+        region.withdraw();
+      }
+    }
+  }
+
+  @Override
+  public Region register(WireMemory memory) {
+    requireOpen();
+    if (!memory.onHost()) {
+      throw new WireException(
+          "wire 'verbs' cannot read device memory: copy it to host memory and register that");
+    }
+    VerbsRegion region = VerbsRegion.register(this, resources.ports(), memory, null, false);
+    regions.add(region);
+    return region;
+  }
+
+  void forget(VerbsRegion region) {
+    regions.remove(region);
+  }
+
+  @Override
+  public boolean exposes(WireMemory memory) {
+    return memory.onHost();
+  }
+
+  @Override
+  public Counters counters() {
+    return resources.counters();
+  }
+
+  @Override
+  public int poll(int strand) {
+    requireOpen();
+    Checks.strand(strand, config);
+    return strands[strand].poll();
+  }
+
+  void failed(int count) {
+    failedLanes.addAndGet(count);
+  }
+
+  @Override
+  public int failedLanes() {
+    return failedLanes.get();
+  }
+
+  /** What the group says of a peer. */
+  String fate(int peer) {
+    String report = group.deathReport(peer);
+    return report == null ? "the group still counts rank " + peer + " as alive" : report;
+  }
+
+  void requireOpen() {
+    if (closed) {
+      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
+    }
+  }
+
+  @Override
+  public synchronized void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    long end = System.nanoTime() + LAST_WORDS.toNanos();
+    boolean open = true;
+    while (open && System.nanoTime() - end < 0) {
+      open = false;
+      for (VerbsStrand strand : strands) {
+        open |= !strand.sayGoodbye();
+      }
+      Thread.yield();
+    }
+    // First what writes, then what is written to.
+    resources.closePairs();
+    regions.forEach(VerbsRegion::close);
+    resources.close();
+  }
+}

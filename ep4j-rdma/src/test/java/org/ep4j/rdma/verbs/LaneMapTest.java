@@ -1,0 +1,35 @@
+package org.ep4j.rdma.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+class LaneMapTest {
+  @Test
+  void oneStrandTakesPortsFirstAndThenQueuePairs() {
+    LaneMap map = new LaneMap(1, 2, 2);
+    for (int lane = 0; lane < 16; lane++) {
+      int pair = map.queuePair(lane);
+      assertThat(map.port(pair)).isEqualTo(lane % 2);
+      assertThat(pair / 2).isEqualTo(lane / 2 % 2);
+    }
+  }
+
+  @Test
+  void everyStrandUsesAllItsQueuePairs() {
+    LaneMap map = new LaneMap(3, 2, 4);
+    for (int strand = 0; strand < 3; strand++) {
+      int first = strand;
+      assertThat(IntStream.range(0, 8).map(i -> map.queuePair(first + 3 * i)).distinct().count())
+          .isEqualTo(map.queuePairs());
+    }
+  }
+
+  @Test
+  void strandsOfOneLaneUseAllPorts() {
+    LaneMap map = new LaneMap(4, 2, 1);
+    assertThat(IntStream.range(0, 4).map(lane -> map.port(map.queuePair(lane))))
+        .containsExactly(0, 1, 0, 1);
+  }
+}

@@ -1,0 +1,96 @@
+package org.ep4j.rdma.verbs;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
+
+/** Two ranks of this JVM, host a and host b of the simulated fabric, driven by the test itself. */
+final class PairOfWires implements AutoCloseable {
+  static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  private final List<Group> groups = Group.inProcess(2);
+  private final ExecutorService threads = Executors.newFixedThreadPool(2);
+  final VerbsWire a;
+  final VerbsWire b;
+
+  /** Two wires; {@code ports} of them are used. */
+  PairOfWires(int ports, int queuePairs, WireConfig.Builder config) throws Exception {
+    RdmaSettings settings =
+        RdmaSettings.of(
+            Map.of(
+                RdmaSettings.HCA,
+                ports == 1 ? "rxe_a0;rxe_b0" : "rxe_a0,rxe_a1;rxe_b0,rxe_b1",
+                RdmaSettings.QPS_PER_PORT,
+                String.valueOf(queuePairs),
+                // 67 ms, three times: faults show soon.
+                RdmaSettings.TIMEOUT,
+                "14",
+                RdmaSettings.RETRY_COUNT,
+                "3"));
+    WireConfig built = config.wire("verbs").timeout(PATIENCE).build();
+    Future<VerbsWire> first = threads.submit(() -> open(0, built, settings));
+    Future<VerbsWire> second = threads.submit(() -> open(1, built, settings));
+    a = first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+    b = second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+  }
+
+  private VerbsWire open(int rank, WireConfig config, RdmaSettings settings) {
+    return (VerbsWire) new Opening(groups.get(rank), config, settings, rank).open();
+  }
+
+  /** A region of both: that of a, and that of b. */
+  List<Region> allocate(long bytes) throws Exception {
+    return both(() -> a.allocate(bytes, PATIENCE), () -> b.allocate(bytes, PATIENCE));
+  }
+
+  /** The same over memory of the test. */
+  List<Region> expose(WireMemory ofA, WireMemory ofB) throws Exception {
+    return both(() -> a.expose(ofA, PATIENCE), () -> b.expose(ofB, PATIENCE));
+  }
+
+  private List<Region> both(Callable<Region> byA, Callable<Region> byB) throws Exception {
+    Future<Region> first = threads.submit(byA);
+    Future<Region> second = threads.submit(byB);
+    return List.of(
+        first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS),
+        second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+  }
+
+  /** Polls both until something holds. */
+  void until(BooleanSupplier condition, String what) {
+    long end = System.nanoTime() + PATIENCE.toNanos();
+    while (!condition.getAsBoolean()) {
+      a.poll(0);
+      b.poll(0);
+      if (System.nanoTime() > end) {
+        throw new AssertionError("waited too long for " + what);
+      }
+    }
+  }
+
+  /** Pulls a cable or puts it back: {@code rxe-link down a0}. */
+  static void link(String operation, String port) throws Exception {
+    Process process = new ProcessBuilder("rxe-link", operation, port).inheritIO().start();
+    if (!process.waitFor(20, TimeUnit.SECONDS) || process.exitValue() != 0) {
+      throw new IllegalStateException("rxe-link " + operation + " " + port + " failed");
+    }
+  }
+
+  @Override
+  public void close() {
+    a.close();
+    b.close();
+    groups.forEach(Group::close);
+    threads.shutdownNow();
+  }
+}

@@ -1,0 +1,77 @@
+package org.ep4j.rdma.verbs;
+
+import java.util.Map;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireProvider;
+
+/**
+ * Wires {@code verbs} with settings of their own, so that one run can try several; they are known
+ * to the service loader of the tests. Even ranks are host a of the simulated fabric, odd ones host
+ * b.
+ */
+public final class Variants {
+  private static final String ONE_PORT = "rxe_a0;rxe_b0";
+  private static final String TWO_PORTS = "rxe_a0,rxe_a1;rxe_b0,rxe_b1";
+
+  private Variants() {}
+
+  /** Opens with settings that are fixed. */
+  public abstract static class Variant implements WireProvider {
+    private final String name;
+    private final RdmaSettings settings;
+
+    Variant(String name, String ports, int queuePairs, int depth) {
+      this.name = name;
+      settings =
+          RdmaSettings.of(
+              Map.of(
+                  RdmaSettings.HCA,
+                  ports,
+                  RdmaSettings.QPS_PER_PORT,
+                  String.valueOf(queuePairs),
+                  RdmaSettings.QP_DEPTH,
+                  String.valueOf(depth)));
+    }
+
+    @Override
+    public String name() {
+      return name;
+    }
+
+    @Override
+    public String unavailableBecause(Group group) {
+      return VerbsLibrary.problem();
+    }
+
+    @Override
+    public Wire open(Group group, WireConfig config) {
+      return new Opening(group, config, settings, group.rank()).open();
+    }
+  }
+
+  /** One port, one queue pair. */
+  public static final class OneByOne extends Variant {
+    /** Used by the service loader. */
+    public OneByOne() {
+      super("verbs-1x1", ONE_PORT, 1, 256);
+    }
+  }
+
+  /** One port, two queue pairs. */
+  public static final class OneByTwo extends Variant {
+    /** Used by the service loader. */
+    public OneByTwo() {
+      super("verbs-1x2", ONE_PORT, 2, 256);
+    }
+  }
+
+  /** Two ports, four queue pairs each, which hold little. */
+  public static final class TwoByFour extends Variant {
+    /** Used by the service loader. */
+    public TwoByFour() {
+      super("verbs-2x4", TWO_PORTS, 4, 16);
+    }
+  }
+}

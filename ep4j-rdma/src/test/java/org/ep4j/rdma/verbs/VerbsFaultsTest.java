@@ -1,0 +1,118 @@
+package org.ep4j.rdma.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+
+/** Cables, queue pairs and keys that fail: as values, on the lanes concerned, nothing torn. */
+@EnabledIfEnvironmentVariable(
+    named = "EP4J_RXE_VM",
+    matches = "1",
+    disabledReason = "needs cables to pull: tools/rxe-vm test")
+class VerbsFaultsTest {
+  private static final long BYTES = 10_000;
+
+  @Test
+  void aPulledCableFailsTheLanesOfBothSides() throws Exception {
+    try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
+      List<Region> source = wires.allocate(BYTES);
+      List<Region> target = wires.allocate(BYTES);
+      Lane lane = wires.a.lane(1, 0);
+      lane.put(source.get(0), 0, target.get(0), 0, BYTES, 0);
+      wires.until(() -> lane.delivered() == 1, "the first put");
+      PairOfWires.link("down", "b0");
+      try {
+        lane.put(source.get(0), 0, target.get(0), 0, BYTES, 0);
+        wires.until(() -> lane.failure() != null, "the sender's lane to fail");
+        // This side only waits: it is the word without news that fails.
+        Lane back = wires.b.lane(0, 0);
+        wires.until(() -> back.failure() != null, "the receiver's lane to fail");
+        assertThat(failure(lane).cause()).isEqualTo(Cause.LOST);
+        assertThat(failure(lane).delivered()).isEqualTo(1);
+        assertThat(failure(lane).lost()).isEqualTo(1);
+        assertThat(failure(lane).text()).contains("rxe_a0:1").contains("retry");
+        assertThat(wires.a.failedLanes()).isEqualTo(wires.a.config().lanes());
+        assertThat(wires.b.counters().get(0)).isEqualTo(1);
+      } finally {
+        PairOfWires.link("up", "b0");
+      }
+    }
+  }
+
+  @Test
+  void aPutIntoAClosedRegionFailsItsLaneAndTouchesNothing() throws Exception {
+    try (Arena arena = Arena.ofShared();
+        PairOfWires wires = new PairOfWires(1, 2, WireConfig.builder().lanes(2))) {
+      MemorySegment memory = arena.allocate(BYTES, 64);
+      WireMemory own = WireMemory.host(arena.allocate(BYTES, 64));
+      List<Region> target = wires.expose(own, WireMemory.host(memory));
+      List<Region> source = wires.allocate(BYTES);
+      source.get(0).segment().fill((byte) 7);
+      target.get(1).close();
+      Lane late = wires.a.lane(1, 0);
+      late.put(source.get(0), 0, target.get(0), 0, BYTES, 0);
+      wires.until(() -> late.failure() != null, "the late put to fail");
+      assertThat(failure(late).cause()).isEqualTo(Cause.PROTOCOL);
+      assertThat(failure(late).text()).contains("remote access error");
+      assertThat(
+              memory
+                  .asByteBuffer()
+                  .mismatch(MemorySegment.ofArray(new byte[(int) BYTES]).asByteBuffer()))
+          .isEqualTo(-1);
+      assertThat(wires.b.counters().get(0)).isZero();
+      // The other queue pair goes on.
+      List<Region> next = wires.allocate(BYTES);
+      Lane other = wires.a.lane(1, 1);
+      other.put(source.get(0), 0, next.get(0), 0, BYTES, 1);
+      wires.until(() -> wires.b.counters().get(1) == 1, "the other lane");
+      assertThat(next.get(1).segment().get(ValueLayout.JAVA_BYTE, BYTES - 1)).isEqualTo((byte) 7);
+    }
+  }
+
+  @Test
+  void aReceiverIsAlwaysReady() throws Exception {
+    long before = notReady();
+    try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
+      List<Region> region = wires.allocate(BYTES);
+      Lane lane = wires.a.lane(1, 0);
+      // Many more than there are receives, while the other side sleeps.
+      for (int i = 0; i < 1000; i++) {
+        assertThat(lane.put(region.get(0), 0, region.get(0), 0, 8, 0)).isPositive();
+        wires.a.poll(0);
+      }
+      assertThat(lane.delivered()).isZero();
+      wires.until(() -> lane.delivered() == 1000, "all puts");
+      assertThat(wires.b.counters().get(0)).isEqualTo(1000);
+    }
+    assertThat(notReady()).isEqualTo(before);
+  }
+
+  /** How often a port of the fabric was told to come again later. */
+  private static long notReady() throws Exception {
+    long sum = 0;
+    for (RdmaPort port : RdmaPorts.discover()) {
+      Path counters = Path.of("/sys/class/infiniband", port.device(), "ports/1/hw_counters");
+      sum += Long.parseLong(Files.readString(counters.resolve("rcvd_rnr_err")).strip());
+      sum += Long.parseLong(Files.readString(counters.resolve("send_rnr_err")).strip());
+    }
+    return sum;
+  }
+
+  private static LaneFailure failure(Lane lane) {
+    return Objects.requireNonNull(lane.failure());
+  }
+}

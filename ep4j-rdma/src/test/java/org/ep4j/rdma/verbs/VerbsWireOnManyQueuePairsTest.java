@@ -1,0 +1,20 @@
+package org.ep4j.rdma.verbs;
+
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+import org.ep4j.conformance.wire.WireKit;
+import org.ep4j.conformance.wire.WireSetup;
+import org.junit.jupiter.api.condition.EnabledIf;
+
+@EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#present", disabledReason = Fabric.REASON)
+class VerbsWireOnManyQueuePairsTest extends WireKit {
+  @Override
+  protected WireSetup setup() {
+    return WireSetup.of("verbs-2x4");
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld();
+  }
+}

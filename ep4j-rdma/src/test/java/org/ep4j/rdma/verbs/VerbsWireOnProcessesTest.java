@@ -1,0 +1,22 @@
+package org.ep4j.rdma.verbs;
+
+import java.time.Duration;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.World;
+import org.ep4j.conformance.wire.WireKit;
+import org.ep4j.conformance.wire.WireSetup;
+import org.junit.jupiter.api.condition.EnabledIf;
+
+@EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#present", disabledReason = Fabric.REASON)
+class VerbsWireOnProcessesTest extends WireKit {
+  @Override
+  protected WireSetup setup() {
+    return WireSetup.of("verbs");
+  }
+
+  @Override
+  protected World world() {
+    // Everything is emulated there, and slow.
+    return new ProcessWorld(Duration.ofMinutes(6), Duration.ofSeconds(30));
+  }
+}
