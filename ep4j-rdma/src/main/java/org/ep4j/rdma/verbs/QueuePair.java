@@ -2,11 +2,8 @@ package org.ep4j.rdma.verbs;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
-import java.util.concurrent.ThreadLocalRandom;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure.Cause;
-import org.ep4j.wire.WireException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -20,11 +17,6 @@ final class QueuePair implements AutoCloseable {
   /** Requests that lanes leave free: for the word of handled receives, and for the farewell. */
   private static final int RESERVED = 2;
 
-  private static final int FIRST_PACKETS = 1 << 24;
-
-  /** Bytes that may lie inside a request, best first; devices differ. */
-  private static final int[] INLINE = {220, 64, ControlLayout.MESSAGE_BYTES};
-
   private final OpenPort port;
   private final int portIndex;
   private final int peer;
@@ -37,9 +29,7 @@ final class QueuePair implements AutoCloseable {
   private final int blockKey;
   private final ReceiveRing receives;
   private final RequestLog log;
-  private final int firstPacket = ThreadLocalRandom.current().nextInt(FIRST_PACKETS);
-  private final int inline;
-  private long pair;
+  private final DevicePair device;
   private PairAddress remote = new PairAddress(0, 0, 0, 0);
   private VerbsLane[] lanes = {};
 
@@ -82,75 +72,26 @@ final class QueuePair implements AutoCloseable {
     blockKey = place.blockKey();
     log = new RequestLog(depth);
     receives = new ReceiveRing(index, depth + 1, block.address(), blockKey, arena);
-    try (Arena once = Arena.ofConfined()) {
-      MemorySegment request = once.allocate(VerbsLayouts.QUEUE_PAIR_REQUEST);
-      inline = create(request, place.completions());
-    }
-    PairStates.initialise(pair, port.number());
-    receives.postAll(port.receiveFunction, pair);
-  }
-
-  /** Makes it with as many bytes inside a request as the device grants; returns that number. */
-  private int create(MemorySegment request, CompletionQueue completions) {
-    for (int i = 0; ; i++) {
-      put(request, "cap.max_send_wr", depth);
-      put(request, "cap.max_recv_wr", depth + 1);
-      put(request, "cap.max_send_sge", 1);
-      put(request, "cap.max_recv_sge", 1);
-      put(request, "cap.max_inline_data", INLINE[i]);
-      put(request, "qp_type", VerbsConstants.IBV_QPT_RC);
-      for (String queue : new String[] {"send_cq", "recv_cq"}) {
-        long offset = VerbsLayouts.offset(VerbsLayouts.QUEUE_PAIR_REQUEST, queue);
-        request.set(ValueLayout.JAVA_LONG, offset, completions.handle());
-      }
-      try {
-        pair = Verbs.createQueuePair(port.domain(), request);
-        return INLINE[i];
-      } catch (WireException e) {
-        if (i == INLINE.length - 1) {
-          throw e;
-        }
-      }
-    }
-  }
-
-  private static void put(MemorySegment request, String member, int value) {
-    long offset = VerbsLayouts.offset(VerbsLayouts.QUEUE_PAIR_REQUEST, member);
-    request.set(ValueLayout.JAVA_INT, offset, value);
+    device = new DevicePair(port, place.completions(), depth);
+    device.postReceives(receives);
   }
 
   /** For the other end. */
   PairAddress address() {
-    long number = VerbsLayouts.offset(VerbsLayouts.QUEUE_PAIR_OBJECT, "qp_num");
-    return new PairAddress(
-        Verbs.memory(pair, VerbsLayouts.QUEUE_PAIR_OBJECT.byteSize())
-            .get(ValueLayout.JAVA_INT, number),
-        firstPacket,
-        block.address(),
-        blockKey);
+    return device.address(block, blockKey);
   }
 
   void connect(PortAddress peersPort, PairAddress peersPair, RdmaSettings settings) {
     remote = peersPair;
-    PairStates.connect(pair, port, peersPort, peersPair, settings);
-    PairStates.letSend(pair, firstPacket, settings);
+    device.connect(peersPort, peersPair, settings);
   }
 
   void carry(VerbsLane[] carried) {
     lanes = carried;
   }
 
-  VerbsLane[] lanes() {
-    return lanes;
-  }
-
   int peer() {
     return peer;
-  }
-
-  /** The device's own handle. */
-  long handle() {
-    return pair;
   }
 
   /** A lane has more work. */
@@ -161,11 +102,6 @@ final class QueuePair implements AutoCloseable {
   /** Whether it carries anything still. */
   boolean works() {
     return broken == null;
-  }
-
-  /** Whether all that was posted has taken effect. */
-  boolean settled() {
-    return log.settled();
   }
 
   /**
@@ -190,7 +126,7 @@ final class QueuePair implements AutoCloseable {
   }
 
   private void post() {
-    int error = batch.post(port.sendFunction, pair);
+    int error = device.post(batch);
     if (error != 0) {
       lose(Cause.LOST, "ibv_post_send gave error " + error);
     }
@@ -253,7 +189,7 @@ final class QueuePair implements AutoCloseable {
         to.address(peer) + lane.remoteOffset[slot] + at,
         to.remoteKey(peer, portIndex),
         counted ? counter : -1,
-        bytes <= inline);
+        bytes <= device.inline());
     if (last) {
       waiting--;
       log.add(lane, lane.post(), counted);
@@ -299,7 +235,7 @@ final class QueuePair implements AutoCloseable {
   /** Posts used receives anew, once there are at least so many. */
   void renew(int least) {
     if (broken == null && receives.waiting() >= least && receives.waiting() > 0) {
-      int error = receives.renew(port.receiveFunction, pair);
+      int error = device.renew(receives);
       if (error != 0) {
         lose(Cause.LOST, "ibv_post_recv gave error " + error);
       }
@@ -370,7 +306,7 @@ final class QueuePair implements AutoCloseable {
 
   /** Whether it is lost, and still has lanes that do not know. */
   boolean ending() {
-    return broken != null && pair != 0;
+    return broken != null && device.open();
   }
 
   /**
@@ -396,9 +332,6 @@ final class QueuePair implements AutoCloseable {
 
   @Override
   public void close() {
-    if (pair != 0) {
-      Verbs.destroyQueuePair(pair);
-      pair = 0;
-    }
+    device.close();
   }
 }
