@@ -23,6 +23,10 @@ import org.jspecify.annotations.Nullable;
  * @param timeout how long an operation waits for a silent peer; default 30 s
  * @param numSms SMs (CUDA) or threads (host) an operation may use; 0 = the engine's own choice
  * @param engine {@code auto}, {@code host} or {@code cuda}
+ * @param ranksPerNode consecutive ranks that share memory and form a node; the last node may have
+ *     fewer. 0 (default): the ranks of a host form a node
+ * @param wire kind of wire between nodes, as {@link org.ep4j.wire.WireConfig#wire()}; {@code auto}
+ *     (default) takes the best that all ranks have
  */
 public record BufferConfig(
     int hidden,
@@ -37,7 +41,9 @@ public record BufferConfig(
     boolean masking,
     Duration timeout,
     int numSms,
-    String engine) {
+    String engine,
+    int ranksPerNode,
+    String wire) {
   /** Largest top-k. */
   public static final int MAX_TOP_K = 64;
 
@@ -98,6 +104,8 @@ public record BufferConfig(
         "positive",
         "every wait has a deadline");
     check(numSms >= 0, "numSms", numSms, ">= 0", "0 = the engine's own choice");
+    check(ranksPerNode >= 0, "ranksPerNode", ranksPerNode, ">= 0", "0 = the ranks of a host");
+    check(!wire.isBlank(), "wire", "''", "a kind of wire", "leave it out for 'auto'");
   }
 
   private static void check(
@@ -128,6 +136,8 @@ public record BufferConfig(
     b.timeout = timeout;
     b.numSms = numSms;
     b.engine = engine;
+    b.ranksPerNode = ranksPerNode;
+    b.wire = wire;
     return b;
   }
 
@@ -146,6 +156,8 @@ public record BufferConfig(
     private Duration timeout = Duration.ofSeconds(30);
     private int numSms;
     private String engine = "auto";
+    private int ranksPerNode;
+    private String wire = "auto";
 
     private Builder() {}
 
@@ -229,6 +241,18 @@ public record BufferConfig(
       return this;
     }
 
+    /** Consecutive ranks that form a node, 0 = those of a host. */
+    public Builder ranksPerNode(int value) {
+      ranksPerNode = value;
+      return this;
+    }
+
+    /** Kind of wire between nodes. */
+    public Builder wire(String value) {
+      wire = value;
+      return this;
+    }
+
     /** The configuration. */
     public BufferConfig build() {
       return new BufferConfig(
@@ -244,7 +268,9 @@ public record BufferConfig(
           masking,
           timeout,
           numSms,
-          engine);
+          engine,
+          ranksPerNode,
+          wire);
     }
   }
 }

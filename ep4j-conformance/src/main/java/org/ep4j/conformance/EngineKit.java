@@ -29,6 +29,11 @@ public abstract class EngineKit {
     return true;
   }
 
+  /** Kind of wire between nodes; empty (default): all ranks are in one node. */
+  protected String wire() {
+    return "";
+  }
+
   /** Sizes of worlds to try. */
   protected IntStream worldSizes() {
     return IntStream.rangeClosed(1, MOST_RANKS);
@@ -51,7 +56,11 @@ public abstract class EngineKit {
     int cases = Math.ceilDiv(Integer.getInteger("ep4j.cases", cases()), sizes.length);
     List<String> arguments =
         List.of(
-            engine(), String.valueOf(seed), String.valueOf(cases), String.valueOf(lowLatency()));
+            engine(),
+            String.valueOf(seed),
+            String.valueOf(cases),
+            String.valueOf(lowLatency()),
+            wire());
     System.out.printf(
         "%s, %s, %s: -Dep4j.seed=%d, %d cases of %s ranks%n",
         getClass().getSimpleName(),

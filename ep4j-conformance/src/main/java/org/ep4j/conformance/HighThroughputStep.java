@@ -52,7 +52,7 @@ final class HighThroughputStep {
     this.arena = arena;
     boolean weighted = in.shared().nextInt(4) != 0;
     batch = Batch.draw(in.shared(), in.shape(), in.shape().maxTokens(), weighted, arena);
-    oracle = new HighThroughputOracle(batch.world());
+    oracle = new HighThroughputOracle(batch.world(), in.shape().ranksPerNode());
     Layout layout = Layout.values()[in.shared().nextInt(2)];
     int alignment =
         in.shared().nextBoolean() ? 1 : in.shared().nextInt(1, in.shape().expertAlignment() + 1);
@@ -258,7 +258,8 @@ final class HighThroughputStep {
     Combine combine = in.buffer().combine(y, handle, combining.build());
     await(combine.event());
     in.counts().combines++;
-    new CombineOracle(batch.world(), options.layout(), options.expertAlignment())
+    new CombineOracle(
+            batch.world(), options.layout(), options.expertAlignment(), in.shape().ranksPerNode())
         .checkCombine(in.rank(), combine, terms);
     if (out != null && HostCopy.mismatch(out, combine.x()) >= 0) {
       throw new AssertionError("the sums of a combine with 'out' are not in it");

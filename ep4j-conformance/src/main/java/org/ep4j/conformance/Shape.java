@@ -17,6 +17,7 @@ import org.ep4j.ExpertPlacement;
  * @param lowLatencyMaxTokens the same for low latency
  * @param expertAlignment largest alignment
  * @param rowDType widest row
+ * @param ranksPerNode ranks that share memory; 0 = all
  */
 record Shape(
     int ranks,
@@ -26,7 +27,8 @@ record Shape(
     int maxTokens,
     int lowLatencyMaxTokens,
     int expertAlignment,
-    DType rowDType) {
+    DType rowDType,
+    int ranksPerNode) {
   private static final int[] ALIGNMENTS = {1, 2, 3, 8, 16, 64};
   private static final int[] LOW_LATENCY_BLOCKS = {1, 2, 3, 4, 8, 12};
   private static final DType[] ROWS = {DType.BF16, DType.BF16, DType.FP32, DType.FP16};
@@ -35,8 +37,9 @@ record Shape(
    * Draws a shape.
    *
    * @param latency whether low-latency operations may be among those of the buffer
+   * @param wire kind of wire between nodes; empty: all ranks are in one node
    */
-  static Shape draw(int ranks, boolean latency, SplittableRandom random) {
+  static Shape draw(int ranks, boolean latency, String wire, SplittableRandom random) {
     // 0: high throughput, 1: low latency, else both
     int kind = latency ? random.nextInt(4) : 0;
     boolean lowLatency = kind != 0;
@@ -60,7 +63,8 @@ record Shape(
         kind == 1 ? 0 : random.nextInt(10) == 0 ? random.nextInt(1, 160) : random.nextInt(1, 40),
         lowLatency ? random.nextInt(1, 24) : 0,
         ALIGNMENTS[random.nextInt(ALIGNMENTS.length)],
-        ROWS[random.nextInt(ROWS.length)]);
+        ROWS[random.nextInt(ROWS.length)],
+        wire.isEmpty() ? 0 : random.nextInt(1, ranks + 1));
   }
 
   private static ExpertPlacement placement(int experts, int ranks, SplittableRandom random) {
@@ -75,7 +79,7 @@ record Shape(
     return ExpertPlacement.table(rankOf, ranks);
   }
 
-  BufferConfig config(String engine) {
+  BufferConfig config(String engine, String wire) {
     return BufferConfig.builder()
         .hidden(hidden)
         .topK(topK)
@@ -86,6 +90,8 @@ record Shape(
         .rowDType(rowDType)
         .timeout(Duration.ofSeconds(60))
         .engine(engine)
+        .ranksPerNode(ranksPerNode)
+        .wire(wire.isEmpty() ? "auto" : wire)
         .build();
   }
 }

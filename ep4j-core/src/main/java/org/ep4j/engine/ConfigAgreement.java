@@ -18,14 +18,21 @@ import org.ep4j.group.Group;
  */
 public final class ConfigAgreement {
   /** Raised when words in shared memory change their place or meaning. */
-  private static final int PROTOCOL = 2;
+  private static final int PROTOCOL = 3;
+
+  /** Place of the host among the fields; it may differ. */
+  private static final int HOST = 1;
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
   private ConfigAgreement() {}
 
-  /** Exchanges the configurations; collective. */
-  public static void require(Group group, BufferConfig config) {
+  /**
+   * Exchanges the configurations; collective.
+   *
+   * @return which ranks share memory
+   */
+  public static Nodes require(Group group, BufferConfig config) {
     byte[] mine = encode(fields(group, config));
     byte[][] all = group.allGather(mine, config.timeout());
     List<String> differences = new ArrayList<>();
@@ -37,12 +44,32 @@ public final class ConfigAgreement {
       throw new ConfigurationMismatchException(
           "the ranks cannot open a buffer together: " + String.join("; ", differences));
     }
+    String[] hosts = new String[all.length];
+    for (int r = 0; r < all.length; r++) {
+      hosts[r] = decode(all[r])[HOST][1];
+    }
+    return config.ranksPerNode() > 0
+        ? Nodes.declared(config.ranksPerNode(), hosts)
+        : Nodes.found(hosts);
+  }
+
+  /** The same for engines whose ranks share one node; collective. */
+  public static void requireOneNode(Group group, BufferConfig config) {
+    Nodes nodes = require(group, config);
+    if (nodes.count() > 1) {
+      throw new ConfigurationMismatchException(
+          "the ranks cannot open a buffer together: rank "
+              + nodes.first(1)
+              + " is of another node than rank 0: this engine serves the ranks of one node");
+    }
   }
 
   private static String[][] fields(Group group, BufferConfig config) {
     return new String[][] {
       {"protocol version", Integer.toString(PROTOCOL)},
       {"host", group.inProcess() ? "one process" : host()},
+      {"ranksPerNode", Integer.toString(config.ranksPerNode())},
+      {"wire", config.wire()},
       {"hidden", Integer.toString(config.hidden())},
       {"topK", Integer.toString(config.topK())},
       {"experts", Integer.toString(config.experts())},
@@ -103,18 +130,13 @@ public final class ConfigAgreement {
         differences.add("rank " + rank + " runs another version of ep4j than rank 0");
         return;
       }
-      if (!first[i][1].equals(other[i][1])) {
+      if (i != HOST && !first[i][1].equals(other[i][1])) {
         differences.add(difference(first[i][0], first[i][1], other[i][1], rank));
       }
     }
   }
 
   private static String difference(String field, String first, String other, int rank) {
-    if (field.equals("host")) {
-      return "rank "
-          + rank
-          + " runs on another host than rank 0: this engine serves the ranks of one host";
-    }
     if (field.equals("placement")) {
       return "rank " + rank + " differs in placement: " + firstMove(first, other);
     }

@@ -27,15 +27,15 @@ final class InProcessMemory implements SymmetricMemory {
     this.addresses = addresses;
   }
 
-  static InProcessMemory allocate(Group group, long bytes, Duration timeout) {
+  static InProcessMemory allocate(Group group, int first, int end, long bytes, Duration timeout) {
     long own = Libc.mapAnonymous(bytes);
     Libc.preferHugePages(own, bytes);
-    USERS.put(own, new AtomicInteger(group.size()));
+    USERS.put(own, new AtomicInteger(end - first));
     // If the exchange fails some peers may have learnt the address, so the block stays mapped: an
     // address range without touched pages, given up together with the group.
     byte[][] all = group.allGather(ByteBuffer.allocate(8).putLong(own).array(), timeout);
     long[] addresses = new long[group.size()];
-    for (int r = 0; r < addresses.length; r++) {
+    for (int r = first; r < end; r++) {
       addresses[r] = ByteBuffer.wrap(all[r]).getLong();
     }
     return new InProcessMemory(bytes, addresses);

@@ -34,12 +34,13 @@ final class SharedFileMemory implements SymmetricMemory {
     this.addresses = addresses;
   }
 
-  static SharedFileMemory allocate(Group group, long bytes, long likelyBytes, Duration timeout) {
+  static SharedFileMemory allocate(
+      Group group, int first, int end, long bytes, long likelyBytes, Duration timeout) {
     SharedFiles.removeAbandoned();
     Arena arena = Arena.ofShared();
     boolean done = false;
     try {
-      SharedFileMemory memory = map(group, bytes, likelyBytes, timeout, arena);
+      SharedFileMemory memory = map(group, first, end, bytes, likelyBytes, timeout, arena);
       done = true;
       return memory;
     } finally {
@@ -51,13 +52,19 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   private static SharedFileMemory map(
-      Group group, long bytes, long likelyBytes, Duration timeout, Arena arena) {
+      Group group,
+      int first,
+      int end,
+      long bytes,
+      long likelyBytes,
+      Duration timeout,
+      Arena arena) {
     SharedFiles.Owned own = null;
     try {
       long[] addresses = new long[group.size()];
       String error = "";
       try {
-        requireSpace(likelyBytes * group.size());
+        requireSpace(likelyBytes * (end - first));
         own = SharedFiles.create(group.jobId(), group.rank());
         addresses[group.rank()] = mapWhole(own.channel(), bytes, arena);
       } catch (IOException | Ep4jException e) {
@@ -70,7 +77,7 @@ final class SharedFileMemory implements SymmetricMemory {
                 + e;
       }
       String[] names = exchange(group, error, own == null ? "" : own.path().toString(), timeout);
-      for (int r = 0; r < names.length && error.isEmpty(); r++) {
+      for (int r = first; r < end && error.isEmpty(); r++) {
         if (r != group.rank()) {
           try (FileChannel peer =
               FileChannel.open(

@@ -5,8 +5,8 @@ import java.time.Duration;
 import org.ep4j.group.Group;
 
 /**
- * The same number of zeroed bytes on every rank, all mapped here. Pages take memory only once they
- * are touched. Addresses stay fixed until {@link #close()}.
+ * The same number of zeroed bytes on every rank, those of the ranks that share memory mapped here.
+ * Pages take memory only once they are touched. Addresses stay fixed until {@link #close()}.
  *
  * <p>Closing is local: a peer that still works on this rank's bytes keeps them until it closes too.
  */
@@ -20,15 +20,26 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it
    */
   static SymmetricMemory allocate(Group group, long bytes, long likelyBytes, Duration timeout) {
+    return allocate(group, 0, group.size(), bytes, likelyBytes, timeout);
+  }
+
+  /**
+   * The same where only the ranks from {@code first} to {@code end} share memory with this one.
+   *
+   * @param first of them
+   * @param end behind the last of them
+   */
+  static SymmetricMemory allocate(
+      Group group, int first, int end, long bytes, long likelyBytes, Duration timeout) {
     return group.inProcess()
-        ? InProcessMemory.allocate(group, bytes, timeout)
-        : SharedFileMemory.allocate(group, bytes, likelyBytes, timeout);
+        ? InProcessMemory.allocate(group, first, end, bytes, timeout)
+        : SharedFileMemory.allocate(group, first, end, bytes, likelyBytes, timeout);
   }
 
   /** Bytes per rank. */
   long bytes();
 
-  /** Where the bytes of {@code rank} lie in this process. */
+  /** Where the bytes of {@code rank} lie in this process; 0 if it does not share memory. */
   long address(int rank);
 
   /** The bytes of {@code rank}, bounded. */

@@ -18,15 +18,27 @@ public final class CombineOracle {
 
   private final WorldRouting world;
   private final ReceivePlan[] plans;
+  private final int ranksPerNode;
 
   /**
-   * An oracle for the combines that follow one dispatch.
+   * An oracle for the combines that follow one dispatch, in one node.
    *
    * @param layout row order of the dispatch
    * @param expertAlignment alignment of the dispatch
    */
   public CombineOracle(WorldRouting world, Layout layout, int expertAlignment) {
+    this(world, layout, expertAlignment, 0);
+  }
+
+  /**
+   * The same between nodes: with {@code partialRounding} each node's sum is rounded before the
+   * nodes' sums are added in ascending order; without it nodes make no difference.
+   *
+   * @param ranksPerNode as in {@link org.ep4j.BufferConfig#ranksPerNode()}; 0 = one node
+   */
+  public CombineOracle(WorldRouting world, Layout layout, int expertAlignment, int ranksPerNode) {
     this.world = world;
+    this.ranksPerNode = ranksPerNode == 0 ? world.ranks() : ranksPerNode;
     this.plans = new ReceivePlan[world.ranks()];
     for (int r = 0; r < plans.length; r++) {
       plans[r] = ReceivePlan.of(world, r, layout, expertAlignment);
@@ -39,7 +51,8 @@ public final class CombineOracle {
    * @param dtype of rows, biases and result
    * @param hidden elements of a row
    * @param y rows by (rank that holds them, row of its dispatch)
-   * @param partialRounding EXPERT_MAJOR: whether a rank's partial sum is rounded
+   * @param partialRounding whether partial sums are rounded: EXPERT_MAJOR those of ranks, between
+   *     nodes those of nodes
    * @param bias0 by (rank, token), or null
    * @param bias1 by (rank, token), or null
    * @param weights by (rank that holds them, row of its dispatch): FP32 [K] (FLAT) or [1]
@@ -90,6 +103,8 @@ public final class CombineOracle {
     float[] sum = new float[terms.hidden()];
     float[] partial = new float[terms.hidden()];
     float[] sumOfWeights = new float[world.topK()];
+    float[] node = new float[terms.hidden()];
+    float[] nodeWeights = new float[world.topK()];
     long rowBytes = terms.dtype().bytes(terms.hidden());
     MemorySegment expected = MemorySegment.ofArray(new byte[(int) rowBytes]);
     for (int t = 0; t < tokens; t++) {
@@ -97,11 +112,21 @@ public final class CombineOracle {
       addBias(sum, terms.bias0(), terms.dtype(), rank, t);
       addBias(sum, terms.bias1(), terms.dtype(), rank, t);
       Arrays.fill(sumOfWeights, 0);
+      boolean rounded = terms.partialRounding() && ranksPerNode < world.ranks();
+      float[] to = rounded ? node : sum;
+      float[] weightsTo = rounded ? nodeWeights : sumOfWeights;
       for (int d = 0; d < world.ranks(); d++) {
         if (flat) {
-          addToken(sum, sumOfWeights, d, rows[d][t], terms);
+          addToken(to, weightsTo, d, rows[d][t], terms);
         } else {
-          addExperts(sum, partial, sumOfWeights, rank, t, d, rows[d], terms);
+          addExperts(to, partial, weightsTo, rank, t, d, rows[d], terms);
+        }
+        if (rounded && ((d + 1) % ranksPerNode == 0 || d + 1 == world.ranks())) {
+          Floats.round(node, terms.dtype());
+          Floats.add(sum, node);
+          Floats.add(sumOfWeights, nodeWeights);
+          Arrays.fill(node, 0);
+          Arrays.fill(nodeWeights, 0);
         }
       }
       Floats.store(sum, expected, terms.dtype());

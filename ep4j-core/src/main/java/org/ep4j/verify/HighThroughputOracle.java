@@ -19,10 +19,21 @@ public final class HighThroughputOracle {
   private static final String DISPATCH = "dispatch";
 
   private final WorldRouting world;
+  private final int ranksPerNode;
 
-  /** An oracle for one routing of all ranks. */
+  /** An oracle for one routing of all ranks, in one node. */
   public HighThroughputOracle(WorldRouting world) {
+    this(world, 0);
+  }
+
+  /**
+   * An oracle for one routing of all ranks.
+   *
+   * @param ranksPerNode as in {@link org.ep4j.BufferConfig#ranksPerNode()}; 0 = one node
+   */
+  public HighThroughputOracle(WorldRouting world, int ranksPerNode) {
     this.world = world;
+    this.ranksPerNode = ranksPerNode == 0 ? world.ranks() : ranksPerNode;
   }
 
   /**
@@ -58,17 +69,17 @@ public final class HighThroughputOracle {
     int[] perRank = new int[ranks];
     int[] perExpert = new int[world.placement().experts()];
     byte[] inRank = new byte[tokens * ranks];
-    int routed = 0;
+    int[] perNode = new int[Math.ceilDiv(ranks, ranksPerNode)];
     for (int t = 0; t < tokens; t++) {
-      boolean any = false;
+      int lastNode = -1;
       for (int d = 0; d < ranks; d++) {
         if (world.goesTo(rank, t, d)) {
           perRank[d]++;
           inRank[t * ranks + d] = 1;
-          any = true;
+          perNode[d / ranksPerNode] += d / ranksPerNode == lastNode ? 0 : 1;
+          lastNode = d / ranksPerNode;
         }
       }
-      routed += any ? 1 : 0;
       for (int k = 0; k < world.topK(); k++) {
         if (world.expert(rank, t, k) >= 0) {
           perExpert[world.expert(rank, t, k)]++;
@@ -77,7 +88,7 @@ public final class HighThroughputOracle {
     }
     try (Check check = new Check("dispatchLayout", rank)) {
       check.ints("tokensPerRank", actual.tokensPerRank(), perRank, ranks);
-      check.ints("tokensPerNode", actual.tokensPerNode(), new int[] {routed}, 1);
+      check.ints("tokensPerNode", actual.tokensPerNode(), perNode, perNode.length);
       check.ints("tokensPerExpert", actual.tokensPerExpert(), perExpert, perExpert.length);
       Tensor table = check.tensor("tokenInRank", actual.tokenInRank(), DType.UINT8, tokens, ranks);
       MemorySegment expected = MemorySegment.ofArray(inRank);

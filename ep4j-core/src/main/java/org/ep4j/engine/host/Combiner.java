@@ -25,11 +25,15 @@ final class Combiner {
   private final ScratchLayout scratch;
   private final Staging staging;
   private final WorkerTeam team;
+  private final SumTerms terms;
   private final RowPull pull;
   private final RowCopy copy = new RowCopy();
   private final Operation operation = new Operation();
   private final HostCombine result;
   private final Traffic traffic;
+
+  /** What crosses between nodes; null if there is one node. */
+  private @Nullable CombineExchange exchange;
 
   Combiner(
       HostContext context,
@@ -46,12 +50,16 @@ final class Combiner {
     this.team = team;
     this.result = result;
     this.traffic = traffic;
+    terms = new SumTerms(context.ranks);
     pull =
         new RowPull(
-            context.ranks,
-            context.config.hidden(),
-            context.config.topK(),
-            staging.at(scratch.blocks));
+            terms, context.config.hidden(), context.config.topK(), staging.at(scratch.blocks));
+  }
+
+  /** From now on other nodes are reached this way. */
+  void connect(ScaleOut connection) {
+    long partials = staging.at(scratch.partials);
+    exchange = new CombineExchange(context, connection, terms, partials, team);
   }
 
   void combine(Tensor y, HostHandle handle, CombineOptions options) {
@@ -75,7 +83,7 @@ final class Combiner {
     }
     Tensor out = options.out();
     if (out != null && !inPlace(out)) {
-      NativeMemory.copy(pull.sums, out.segment(), 0, out.byteSize());
+      NativeMemory.copy(terms.sums, out.segment(), 0, out.byteSize());
     }
     result.delivered(handle, y.dtype(), y.size(1), out, options.topkWeights() != null);
     traffic.combined();
@@ -109,26 +117,30 @@ final class Combiner {
   /** Reads where everybody's rows are. */
   private void locate() {
     for (int r = 0; r < context.ranks; r++) {
-      if (!context.excluded[r]) {
+      if (!context.excluded[r] && context.near(r)) {
         long region = context.memory.address(r);
         long words = context.highThroughput(r) + layout.combineWords;
-        pull.rows[r] = region + NativeMemory.getLong(words + CombineLayout.ROWS);
-        pull.weights[r] = region + NativeMemory.getLong(words + CombineLayout.WEIGHTS);
+        terms.rows[r] = region + NativeMemory.getLong(words + CombineLayout.ROWS);
+        terms.weights[r] = region + NativeMemory.getLong(words + CombineLayout.WEIGHTS);
       }
     }
   }
 
   private void sum(Tensor y, HostHandle handle, CombineOptions options) {
     Tensor out = options.out();
-    pull.dtype = y.dtype();
-    pull.rowBytes = y.dtype().bytes(y.size(1));
-    pull.partialRounding = options.partialRounding();
-    pull.bias0 = bias(options.bias0(), out, scratch.bias0);
-    pull.bias1 = bias(options.bias1(), out, scratch.bias1);
-    pull.sums = out != null && inPlace(out) ? out.address() : staging.at(scratch.sums);
-    pull.streamable = out == null || !out.segment().isMapped();
-    pull.weightSums = options.topkWeights() != null ? staging.at(scratch.weightSums) : 0;
-    pull.pull(handle, team);
+    terms.dtype = y.dtype();
+    terms.rowBytes = y.dtype().bytes(y.size(1));
+    terms.partialRounding = options.partialRounding();
+    terms.bias0 = bias(options.bias0(), out, scratch.bias0);
+    terms.bias1 = bias(options.bias1(), out, scratch.bias1);
+    terms.sums = out != null && inPlace(out) ? out.address() : staging.at(scratch.sums);
+    terms.streamable = out == null || !out.segment().isMapped();
+    terms.weightSums = options.topkWeights() != null ? staging.at(scratch.weightSums) : 0;
+    if (exchange == null) {
+      pull.pull(handle, team);
+    } else {
+      exchange.run(handle, COMBINE);
+    }
   }
 
   /** Whether sums may be written where they are wanted while peers still read this rank's rows. */

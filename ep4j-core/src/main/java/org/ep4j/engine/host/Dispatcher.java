@@ -38,6 +38,10 @@ final class Dispatcher {
   private final Operation operation = new Operation();
   private final HostDispatch result;
   private final Traffic traffic;
+  private final ExpertTable table;
+
+  /** What crosses between nodes; null if there is one node. */
+  private @Nullable DispatchExchange exchange;
 
   Dispatcher(
       HostContext context,
@@ -57,10 +61,16 @@ final class Dispatcher {
     this.pool = pool;
     this.result = result;
     this.traffic = traffic;
-    routes = new Routes(table, context.config.topK());
+    this.table = table;
+    routes = new Routes(table, context.nodes, context.config.topK());
     slots = new Slots(context, layout, table);
     push = new RowPush(context, layout, table, payload);
     empty = new EmptySlots(layout, context.highThroughput(context.rank));
+  }
+
+  /** From now on other nodes are reached this way. */
+  void connect(ScaleOut connection) {
+    exchange = new DispatchExchange(context, connection, layout, table, team);
   }
 
   /** A dispatch along new ways. */
@@ -83,6 +93,7 @@ final class Dispatcher {
         throw overflow;
       }
       slots.resolve(handle, routes.positions);
+      handle.sortOut(context.nodes, context.rank);
       send(handle, DISPATCH);
       done = true;
     } catch (InternalError e) {
@@ -143,7 +154,11 @@ final class Dispatcher {
   }
 
   private void send(HostHandle handle, String name) {
-    push.push(handle, team);
+    if (exchange == null) {
+      push.push(handle, team);
+    } else {
+      exchange.run(handle, payload, push, name);
+    }
     empty.fill(handle, payload);
     context.finish(name, ROWS);
     DType scales = payload.scaleDtype;

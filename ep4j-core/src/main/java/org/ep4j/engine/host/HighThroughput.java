@@ -55,14 +55,20 @@ final class HighThroughput {
     int hidden = context.config.hidden();
     staging = new Staging(own.address(), memory.region().address(), memory.region().byteSize());
     pool = new HandlePool(context.placement.localExperts(context.rank), context.ranks);
-    routes = new Routes(table, context.config.topK());
+    routes = new Routes(table, context.nodes, context.config.topK());
     dispatchResult = new HostDispatch(hidden, layout, part, scratch, own);
     combineResult = new HostCombine(scratch, own);
-    layoutResult = new HostDispatchLayout(scratch, own, context.ranks, context.placement.experts());
+    layoutResult = new HostDispatchLayout(scratch, own, context);
     dispatcher =
         new Dispatcher(
             context, layout, scratch, table, staging, team, pool, dispatchResult, traffic);
     combiner = new Combiner(context, layout, scratch, staging, team, combineResult, traffic);
+  }
+
+  /** From now on other nodes are reached this way. */
+  void connect(ScaleOut connection) {
+    dispatcher.connect(connection);
+    combiner.connect(connection);
   }
 
   Traffic traffic() {
@@ -88,7 +94,9 @@ final class HighThroughput {
     for (int e = 0; e < context.placement.experts(); e++) {
       NativeMemory.putInt(staging.at(scratch.perExpert) + 4L * e, routes.perExpert(e));
     }
-    NativeMemory.putInt(staging.at(scratch.perNode), routes.routedTokens);
+    for (int n = 0; n < routes.perNode.length; n++) {
+      NativeMemory.putInt(staging.at(scratch.perNode) + 4L * n, routes.perNode[n]);
+    }
     layoutResult.delivered(tokens);
     return layoutResult;
   }

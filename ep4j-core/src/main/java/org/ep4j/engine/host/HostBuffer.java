@@ -24,6 +24,7 @@ import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Entrance;
+import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
@@ -45,16 +46,21 @@ final class HostBuffer implements ExpertBuffer {
 
   private final Entrance entrance = new Entrance();
 
-  private HostBuffer(Group group, BufferConfig config, RegionLayout layout, HostMemory memory) {
+  /** How ranks of other nodes are connected; null if there are none. */
+  private final @Nullable Connector connector;
+
+  private HostBuffer(
+      Group group, BufferConfig config, Nodes nodes, RegionLayout layout, HostMemory memory) {
     this.config = config;
     this.memory = memory;
     String name = "ep4j-" + group.rank();
-    team = new WorkerTeam(name, threads(config.numSms(), group.size()));
+    team = new WorkerTeam(name, WorkerTeam.size(config.numSms(), nodes, group.rank()));
     queue = new OperationQueue(name + "-async", config.timeout());
     context =
         new HostContext(
             group,
             config,
+            nodes,
             memory.symmetric(),
             layout.highThroughputOffset,
             layout.lowLatencyOffset);
@@ -62,16 +68,17 @@ final class HostBuffer implements ExpertBuffer {
     highThroughput = new HighThroughput(context, layout, experts, memory, team, queue);
     lowLatency =
         new LowLatency(context, layout.lowLatency, experts, new LowLatencyCalls(), memory.views());
+    connector = Connector.open(context, layout, memory.region(), highThroughput);
   }
 
   /** Opens a buffer on every rank; collective. */
   static HostBuffer open(Group group, BufferConfig config) {
-    ConfigAgreement.require(group, config);
+    Nodes nodes = ConfigAgreement.require(group, config);
     RegionLayout layout = new RegionLayout(config);
-    HostMemory memory = HostMemory.allocate(group, layout, config.timeout());
+    HostMemory memory = HostMemory.allocate(group, nodes, layout, config.timeout());
     boolean done = false;
     try {
-      HostBuffer buffer = new HostBuffer(group, config, layout, memory);
+      HostBuffer buffer = new HostBuffer(group, config, nodes, layout, memory);
       done = true;
       return buffer;
     } finally {
@@ -79,11 +86,6 @@ final class HostBuffer implements ExpertBuffer {
         memory.close();
       }
     }
-  }
-
-  /** Threads that a rank may use, of {@code ranks} on this host. */
-  private static int threads(int wanted, int ranks) {
-    return wanted > 0 ? wanted : Math.max(1, Runtime.getRuntime().availableProcessors() / ranks);
   }
 
   private void enter() {
@@ -310,7 +312,7 @@ final class HostBuffer implements ExpertBuffer {
         throw Arguments.invalid("sms", sms, ">= 0", "0 = the engine's own choice");
       }
       queue.drain();
-      team.resize(threads(sms, context.ranks));
+      team.resize(WorkerTeam.size(sms, context.nodes, context.rank));
     } finally {
       leave();
     }
@@ -338,7 +340,7 @@ final class HostBuffer implements ExpertBuffer {
     enter();
     try {
       queue.drain();
-      Recovery.reset(context, lowLatency);
+      Recovery.reset(context, lowLatency, connector == null ? null : connector::reconnect);
     } finally {
       leave();
     }
@@ -378,6 +380,9 @@ final class HostBuffer implements ExpertBuffer {
       queue.close();
       entrance.shut();
       team.close();
+      if (connector != null) {
+        connector.close();
+      }
       memory.closeViews();
       lowLatency.close();
       memory.close();

@@ -6,10 +6,13 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What the operations of one buffer on one rank share: who is there, where everybody's region lies,
@@ -19,19 +22,26 @@ import org.ep4j.memory.SymmetricMemory;
  * {@link #highThroughputOffset}, then the low-latency part at {@link #lowLatencyOffset}; the same
  * offsets on every rank.
  */
-final class HostContext {
+final class HostContext implements PeerWait.Carrier {
   final Group group;
   final BufferConfig config;
   final ExpertPlacement placement;
   final int rank;
   final int ranks;
+  final Nodes nodes;
   final SymmetricMemory memory;
   final long highThroughputOffset;
   final long lowLatencyOffset;
   final PeerWait wait;
 
+  /** Addresses of all ranks' regions; of ranks of other nodes, mirrors of their heads. */
+  private final long[] regions;
+
   /** Addresses of all ranks' progress words. */
   private final long[] progress;
+
+  /** The connection with other nodes; null if there are none. */
+  private @Nullable ScaleOut scaleOut;
 
   /** Ranks that no operation counts with: dead at the last reset; the same on all live ranks. */
   final boolean[] excluded;
@@ -54,6 +64,7 @@ final class HostContext {
   HostContext(
       Group group,
       BufferConfig config,
+      Nodes nodes,
       SymmetricMemory memory,
       long highThroughputOffset,
       long lowLatencyOffset) {
@@ -62,21 +73,64 @@ final class HostContext {
     this.placement = Objects.requireNonNull(config.placement(), "settled placement");
     this.rank = group.rank();
     this.ranks = group.size();
+    this.nodes = nodes;
     this.memory = memory;
     this.highThroughputOffset = highThroughputOffset;
     this.lowLatencyOffset = lowLatencyOffset;
-    this.wait = new PeerWait(group, config.timeout());
+    this.wait = new PeerWait(group, config.timeout(), this);
+    this.regions = new long[ranks];
     this.progress = new long[ranks];
     for (int r = 0; r < ranks; r++) {
+      regions[r] = memory.address(r);
       progress[r] = memory.address(r) + ControlLayout.PROGRESS;
     }
     this.excluded = new boolean[ranks];
     this.masked = new boolean[ranks];
   }
 
-  /** Address of {@code rank}'s high-throughput part. */
+  /** From now on ranks of other nodes are reached this way. */
+  void connect(ScaleOut connection) {
+    scaleOut = connection;
+    for (int r = 0; r < ranks; r++) {
+      if (!nodes.together(rank, r)) {
+        regions[r] = connection.mirror(r);
+        progress[r] = connection.progress(r);
+      }
+    }
+  }
+
+  /** The connection with other nodes; null if there are none. */
+  @Nullable ScaleOut scaleOut() {
+    return scaleOut;
+  }
+
+  /** Whether {@code peer} shares memory with this rank. */
+  boolean near(int peer) {
+    return nodes.together(rank, peer);
+  }
+
+  /**
+   * Lets ranks of other nodes see a part of this rank's region, once its progress tells them to.
+   */
+  void mirror(long offset, long bytes) {
+    if (scaleOut != null) {
+      scaleOut.mirror(offset, bytes);
+    }
+  }
+
+  @Override
+  public int carry() {
+    return scaleOut == null ? 0 : scaleOut.poll();
+  }
+
+  @Override
+  public @Nullable String lost(int peer) {
+    return scaleOut == null ? null : scaleOut.lost(peer);
+  }
+
+  /** Address of {@code rank}'s high-throughput part; of another node, of its counts alone. */
   long highThroughput(int rank) {
-    return memory.address(rank) + highThroughputOffset;
+    return regions[rank] + highThroughputOffset;
   }
 
   /** Address of {@code rank}'s low-latency part. */
@@ -86,7 +140,7 @@ final class HostContext {
 
   /** Address of {@code rank}'s control page. */
   long control(int rank) {
-    return memory.address(rank);
+    return regions[rank];
   }
 
   /**
@@ -98,6 +152,7 @@ final class HostContext {
     epoch++;
     entered = name;
     operation.write(control(rank) + ControlLayout.DESCRIPTOR, epoch);
+    mirror(ControlLayout.DESCRIPTOR, OperationLayout.BYTES);
     publish(ControlLayout.ENTERED);
     awaitAll(ControlLayout.ENTERED, name, "entry");
     for (int r = 0; r < ranks; r++) {
@@ -119,6 +174,8 @@ final class HostContext {
   void finish(String name, String phaseName) {
     publish(ControlLayout.FINISHED);
     awaitAll(ControlLayout.FINISHED, name, phaseName);
+    // From here on this rank may not come back for long, and nobody polls.
+    flush(name);
     entered = "";
   }
 
@@ -162,10 +219,26 @@ final class HostContext {
     publish(ControlLayout.FINISHED);
   }
 
+  /** Waits until everything sent to other nodes has left. */
+  private void flush(String name) {
+    ScaleOut connection = scaleOut;
+    if (connection == null) {
+      return;
+    }
+    long begin = PeerWait.begin();
+    for (int round = 1; !connection.flush(); round++) {
+      connection.poll();
+      wait.idle(round, begin, connection.unsent(), 0, 0, name, "bytes to leave", epoch);
+    }
+  }
+
   /** Publishes this rank's progress; everything written before becomes visible with it. */
   void publish(int phase) {
-    NativeMemory.putLongRelease(
-        memory.address(rank) + ControlLayout.PROGRESS, ControlLayout.progress(epoch, phase));
+    long progressed = ControlLayout.progress(epoch, phase);
+    NativeMemory.putLongRelease(memory.address(rank) + ControlLayout.PROGRESS, progressed);
+    if (scaleOut != null) {
+      scaleOut.publish(progressed);
+    }
   }
 
   /** Waits until every counted rank has reached {@code phase} of the current epoch. */

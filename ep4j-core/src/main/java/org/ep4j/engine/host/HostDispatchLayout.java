@@ -8,6 +8,7 @@ import org.ep4j.Tensor;
 /** The result of the last layout of a buffer. One object a buffer. */
 final class HostDispatchLayout implements DispatchLayout {
   private final int ranks;
+  private final int nodes;
   private final int experts;
   private final TensorView perRank;
   private final TensorView perNode;
@@ -15,9 +16,10 @@ final class HostDispatchLayout implements DispatchLayout {
   private final TensorView tokenInRank;
   private int tokens;
 
-  HostDispatchLayout(ScratchLayout scratch, MemorySegment memory, int ranks, int experts) {
-    this.ranks = ranks;
-    this.experts = experts;
+  HostDispatchLayout(ScratchLayout scratch, MemorySegment memory, HostContext context) {
+    ranks = context.ranks;
+    nodes = context.nodes.count();
+    experts = context.placement.experts();
     perRank = new TensorView(memory, scratch.perRank);
     perNode = new TensorView(memory, scratch.perNode);
     perExpert = new TensorView(memory, scratch.perExpert);
@@ -35,7 +37,7 @@ final class HostDispatchLayout implements DispatchLayout {
 
   @Override
   public Tensor tokensPerNode() {
-    return perNode.of(DType.INT32, 1);
+    return perNode.of(DType.INT32, nodes);
   }
 
   @Override

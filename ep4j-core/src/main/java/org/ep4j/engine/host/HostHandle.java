@@ -4,6 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
 import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
+import org.ep4j.engine.Nodes;
 
 /**
  * The ways of a dispatch: for each token of this rank where its rows went, and what this rank
@@ -42,6 +43,15 @@ final class HostHandle implements DispatchHandle {
 
   /** See {@link Ways}. */
   long[] ways = new long[0];
+
+  /** The same ways with {@link Ways#NOWHERE} for those to other nodes; all of them in one node. */
+  long[] nearWays = ways;
+
+  /** Memory for {@link #nearWays} where there are several nodes. */
+  private long[] insideWays = new long[0];
+
+  /** Tokens of other nodes that this rank has forwarded, by partner ({@link Rails}). */
+  private Forward[] forwards = new Forward[0];
 
   /** Ways that lead somewhere. */
   int rowsSent;
@@ -88,6 +98,35 @@ final class HostHandle implements DispatchHandle {
     if (ways.length < (long) tokens * topK) {
       ways = new long[Math.multiplyExact(tokens, topK)];
     }
+    nearWays = ways;
+  }
+
+  /** Sorts out the ways that lead to other nodes. */
+  void sortOut(Nodes nodes, int rank) {
+    if (nodes.count() == 1) {
+      return;
+    }
+    if (insideWays.length < ways.length) {
+      insideWays = new long[ways.length];
+    }
+    int end = start[tokens];
+    for (int i = 0; i < end; i++) {
+      long way = ways[i];
+      insideWays[i] = way >= 0 && nodes.together(rank, Ways.rank(way)) ? way : Ways.NOWHERE;
+    }
+    nearWays = insideWays;
+  }
+
+  /** Room for what is forwarded for each of {@code partners} partners. */
+  Forward[] forwards(int partners) {
+    if (forwards.length < partners) {
+      Forward[] all = new Forward[partners];
+      for (int i = 0; i < partners; i++) {
+        all[i] = i < forwards.length ? forwards[i] : new Forward();
+      }
+      forwards = all;
+    }
+    return forwards;
   }
 
   /** Keeps the handle from being recycled while an operation needs it. */

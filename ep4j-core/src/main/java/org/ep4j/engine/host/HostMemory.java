@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
@@ -27,9 +28,11 @@ final class HostMemory implements AutoCloseable {
   }
 
   /** Allocates on every rank; collective. */
-  static HostMemory allocate(Group group, RegionLayout layout, Duration timeout) {
+  static HostMemory allocate(Group group, Nodes nodes, RegionLayout layout, Duration timeout) {
+    int node = nodes.of(group.rank());
     SymmetricMemory symmetric =
-        SymmetricMemory.allocate(group, layout.bytes, layout.likelyBytes, timeout);
+        SymmetricMemory.allocate(
+            group, nodes.first(node), nodes.end(node), layout.bytes, layout.likelyBytes, timeout);
     boolean done = false;
     try {
       PrivateMemory scratch = PrivateMemory.reserve(layout.scratch.bytes);

@@ -193,11 +193,18 @@ final class LowLatency implements AutoCloseable {
     catchUp(signals.highestStartedWithout());
   }
 
+  /** Number of the last operation begun. */
+  long number() {
+    return number;
+  }
+
   /**
-   * Drops what is in flight and all results, masks ranks that have become excluded, and agrees on
-   * the next number. Called between two barriers of the live ranks.
+   * Drops what is in flight and all results, masks ranks that have become excluded, and goes on
+   * with the next number. Called between two barriers of the live ranks.
+   *
+   * @param highest the highest number that one of them has begun
    */
-  void reset() {
+  void reset(long highest) {
     last[0].drop();
     last[1].drop();
     resetDispatch = dispatchCount;
@@ -207,7 +214,7 @@ final class LowLatency implements AutoCloseable {
         signals.mask(r);
       }
     }
-    catchUp(signals.highestStarted());
+    catchUp(highest);
   }
 
   /** What the operations have done so far. */

@@ -221,17 +221,6 @@ final class LowLatencySignals {
     return highest;
   }
 
-  /** The highest operation number that any rank has begun. */
-  long highestStarted() {
-    long highest = 0;
-    for (int peer = 0; peer < ranks; peer++) {
-      if (!context.excluded[peer]) {
-        highest = Math.max(highest, started(peer));
-      }
-    }
-    return highest;
-  }
-
   private long started(int peer) {
     return NativeMemory.getLongAcquire(context.lowLatency(peer) + LowLatencyLayout.STARTED);
   }

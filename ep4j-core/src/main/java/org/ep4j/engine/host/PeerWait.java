@@ -4,6 +4,7 @@ import java.time.Duration;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Waiting for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
@@ -16,14 +17,25 @@ final class PeerWait {
   private static final int CHECK_EVERY = 1_024;
   private static final int NOBODY = -1;
 
+  /** What moves messages between nodes while a rank waits. */
+  interface Carrier {
+    /** Moves what is under way; returns how much. */
+    int carry();
+
+    /** Why a rank cannot be reached any more; null while it can. */
+    @Nullable String lost(int rank);
+  }
+
   private final Group group;
+  private final Carrier carrier;
   private final long timeoutNanos;
 
   /** Rounds before the first yield. */
   private final int spins;
 
-  PeerWait(Group group, Duration timeout) {
+  PeerWait(Group group, Duration timeout, Carrier carrier) {
     this.group = group;
+    this.carrier = carrier;
     this.timeoutNanos = timeout.toNanos();
     this.spins = group.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
   }
@@ -43,6 +55,7 @@ final class PeerWait {
   private boolean slowReaches(long address, long expected, int peer) {
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
+      carrier.carry();
       if (NativeMemory.getLongAcquire(address) >= expected) {
         return true;
       }
@@ -52,7 +65,7 @@ final class PeerWait {
         Thread.yield();
       }
       if (round % CHECK_EVERY == 0
-          && (!group.isAlive(peer) || System.nanoTime() - start > timeoutNanos)) {
+          && (!reachable(peer) || System.nanoTime() - start > timeoutNanos)) {
         // The peer may have written its last word just before it died.
         return NativeMemory.getLongAcquire(address) >= expected;
       }
@@ -66,7 +79,8 @@ final class PeerWait {
     }
     long start = System.nanoTime();
     if (!slowReaches(address, expected, peer)) {
-      throw failure(address, expected, peer, operation, phase, epoch, start);
+      throw failure(
+          expected, NativeMemory.getLongAcquire(address), peer, operation, phase, epoch, start);
     }
   }
 
@@ -91,6 +105,7 @@ final class PeerWait {
     }
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
+      carrier.carry();
       next = firstBehind(addresses, skipped, expected, next);
       if (next == NOBODY) {
         return;
@@ -105,7 +120,14 @@ final class PeerWait {
         int guilty = dead != NOBODY ? dead : next;
         if ((dead != NOBODY || System.nanoTime() - start > timeoutNanos)
             && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
-          throw failure(addresses[guilty], expected, guilty, operation, phase, epoch, start);
+          throw failure(
+              expected,
+              NativeMemory.getLongAcquire(addresses[guilty]),
+              guilty,
+              operation,
+              phase,
+              epoch,
+              start);
         }
       }
     }
@@ -122,27 +144,65 @@ final class PeerWait {
 
   private int firstDead(long[] addresses, boolean[] skipped, long expected) {
     for (int r = 0; r < addresses.length; r++) {
-      if (!skipped[r]
-          && !group.isAlive(r)
-          && NativeMemory.getLongAcquire(addresses[r]) < expected) {
+      if (!skipped[r] && !reachable(r) && NativeMemory.getLongAcquire(addresses[r]) < expected) {
         return r;
       }
     }
     return NOBODY;
   }
 
-  private PeerTimeoutException failure(
-      long address,
-      long expected,
+  private boolean reachable(int peer) {
+    return group.isAlive(peer) && carrier.lost(peer) == null;
+  }
+
+  /**
+   * Begins a wait of several things at once, or begins it anew because something has happened.
+   *
+   * @return what {@link #idle} asks for
+   */
+  static long begin() {
+    return System.nanoTime();
+  }
+
+  /**
+   * One round of such a wait in which nothing has happened.
+   *
+   * @param round rounds without anything so far, from 1
+   * @param begin from {@link #begin}
+   * @param peer whose part is missing
+   * @param expected what would end the wait, in numbers
+   * @param seen what is there
+   * @throws PeerTimeoutException if the peer is dead or the deadline has passed
+   */
+  void idle(
+      int round,
+      long begin,
       int peer,
+      long expected,
+      long seen,
       String operation,
       String phase,
-      long epoch,
-      long start) {
+      long epoch) {
+    if (round < spins) {
+      Thread.onSpinWait();
+    } else {
+      Thread.yield();
+    }
+    if (round % CHECK_EVERY == 0
+        && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos)) {
+      throw failure(expected, seen, peer, operation, phase, epoch, begin);
+    }
+  }
+
+  private PeerTimeoutException failure(
+      long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
     String death = "";
     if (!group.isAlive(peer)) {
       String report = group.deathReport(peer);
       death = report == null ? "no longer a member" : report;
+    } else {
+      String report = carrier.lost(peer);
+      death = report == null ? "" : report;
     }
     return new PeerTimeoutException(
         operation,
@@ -150,7 +210,7 @@ final class PeerWait {
         epoch,
         peer,
         expected,
-        NativeMemory.getLongAcquire(address),
+        seen,
         (System.nanoTime() - start) / 1_000_000,
         death);
   }

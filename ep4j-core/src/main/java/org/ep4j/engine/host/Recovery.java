@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Getting out of a broken operation: the ranks that are alive find each other through the group,
@@ -11,30 +12,63 @@ import org.ep4j.group.Group;
  * used.
  */
 final class Recovery {
-  private static final int BYTES = Integer.BYTES + Long.BYTES;
+  private static final int BYTES = Integer.BYTES + 2 * Long.BYTES;
 
   private Recovery() {}
 
-  /** Collective among the live ranks. */
-  static void reset(HostContext context, LowLatency lowLatency) {
+  /** Connects ranks of several nodes. */
+  interface Reconnection {
+    /**
+     * Connects the ranks of {@code live}, and from then on owns the group.
+     *
+     * @param numbers their numbers in the buffer
+     */
+    void to(Group live, int[] numbers);
+  }
+
+  /**
+   * Collective among the live ranks.
+   *
+   * @param reconnection null if there is one node
+   */
+  static void reset(
+      HostContext context, LowLatency lowLatency, @Nullable Reconnection reconnection) {
     Duration timeout = context.config.timeout();
-    boolean[] gone = new boolean[context.ranks];
-    Arrays.fill(gone, true);
-    long epoch = 0;
-    try (Group live = context.group.survivors(timeout)) {
-      byte[] mine = ByteBuffer.allocate(BYTES).putInt(context.rank).putLong(context.epoch).array();
-      for (byte[] one : live.allGather(mine, timeout)) {
-        ByteBuffer words = ByteBuffer.wrap(one);
-        gone[words.getInt()] = false;
+    Group live = context.group.survivors(timeout);
+    boolean kept = false;
+    try {
+      boolean[] gone = new boolean[context.ranks];
+      Arrays.fill(gone, true);
+      int[] numbers = new int[live.size()];
+      long epoch = 0;
+      long lastLowLatency = 0;
+      byte[] mine =
+          ByteBuffer.allocate(BYTES)
+              .putInt(context.rank)
+              .putLong(context.epoch)
+              .putLong(lowLatency.number())
+              .array();
+      byte[][] all = live.allGather(mine, timeout);
+      for (int i = 0; i < all.length; i++) {
+        ByteBuffer words = ByteBuffer.wrap(all[i]);
+        numbers[i] = words.getInt();
+        gone[numbers[i]] = false;
         epoch = Math.max(epoch, words.getLong());
+        lastLowLatency = Math.max(lastLowLatency, words.getLong());
       }
-      for (int r = 0; r < context.ranks; r++) {
-        context.excluded[r] = gone[r];
+      System.arraycopy(gone, 0, context.excluded, 0, gone.length);
+      if (reconnection != null) {
+        reconnection.to(live, numbers);
+        kept = true;
       }
       context.restart(epoch + 1);
-      lowLatency.reset();
+      lowLatency.reset(lastLowLatency);
       // Nobody begins an operation before all have left the old epochs behind.
       live.barrier(timeout);
+    } finally {
+      if (!kept) {
+        live.close();
+      }
     }
   }
 }

@@ -45,6 +45,13 @@ final class RegionLayout {
         new LowLatencyMemoryLayout(config, placement.ranks(), placement.maxLocalExperts()).bytes;
   }
 
+  /** Bytes at the begin of the region that ranks of other nodes mirror: control page and counts. */
+  long headBytes() {
+    return highThroughput.bytes == 0
+        ? highThroughputOffset
+        : highThroughputOffset + highThroughput.counts + highThroughput.countsLayout.bytes;
+  }
+
   BufferSizes sizes() {
     return new BufferSizes(
         bytes, scratch.bytes + lowLatencyPrivateBytes, lowLatency.communicationBytes);

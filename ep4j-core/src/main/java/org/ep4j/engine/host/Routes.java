@@ -2,6 +2,7 @@ package org.ep4j.engine.host;
 
 import java.util.Arrays;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Nodes;
 import org.ep4j.memory.NativeMemory;
 
 /**
@@ -16,19 +17,22 @@ final class Routes {
   /** Tokens that go to each expert, by position. */
   final int[] perPosition;
 
-  /** Tokens that go anywhere; only {@link #count} counts them. */
-  int routedTokens;
+  /** Tokens that go to each node; only {@link #count} counts them. */
+  final int[] perNode;
 
   /** EXPERT_MAJOR: position of the expert of each way. */
   int[] positions = new int[0];
 
   private final ExpertTable table;
+  private final Nodes nodes;
   private final int experts;
 
   /** Token + 1 that last chose the expert, went to the rank. */
   private final int[] expertSeen;
 
   private final int[] rankSeen;
+
+  private final int[] nodeSeen;
 
   /** The choices of a token that name an expert: position and choice. */
   private final long[] chosen;
@@ -38,14 +42,17 @@ final class Routes {
 
   private boolean wideIds;
 
-  Routes(ExpertTable table, int topK) {
+  Routes(ExpertTable table, Nodes nodes, int topK) {
     this.table = table;
+    this.nodes = nodes;
     experts = table.rankOf.length;
     int ranks = table.first.length - 1;
     perRank = new int[ranks];
     perPosition = new int[experts];
     expertSeen = new int[experts];
     rankSeen = new int[ranks];
+    perNode = new int[nodes.count()];
+    nodeSeen = new int[nodes.count()];
     chosen = new long[topK];
   }
 
@@ -148,9 +155,9 @@ final class Routes {
   void count(int tokens, int topK, long ids, boolean wideIds, long tokenInRank) {
     begin(ids, wideIds);
     int ranks = perRank.length;
-    routedTokens = 0;
+    Arrays.fill(perNode, 0);
+    Arrays.fill(nodeSeen, 0);
     for (int t = 0; t < tokens; t++) {
-      boolean routed = false;
       for (int k = 0; k < topK; k++) {
         int expert = expert(t, k, topK);
         if (expert < 0) {
@@ -163,10 +170,11 @@ final class Routes {
           perRank[rank]++;
           NativeMemory.putByte(tokenInRank + (long) t * ranks + rank, (byte) 1);
         }
-        routed = true;
-      }
-      if (routed) {
-        routedTokens++;
+        int node = nodes.of(rank);
+        if (nodeSeen[node] != t + 1) {
+          nodeSeen[node] = t + 1;
+          perNode[node]++;
+        }
       }
     }
   }

@@ -20,24 +20,7 @@ final class RowPull implements WorkerTeam.Task {
   private final int hidden;
   private final int maxTopK;
 
-  /** First row and first weight of each rank, in the current run. */
-  final long[] rows;
-
-  final long[] weights;
-
-  DType dtype = DType.BF16;
-  long rowBytes;
-  boolean partialRounding;
-
-  /** Addresses; 0 for what there is not. */
-  long bias0;
-
-  long bias1;
-  long sums;
-  long weightSums;
-
-  /** Whether native code may write the sums. */
-  boolean streamable;
+  private final SumTerms terms;
 
   /** Blocks for workers, see {@link ScratchLayout#blocks}. */
   private final long blocks;
@@ -67,12 +50,11 @@ final class RowPull implements WorkerTeam.Task {
     }
   }
 
-  RowPull(int ranks, int hidden, int maxTopK, long blocks) {
+  RowPull(SumTerms terms, int hidden, int maxTopK, long blocks) {
+    this.terms = terms;
     this.blocks = blocks;
     this.hidden = hidden;
     this.maxTopK = maxTopK;
-    rows = new long[ranks];
-    weights = new long[ranks];
   }
 
   /** Sums along the ways of {@code handle}. */
@@ -83,10 +65,10 @@ final class RowPull implements WorkerTeam.Task {
     start = handle.start;
     ways = handle.ways;
     streaming =
-        streamable
+        terms.streamable
             && team.size() <= ScratchLayout.BLOCKS
-            && sums % RowStream.ALIGNMENT == 0
-            && CacheBypass.pays(handle.rowsSent * rowBytes * rows.length);
+            && terms.sums % RowStream.ALIGNMENT == 0
+            && CacheBypass.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
     if (crew.length < team.size()) {
       crew = new Worker[team.size()];
       for (int i = 0; i < crew.length; i++) {
@@ -100,6 +82,9 @@ final class RowPull implements WorkerTeam.Task {
   public void run(int worker, int workers) {
     Worker mine = crew[worker];
     boolean around = streaming;
+    DType dtype = terms.dtype;
+    long rowBytes = terms.rowBytes;
+    boolean partialRounding = terms.partialRounding;
     int from = (int) ((long) tokens * worker / workers);
     int to = (int) ((long) tokens * (worker + 1) / workers);
     gather(from, to, mine.now);
@@ -107,7 +92,7 @@ final class RowPull implements WorkerTeam.Task {
       TokenRows now = mine.now;
       TokenRows next = mine.next;
       gather(t + 1, to, next);
-      long sum = sums + t * rowBytes;
+      long sum = terms.sums + t * rowBytes;
       if (around) {
         mine.streamed.sum(dtype, !flat, partialRounding, now, next, sum, rowBytes);
       } else if (flat) {
@@ -116,7 +101,7 @@ final class RowPull implements WorkerTeam.Task {
         kernels.reduceGroups(
             dtype, now.rows, now.groupEnd, now.groups, partialRounding, sum, hidden);
       }
-      if (weightSums != 0) {
+      if (terms.weightSums != 0) {
         sumWeights(t, mine);
       }
       mine.now = next;
@@ -134,11 +119,12 @@ final class RowPull implements WorkerTeam.Task {
     if (token >= end) {
       return;
     }
-    if (bias0 != 0) {
-      list.addGroup(bias0 + token * rowBytes);
+    long rowBytes = terms.rowBytes;
+    if (terms.bias0 != 0) {
+      list.addGroup(terms.bias0 + token * rowBytes);
     }
-    if (bias1 != 0) {
-      list.addGroup(bias1 + token * rowBytes);
+    if (terms.bias1 != 0) {
+      list.addGroup(terms.bias1 + token * rowBytes);
     }
     int lastRank = -1;
     int endOfWays = start[token + 1];
@@ -146,7 +132,7 @@ final class RowPull implements WorkerTeam.Task {
       long way = ways[i];
       if (way >= 0) {
         int rank = Ways.rank(way);
-        long row = rows[rank] + Ways.slot(way) * rowBytes;
+        long row = terms.rows[rank] + Ways.slot(way) * rowBytes;
         if (rank == lastRank) {
           list.add(row);
         } else {
@@ -168,7 +154,7 @@ final class RowPull implements WorkerTeam.Task {
       if (way < 0) {
         continue;
       }
-      long from = weights[Ways.rank(way)];
+      long from = terms.weights[Ways.rank(way)];
       long slot = Ways.slot(way);
       if (flat) {
         for (int k = 0; k < topK; k++) {
@@ -178,7 +164,7 @@ final class RowPull implements WorkerTeam.Task {
         sum[Ways.choice(way)] += NativeMemory.getFloat(from + slot * 4);
       }
     }
-    long to = weightSums + (long) token * topK * 4;
+    long to = terms.weightSums + (long) token * topK * 4;
     for (int k = 0; k < topK; k++) {
       NativeMemory.putFloat(to + k * 4L, sum[k]);
     }

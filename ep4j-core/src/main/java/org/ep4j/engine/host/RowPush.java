@@ -37,11 +37,17 @@ final class RowPush implements WorkerTeam.Task {
   private final int[] lastSlot;
 
   /** The ways to take, in the current run. */
-  private int tokens;
+  private int first;
 
+  private int last;
   private int topK;
   private boolean flat;
   private boolean streaming;
+
+  /** Whose tokens are pushed, and their numbers there where those are not their places here. */
+  private int source;
+
+  private int @Nullable [] names;
   private Worker[] crew = new Worker[0];
   private int[] start = new int[1];
   private long[] ways = new long[0];
@@ -68,16 +74,41 @@ final class RowPush implements WorkerTeam.Task {
 
   /** Sends the payload along the ways of {@code handle}. */
   void push(HostHandle handle, WorkerTeam team) {
-    tokens = handle.tokens;
-    topK = handle.topK;
-    flat = handle.layout == Layout.FLAT;
-    start = handle.start;
-    ways = handle.ways;
+    begin(handle, 0, handle.tokens, handle.start, handle.nearWays);
+    source = rank;
+    names = null;
     streaming =
         payload.streamable && CacheBypass.pays(handle.rowsSent * payload.rowBytes * rows.length);
     if (streaming && pages != null) {
       requirePages(pages);
     }
+    run(team);
+  }
+
+  /**
+   * Sends on the tokens of {@code source} from number {@code from} of {@code forward} on.
+   *
+   * @param handle of the dispatch
+   */
+  void forward(HostHandle handle, Forward forward, int from, int source, WorkerTeam team) {
+    begin(handle, from, forward.tokens, forward.start, forward.ways);
+    this.source = source;
+    names = forward.sourceTokens;
+    // They have just come through the cache.
+    streaming = false;
+    run(team);
+  }
+
+  private void begin(HostHandle handle, int from, int to, int[] ends, long[] along) {
+    first = from;
+    last = to;
+    topK = handle.topK;
+    flat = handle.layout == Layout.FLAT;
+    start = ends;
+    ways = along;
+  }
+
+  private void run(WorkerTeam team) {
     if (crew.length < team.size()) {
       crew = new Worker[team.size()];
       for (int i = 0; i < crew.length; i++) {
@@ -92,8 +123,8 @@ final class RowPush implements WorkerTeam.Task {
   private void requirePages(PresentPages present) {
     Arrays.fill(firstSlot, Integer.MAX_VALUE);
     Arrays.fill(lastSlot, -1);
-    int end = start[tokens];
-    for (int i = 0; i < end; i++) {
+    int end = start[last];
+    for (int i = start[first]; i < end; i++) {
       long way = ways[i];
       if (way >= 0) {
         int target = Ways.rank(way);
@@ -112,8 +143,9 @@ final class RowPush implements WorkerTeam.Task {
 
   @Override
   public void run(int worker, int workers) {
-    int from = (int) ((long) tokens * worker / workers);
-    int to = (int) ((long) tokens * (worker + 1) / workers);
+    long tokens = (long) last - first;
+    int from = first + (int) (tokens * worker / workers);
+    int to = first + (int) (tokens * (worker + 1) / workers);
     if (streaming) {
       streamRows(crew[worker].stream, from, to);
     } else {
@@ -160,6 +192,7 @@ final class RowPush implements WorkerTeam.Task {
   private void pushRest(ChoicePush choices, int from, int to) {
     boolean withChoices = flat && payload.ids != 0;
     boolean withWeights = !flat && payload.ids != 0 && payload.weights != 0;
+    int[] numbers = names;
     for (int t = from; t < to; t++) {
       choices.begin();
       int end = start[t + 1];
@@ -171,8 +204,8 @@ final class RowPush implements WorkerTeam.Task {
         int target = Ways.rank(way);
         long slot = Ways.slot(way);
         pushScales(t, target, slot);
-        NativeMemory.putInt(sourceTokens[target] + slot * 4, t);
-        NativeMemory.putInt(sourceRanks[target] + slot * 4, rank);
+        NativeMemory.putInt(sourceTokens[target] + slot * 4, numbers == null ? t : numbers[t]);
+        NativeMemory.putInt(sourceRanks[target] + slot * 4, source);
         if (withChoices) {
           choices.to(target, slot, topK);
         } else if (withWeights) {

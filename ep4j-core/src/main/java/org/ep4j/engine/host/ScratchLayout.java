@@ -34,6 +34,9 @@ final class ScratchLayout {
   /** A block of {@link StreamedSum} for each of {@link #BLOCKS} workers. */
   final long blocks;
 
+  /** A row for each of {@link #BLOCKS} workers: a node's partial sum. */
+  final long partials;
+
   /** Results of a dispatch: int [L], int [L], long [L + 1], long [R + 1]. */
   final long aligned;
 
@@ -41,7 +44,7 @@ final class ScratchLayout {
   final long expertOffsets;
   final long rankOffsets;
 
-  /** Results of a layout: int [R], int [1], int [E], byte [T, R]. */
+  /** Results of a layout: int [R], int [nodes], int [E], byte [T, R]. */
   final long perRank;
 
   final long perNode;
@@ -70,17 +73,23 @@ final class ScratchLayout {
     sums = page(bias1 + sumBytes);
     weightSums = page(sums + sumBytes);
     blocks = page(weightSums + choices * 4);
-    aligned = blocks + BLOCKS * StreamedSum.BLOCK;
+    partials = blocks + BLOCKS * StreamedSum.BLOCK;
+    aligned = page(partials + BLOCKS * partialBytes(config.hidden()));
     received = line(aligned + 4L * local);
     expertOffsets = line(received + 4L * local);
     rankOffsets = line(expertOffsets + 8L * (local + 1));
     perRank = line(rankOffsets + 8L * (ranks + 1));
     perNode = line(perRank + 4L * ranks);
-    perExpert = line(perNode + 4L);
+    perExpert = line(perNode + 4L * ranks);
     tokenInRank = page(perExpert + 4L * placement.experts());
     scaleColumns = page(tokenInRank + tokens * ranks);
     long columnRows = ScaleLayout.columnLength(DType.UE8M0, layout.capacity);
     bytes = config.maxTokens() == 0 ? 0 : page(scaleColumns + columnRows * layout.maxScaleBytes);
+  }
+
+  /** Bytes from one partial sum to the next. */
+  static long partialBytes(int hidden) {
+    return line(DType.FP32.bytes(hidden));
   }
 
   private static long page(long offset) {

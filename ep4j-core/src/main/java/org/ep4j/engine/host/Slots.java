@@ -52,6 +52,9 @@ final class Slots {
     for (int p = 0; p < total.length; p++) {
       NativeMemory.putInt(perExpert + 4L * p, routes.perPosition[p]);
     }
+    context.mirror(
+        context.highThroughputOffset + layout.counts,
+        layout.countsLayout.perExpert + 4L * total.length);
   }
 
   /** Reads everybody's counts, and fills in what the handle says about this rank's region. */

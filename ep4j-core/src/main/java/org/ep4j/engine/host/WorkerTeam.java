@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
+import org.ep4j.engine.Nodes;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -37,6 +38,16 @@ final class WorkerTeam implements AutoCloseable {
   WorkerTeam(String name, int size) {
     this.name = name;
     this.size = size;
+  }
+
+  /**
+   * Number of workers of a rank: as wanted, or for 0 its share of the cores, as far as this engine
+   * knows who shares them.
+   */
+  static int size(int wanted, Nodes nodes, int rank) {
+    int node = nodes.of(rank);
+    int sharers = nodes.end(node) - nodes.first(node);
+    return wanted > 0 ? wanted : Math.max(1, Runtime.getRuntime().availableProcessors() / sharers);
   }
 
   /** Number of workers, the caller included. */

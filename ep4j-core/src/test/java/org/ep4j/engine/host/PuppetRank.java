@@ -4,6 +4,7 @@ import static java.util.Objects.requireNonNull;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
@@ -21,13 +22,14 @@ final class PuppetRank implements AutoCloseable {
 
   /** Takes part in the opening of a buffer. */
   PuppetRank(Group group, BufferConfig config) {
-    ConfigAgreement.require(group, config);
+    Nodes nodes = ConfigAgreement.require(group, config);
     layout = new RegionLayout(config);
-    memory = HostMemory.allocate(group, layout, config.timeout());
+    memory = HostMemory.allocate(group, nodes, layout, config.timeout());
     context =
         new HostContext(
             group,
             config,
+            nodes,
             memory.symmetric(),
             layout.highThroughputOffset,
             layout.lowLatencyOffset);
@@ -36,7 +38,7 @@ final class PuppetRank implements AutoCloseable {
   /** Enters a FLAT dispatch of BF16 rows without weights, and sends nothing. */
   void enterDispatch() {
     ExpertTable table = new ExpertTable(requireNonNull(context.config.placement()));
-    Routes nothing = new Routes(table, context.config.topK());
+    Routes nothing = new Routes(table, context.nodes, context.config.topK());
     new Slots(context, layout.highThroughput, table)
         .publish(nothing, layout.highThroughput.capacity);
     operation

@@ -8,6 +8,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.Random;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Nodes;
 import org.junit.jupiter.api.Test;
 
 class RoutesTest {
@@ -44,7 +45,7 @@ class RoutesTest {
   private record Routed(Routes routes, HostHandle handle) {
     static Routed along(int[] rankOf, int ranks, MemorySegment ids) {
       ExpertPlacement placement = ExpertPlacement.table(rankOf, ranks);
-      Routes routes = new Routes(new ExpertTable(placement), TOP_K);
+      Routes routes = new Routes(new ExpertTable(placement), Nodes.one(placement.ranks()), TOP_K);
       HostHandle handle = new HandlePool(placement.localExperts(0), ranks).take();
       handle.tokens = TOKENS;
       handle.topK = TOP_K;

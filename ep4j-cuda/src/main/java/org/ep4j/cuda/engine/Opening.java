@@ -32,7 +32,7 @@ final class Opening implements AutoCloseable {
 
   /** Opens a buffer; collective. */
   static CudaBuffer open(Group group, BufferConfig config) {
-    ConfigAgreement.require(group, config);
+    ConfigAgreement.requireOneNode(group, config);
     Opening opening = new Opening();
     boolean complete = false;
     try {

@@ -1,0 +1,24 @@
+package org.ep4j.conformance;
+
+/** Ranks of several nodes, of random sizes, over the wire inside a JVM. */
+class HostEngineAcrossNodesTest extends EngineKit {
+  @Override
+  protected String engine() {
+    return "host";
+  }
+
+  @Override
+  protected String wire() {
+    return "inproc";
+  }
+
+  @Override
+  protected boolean lowLatency() {
+    return false;
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld();
+  }
+}

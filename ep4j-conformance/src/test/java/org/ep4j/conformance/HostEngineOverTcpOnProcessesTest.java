@@ -1,0 +1,37 @@
+package org.ep4j.conformance;
+
+import java.util.stream.IntStream;
+
+/** Nodes of processes, of random sizes, over TCP. */
+class HostEngineOverTcpOnProcessesTest extends EngineKit {
+  @Override
+  protected String engine() {
+    return "host";
+  }
+
+  @Override
+  protected String wire() {
+    return "tcp";
+  }
+
+  @Override
+  protected boolean lowLatency() {
+    return false;
+  }
+
+  /** Starting JVMs is slow; threads try every size. */
+  @Override
+  protected IntStream worldSizes() {
+    return IntStream.of(3, 4);
+  }
+
+  @Override
+  protected int cases() {
+    return 16;
+  }
+
+  @Override
+  protected World world() {
+    return new ProcessWorld();
+  }
+}

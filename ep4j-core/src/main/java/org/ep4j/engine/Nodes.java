@@ -1,0 +1,111 @@
+package org.ep4j.engine;
+
+import java.util.Arrays;
+import org.ep4j.ConfigurationMismatchException;
+
+/**
+ * Which ranks can load and store each other's memory: a partition of the ranks into nodes, the same
+ * on all ranks. The ranks of a node are consecutive, so the order of ranks is also that of nodes.
+ */
+public final class Nodes {
+  /** First rank of each node, and the end of the last. */
+  private final int[] first;
+
+  private final int[] nodeOf;
+
+  private Nodes(int[] first) {
+    this.first = first;
+    nodeOf = new int[first[first.length - 1]];
+    for (int node = 0; node < count(); node++) {
+      Arrays.fill(nodeOf, first(node), end(node), node);
+    }
+  }
+
+  /** All ranks in one node. */
+  public static Nodes one(int ranks) {
+    return new Nodes(new int[] {0, ranks});
+  }
+
+  /**
+   * Nodes of {@code ranksPerNode} ranks, the last one perhaps of fewer.
+   *
+   * @param hosts of each rank what tells its host from others
+   * @throws ConfigurationMismatchException if a node would lie on two hosts
+   */
+  static Nodes declared(int ranksPerNode, String[] hosts) {
+    int[] first = new int[Math.ceilDiv(hosts.length, ranksPerNode) + 1];
+    for (int node = 0; node < first.length; node++) {
+      first[node] = Math.min(node * ranksPerNode, hosts.length);
+    }
+    for (int rank = 0; rank < hosts.length; rank++) {
+      int head = rank / ranksPerNode * ranksPerNode;
+      if (!hosts[rank].equals(hosts[head])) {
+        throw new ConfigurationMismatchException(
+            "rank %d runs on another host than rank %d, but ranksPerNode = %d makes them one node: start that many ranks on each host, or leave ranksPerNode out"
+                .formatted(rank, head, ranksPerNode));
+      }
+    }
+    return new Nodes(first);
+  }
+
+  /**
+   * A node for each host.
+   *
+   * @param hosts of each rank what tells its host from others
+   * @throws ConfigurationMismatchException if the ranks of a host are not consecutive
+   */
+  static Nodes found(String[] hosts) {
+    int[] first = new int[hosts.length + 1];
+    int nodes = 0;
+    for (int rank = 0; rank < hosts.length; rank++) {
+      if (rank > 0 && hosts[rank].equals(hosts[rank - 1])) {
+        continue;
+      }
+      for (int earlier = 0; earlier < rank; earlier++) {
+        if (hosts[earlier].equals(hosts[rank])) {
+          throw new ConfigurationMismatchException(
+              "ranks %d and %d run on one host, but rank %d between them on another: number the ranks host by host (mpirun --map-by slot, srun --distribution=block)"
+                  .formatted(earlier, rank, rank - 1));
+        }
+      }
+      first[nodes++] = rank;
+    }
+    first[nodes] = hosts.length;
+    return new Nodes(Arrays.copyOf(first, nodes + 1));
+  }
+
+  /** Number of nodes. */
+  public int count() {
+    return first.length - 1;
+  }
+
+  /** Number of ranks. */
+  public int ranks() {
+    return nodeOf.length;
+  }
+
+  /** Node of a rank. */
+  public int of(int rank) {
+    return nodeOf[rank];
+  }
+
+  /** First rank of a node. */
+  public int first(int node) {
+    return first[node];
+  }
+
+  /** Behind the last rank of a node. */
+  public int end(int node) {
+    return first[node + 1];
+  }
+
+  /** Whether two ranks share memory. */
+  public boolean together(int rank, int other) {
+    return nodeOf[rank] == nodeOf[other];
+  }
+
+  @Override
+  public String toString() {
+    return Arrays.toString(first);
+  }
+}

@@ -1,0 +1,139 @@
+package org.ep4j.engine.host;
+
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A combine between several nodes: sends back what this node has for the tokens that this rank took
+ * for it, and sums this rank's own tokens as what other nodes have for them arrives, until both are
+ * done.
+ */
+final class CombineExchange {
+  private final HostContext context;
+  private final ScaleOut connection;
+  private final SumTerms terms;
+  private final FarRows far = new FarRows();
+  private final NodeSum sum;
+  private final WorkerTeam team;
+
+  /** From each other node that has ranks left. */
+  private final CombineStream[] streams;
+
+  /** For each partner whose tokens this rank took; null for others. */
+  private final @Nullable CombineReturner[] returners;
+
+  CombineExchange(
+      HostContext context, ScaleOut connection, SumTerms terms, long partialRows, WorkerTeam team) {
+    this.context = context;
+    this.connection = connection;
+    this.terms = terms;
+    this.team = team;
+    sum = new NodeSum(context, terms, far, partialRows);
+    Rails rails = connection.rails();
+    int own = context.nodes.of(context.rank);
+    int[] partners = rails.partners(context.rank);
+    CombineStream[] all = new CombineStream[context.nodes.count()];
+    int count = 0;
+    for (int node = 0; node < all.length; node++) {
+      int rail = rails.rail(context.rank, node);
+      if (node != own && rail != Rails.NOBODY) {
+        all[count++] =
+            new CombineStream(
+                connection.receivers()[rails.place(context.rank, rail)],
+                context.nodes.first(node),
+                context.nodes.end(node));
+      }
+    }
+    streams = Arrays.copyOf(all, count);
+    returners = new CombineReturner[partners.length];
+    for (int place = 0; place < partners.length; place++) {
+      if (rails.rail(partners[place], own) == context.rank) {
+        returners[place] =
+            new CombineReturner(
+                connection.senders()[place],
+                terms,
+                context.config.hidden(),
+                context.config.topK(),
+                connection.layout().chunkBytes);
+      }
+    }
+  }
+
+  /** Runs the exchange; every rank is in the same operation, and its rows can be read. */
+  void run(HostHandle handle, String operation) {
+    long epoch = context.epoch;
+    far.ensure(handle.start[handle.tokens]);
+    for (CombineStream stream : streams) {
+      stream.begin(handle);
+    }
+    Forward[] forwards = handle.forwards(returners.length);
+    for (int place = 0; place < returners.length; place++) {
+      CombineReturner returner = returners[place];
+      if (returner != null) {
+        returner.begin(handle, forwards[place]);
+      }
+    }
+    int summed = 0;
+    long begin = 0;
+    int idle = 0;
+    while (summed < handle.tokens || !done()) {
+      boolean moved = false;
+      for (CombineReturner returner : returners) {
+        moved |= returner != null && returner.step(epoch, team);
+      }
+      moved |= connection.poll() > 0;
+      int ready = handle.tokens;
+      for (CombineStream stream : streams) {
+        moved |= stream.step(handle, terms, far, epoch);
+        ready = Math.min(ready, stream.ready());
+      }
+      if (ready > summed) {
+        sum.sum(handle, summed, ready, team);
+        summed = ready;
+        moved = true;
+      }
+      for (CombineStream stream : streams) {
+        stream.release(summed);
+      }
+      if (moved) {
+        idle = 0;
+        continue;
+      }
+      begin = idle == 0 ? PeerWait.begin() : begin;
+      pause(++idle, begin, operation, epoch);
+    }
+  }
+
+  private boolean done() {
+    for (CombineStream stream : streams) {
+      if (!stream.done()) {
+        return false;
+      }
+    }
+    for (CombineReturner returner : returners) {
+      if (returner != null && !returner.done()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Waits a moment for a rank whose part is missing. */
+  private void pause(int round, long begin, String operation, long epoch) {
+    for (CombineStream stream : streams) {
+      if (!stream.done()) {
+        long taken = stream.taken();
+        context.wait.idle(
+            round, begin, stream.peer(), taken + 1, taken, operation, "chunks", epoch);
+        return;
+      }
+    }
+    for (CombineReturner returner : returners) {
+      if (returner != null && !returner.done()) {
+        long sent = returner.sent();
+        context.wait.idle(round, begin, returner.peer(), sent + 1, sent, operation, "room", epoch);
+        return;
+      }
+    }
+  }
+}

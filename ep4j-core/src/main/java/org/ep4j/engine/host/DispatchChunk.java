@@ -1,0 +1,105 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * How a chunk of a dispatch is laid out: tokens of one source on their way to one node, as arrays.
+ * Written by the source before it is announced, read by its rail in that node ({@link
+ * ScaleOutLayout}).
+ *
+ * <p>Header, then ways, ids, source tokens, ends of ways, weights, factors, scales and rows of its
+ * tokens; what a payload does not have takes no bytes.
+ */
+final class DispatchChunk {
+  /** Bytes that headers and gaps between arrays take at most. */
+  static final long OVERHEAD = 512;
+
+  private static final long TOKENS = 0;
+  private static final long WAYS = 4;
+  private static final long LAST = 8;
+  private static final long WIDE_IDS = 12;
+  private static final long EPOCH = 16;
+  private static final long HEADER = 64;
+
+  int tokens;
+  int ways;
+
+  /** Whether nothing follows in this operation. */
+  boolean last;
+
+  /** Whether ids are long; ranks may differ in that. */
+  boolean wideIds;
+
+  /** Epoch of the operation. */
+  long epoch;
+
+  /** Addresses of the arrays. */
+  long wayWords;
+
+  long ids;
+  long sourceTokens;
+  long ends;
+  long weights;
+  long globalScales;
+  long scales;
+  long rows;
+
+  /** Behind the last byte. */
+  long end;
+
+  /** Bytes that a token takes at most, without its ways. */
+  static long tokenBytes(Payload payload, int topK) {
+    return payload.rowBytes
+        + payload.scaleBytes
+        + 2L * Integer.BYTES
+        + (payload.globalScales == 0 ? 0 : Float.BYTES)
+        + topK * (idBytes(payload, payload.wideIds) + (payload.weights == 0 ? 0 : Float.BYTES));
+  }
+
+  private static long idBytes(Payload payload, boolean wide) {
+    return payload.ids == 0 ? 0 : wide ? Long.BYTES : Integer.BYTES;
+  }
+
+  /** Bytes of a token with everything that a buffer may be asked to send. */
+  static long most(HighThroughputLayout layout, int topK) {
+    return OVERHEAD
+        + layout.maxRowBytes
+        + layout.maxScaleBytes
+        + 3L * Integer.BYTES
+        + topK * (2L * Long.BYTES + Float.BYTES);
+  }
+
+  /** Places the arrays of a chunk at {@code address}, and writes the header. */
+  void write(long address, Payload payload, int topK) {
+    NativeMemory.putInt(address + TOKENS, tokens);
+    NativeMemory.putInt(address + WAYS, ways);
+    NativeMemory.putInt(address + LAST, last ? 1 : 0);
+    wideIds = payload.wideIds;
+    NativeMemory.putInt(address + WIDE_IDS, wideIds ? 1 : 0);
+    NativeMemory.putLong(address + EPOCH, epoch);
+    place(address, payload, topK);
+  }
+
+  /** Reads the header at {@code address}, and finds the arrays; {@code payload} is the reader's. */
+  void read(long address, Payload payload, int topK) {
+    tokens = NativeMemory.getInt(address + TOKENS);
+    ways = NativeMemory.getInt(address + WAYS);
+    last = NativeMemory.getInt(address + LAST) != 0;
+    wideIds = NativeMemory.getInt(address + WIDE_IDS) != 0;
+    epoch = NativeMemory.getLong(address + EPOCH);
+    place(address, payload, topK);
+  }
+
+  private void place(long address, Payload payload, int topK) {
+    wayWords = address + HEADER;
+    ids = wayWords + 8L * ways;
+    sourceTokens = ids + (long) tokens * topK * idBytes(payload, wideIds);
+    ends = sourceTokens + 4L * tokens;
+    weights = ends + 4L * tokens;
+    globalScales = weights + (payload.weights == 0 ? 0 : 4L * tokens * topK);
+    long behind = globalScales + (payload.globalScales == 0 ? 0 : 4L * tokens);
+    scales = ControlLayout.align(behind, 16);
+    rows = ControlLayout.align(scales + tokens * payload.scaleBytes, 64);
+    end = rows + tokens * payload.rowBytes;
+  }
+}

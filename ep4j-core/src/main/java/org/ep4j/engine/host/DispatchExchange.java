@@ -1,0 +1,140 @@
+package org.ep4j.engine.host;
+
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and
+ * pushes to this node what arrives for it, until both are done. Tokens for this node itself are
+ * pushed while the first chunks are under way.
+ */
+final class DispatchExchange {
+  private final HostContext context;
+  private final ScaleOut connection;
+  private final WorkerTeam team;
+
+  /** To each other node that has ranks left. */
+  private final DispatchStream[] streams;
+
+  /** For each partner that sends to this node through this rank; null for others. */
+  private final @Nullable DispatchForwarder[] forwarders;
+
+  DispatchExchange(
+      HostContext context,
+      ScaleOut connection,
+      HighThroughputLayout layout,
+      ExpertTable table,
+      WorkerTeam team) {
+    this.context = context;
+    this.connection = connection;
+    this.team = team;
+    Rails rails = connection.rails();
+    int own = context.nodes.of(context.rank);
+    int[] partners = rails.partners(context.rank);
+    DispatchStream[] all = new DispatchStream[context.nodes.count()];
+    int count = 0;
+    for (int node = 0; node < all.length; node++) {
+      int rail = rails.rail(context.rank, node);
+      if (node != own && rail != Rails.NOBODY) {
+        all[count++] =
+            new DispatchStream(
+                connection.senders()[rails.place(context.rank, rail)],
+                context.nodes.first(node),
+                context.nodes.end(node),
+                connection.layout().chunkBytes);
+      }
+    }
+    streams = Arrays.copyOf(all, count);
+    Payload inChunk = new Payload();
+    RowPush push = new RowPush(context, layout, table, inChunk);
+    forwarders = new DispatchForwarder[partners.length];
+    for (int place = 0; place < partners.length; place++) {
+      if (rails.rail(partners[place], own) == context.rank) {
+        forwarders[place] = new DispatchForwarder(connection.receivers()[place], inChunk, push);
+      }
+    }
+  }
+
+  /**
+   * Runs the exchange; every rank is in the same operation.
+   *
+   * @param push pushes this rank's own tokens to its node
+   */
+  void run(HostHandle handle, Payload payload, RowPush push, String operation) {
+    long epoch = context.epoch;
+    for (DispatchStream stream : streams) {
+      stream.begin();
+    }
+    Forward[] forwards = handle.forwards(forwarders.length);
+    for (int place = 0; place < forwarders.length; place++) {
+      DispatchForwarder forwarder = forwarders[place];
+      if (forwarder != null) {
+        forwarder.begin();
+        forwards[place].clear();
+      }
+    }
+    for (DispatchStream stream : streams) {
+      stream.step(handle, payload, epoch);
+    }
+    connection.poll();
+    push.push(handle, team);
+    long begin = 0;
+    int idle = 0;
+    while (!done()) {
+      if (step(handle, forwards, payload, epoch)) {
+        idle = 0;
+        continue;
+      }
+      begin = idle == 0 ? PeerWait.begin() : begin;
+      pause(++idle, begin, operation, epoch);
+    }
+  }
+
+  private boolean done() {
+    for (DispatchStream stream : streams) {
+      if (!stream.done()) {
+        return false;
+      }
+    }
+    for (DispatchForwarder forwarder : forwarders) {
+      if (forwarder != null && !forwarder.done()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private boolean step(HostHandle handle, Forward[] forwards, Payload payload, long epoch) {
+    boolean moved = false;
+    for (DispatchStream stream : streams) {
+      moved |= stream.step(handle, payload, epoch);
+    }
+    moved |= connection.poll() > 0;
+    for (int place = 0; place < forwarders.length; place++) {
+      DispatchForwarder forwarder = forwarders[place];
+      if (forwarder != null) {
+        moved |= forwarder.step(handle, forwards[place], payload, epoch, team);
+      }
+    }
+    return moved;
+  }
+
+  /** Waits a moment for a rank whose part is missing. */
+  private void pause(int round, long begin, String operation, long epoch) {
+    for (DispatchForwarder forwarder : forwarders) {
+      if (forwarder != null && !forwarder.done()) {
+        long taken = forwarder.taken();
+        context.wait.idle(
+            round, begin, forwarder.peer(), taken + 1, taken, operation, "chunks", epoch);
+        return;
+      }
+    }
+    for (DispatchStream stream : streams) {
+      if (!stream.done()) {
+        long sent = stream.sent();
+        context.wait.idle(round, begin, stream.peer(), sent + 1, sent, operation, "room", epoch);
+        return;
+      }
+    }
+  }
+}

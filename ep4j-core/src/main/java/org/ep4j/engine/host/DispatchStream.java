@@ -1,0 +1,133 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.memory.NativeMemory;
+
+/** Sends the tokens of one dispatch that go to one other node, a chunk at a time. */
+final class DispatchStream {
+  private final ChunkSender sender;
+  private final int firstRank;
+  private final int endRank;
+  private final long chunkBytes;
+  private final DispatchChunk chunk = new DispatchChunk();
+
+  /** The tokens of the chunk that is being filled, and the first of their ways to the node. */
+  private int[] chosen = new int[0];
+
+  private int[] firstWay = new int[0];
+
+  private int next;
+  private boolean done;
+
+  /**
+   * @param firstRank first rank of the node
+   * @param endRank behind its last one
+   */
+  DispatchStream(ChunkSender sender, int firstRank, int endRank, long chunkBytes) {
+    this.sender = sender;
+    this.firstRank = firstRank;
+    this.endRank = endRank;
+    this.chunkBytes = chunkBytes;
+  }
+
+  /** The rank that takes the tokens. */
+  int peer() {
+    return sender.peer;
+  }
+
+  /** Chunks that were sent, for reports. */
+  long sent() {
+    return sender.sent();
+  }
+
+  void begin() {
+    next = 0;
+    done = false;
+  }
+
+  /** Whether all is with the wire. */
+  boolean done() {
+    return done && sender.push();
+  }
+
+  /** Sends a chunk if there is room for one; whether it did. */
+  boolean step(HostHandle handle, Payload payload, long epoch) {
+    if (done || !sender.push()) {
+      return false;
+    }
+    long room = sender.room();
+    if (room == 0) {
+      return false;
+    }
+    choose(handle, payload);
+    chunk.last = next == handle.tokens;
+    chunk.epoch = epoch;
+    chunk.write(room, payload, handle.topK);
+    fill(handle, payload);
+    done = chunk.last;
+    sender.send(chunk.end - room);
+    return true;
+  }
+
+  /** Takes as many tokens as fit. */
+  private void choose(HostHandle handle, Payload payload) {
+    long tokenBytes = DispatchChunk.tokenBytes(payload, handle.topK);
+    long left = chunkBytes - DispatchChunk.OVERHEAD;
+    int most = (int) Math.min(handle.tokens, left / tokenBytes);
+    if (chosen.length < most) {
+      chosen = new int[most];
+      firstWay = new int[most];
+    }
+    chunk.tokens = 0;
+    chunk.ways = 0;
+    for (; next < handle.tokens; next++) {
+      int end = handle.start[next + 1];
+      int first = end;
+      int ways = 0;
+      for (int i = handle.start[next]; i < end; i++) {
+        if (goesThere(handle.ways[i])) {
+          first = Math.min(first, i);
+          ways++;
+        }
+      }
+      if (ways > 0) {
+        left -= tokenBytes + 8L * ways;
+        if (left < 0) {
+          return;
+        }
+        chosen[chunk.tokens] = next;
+        firstWay[chunk.tokens++] = first;
+        chunk.ways += ways;
+      }
+    }
+  }
+
+  private boolean goesThere(long way) {
+    return way >= 0 && Ways.rank(way) >= firstRank && Ways.rank(way) < endRank;
+  }
+
+  private void fill(HostHandle handle, Payload payload) {
+    long idBytes = payload.wideIds ? Long.BYTES : Integer.BYTES;
+    int ways = 0;
+    for (int n = 0; n < chunk.tokens; n++) {
+      int token = chosen[n];
+      for (int i = firstWay[n]; i < handle.start[token + 1]; i++) {
+        if (goesThere(handle.ways[i])) {
+          NativeMemory.putLong(chunk.wayWords + 8L * ways++, handle.ways[i]);
+        }
+      }
+      NativeMemory.putInt(chunk.sourceTokens + 4L * n, token);
+      NativeMemory.putInt(chunk.ends + 4L * n, ways);
+      copy(payload.ids, token, chunk.ids, n, handle.topK * idBytes);
+      copy(payload.weights, token, chunk.weights, n, handle.topK * 4L);
+      copy(payload.globalScales, token, chunk.globalScales, n, Float.BYTES);
+      copy(payload.scales, token, chunk.scales, n, payload.scaleBytes);
+      copy(payload.x, token, chunk.rows, n, payload.rowBytes);
+    }
+  }
+
+  private static void copy(long from, int token, long to, int place, long bytes) {
+    if (from != 0 && bytes != 0) {
+      NativeMemory.copy(from + token * bytes, to + place * bytes, bytes);
+    }
+  }
+}

@@ -1,0 +1,200 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.Layout;
+import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * The summing half of a combine between several nodes: with partial rounding the nodes' partial
+ * sums in ascending order of nodes, without it all rows in ascending order of ranks, as {@link
+ * RowPull} does in one node. Workers take consecutive tokens.
+ */
+final class NodeSum implements WorkerTeam.Task {
+  /** A token has at most this many biases. */
+  private static final int BIASES = 2;
+
+  private final RowKernels kernels = RowKernels.get();
+  private final HostContext context;
+  private final SumTerms terms;
+  private final FarRows far;
+  private final int hidden;
+  private final int maxTopK;
+
+  /** Address of a row for each worker. */
+  private final long partialRows;
+
+  private final long partialBytes;
+  private Worker[] crew = new Worker[0];
+
+  /** The tokens of the current run. */
+  private int first;
+
+  private int last;
+  private int topK;
+  private boolean flat;
+  private int[] start = new int[1];
+  private long[] ways = new long[0];
+
+  /** What a worker works with. */
+  private static final class Worker {
+    final TokenRows list;
+    final NodePartial partial;
+    final long row;
+    final float[] sum;
+    final float[] part;
+
+    Worker(NodeSum of, int number) {
+      list = new TokenRows(of.maxTopK + BIASES);
+      partial = new NodePartial(of.terms, of.hidden, of.maxTopK);
+      row = of.partialRows + number * of.partialBytes;
+      sum = new float[of.maxTopK];
+      part = new float[of.maxTopK];
+    }
+  }
+
+  NodeSum(HostContext context, SumTerms terms, FarRows far, long partialRows) {
+    this.context = context;
+    this.terms = terms;
+    this.far = far;
+    this.partialRows = partialRows;
+    hidden = context.config.hidden();
+    maxTopK = context.config.topK();
+    partialBytes = ScratchLayout.partialBytes(hidden);
+  }
+
+  /** Sums the tokens from {@code from} to {@code to}, all of whose rows are there. */
+  void sum(HostHandle handle, int from, int to, WorkerTeam team) {
+    topK = handle.topK;
+    flat = handle.layout == Layout.FLAT;
+    start = handle.start;
+    ways = handle.ways;
+    first = from;
+    last = to;
+    if (crew.length < team.size()) {
+      crew = new Worker[team.size()];
+      for (int i = 0; i < crew.length; i++) {
+        crew[i] = new Worker(this, i);
+      }
+    }
+    team.run(this);
+  }
+
+  @Override
+  public void run(int worker, int workers) {
+    Worker mine = crew[worker];
+    long tokens = (long) last - first;
+    int from = first + (int) (tokens * worker / workers);
+    int to = first + (int) (tokens * (worker + 1) / workers);
+    for (int t = from; t < to; t++) {
+      mine.list.clear();
+      addBias(mine.list, terms.bias0, t);
+      addBias(mine.list, terms.bias1, t);
+      if (terms.partialRounding) {
+        addNodes(mine, t);
+      } else {
+        addRows(mine.list, t);
+      }
+      long out = terms.sums + t * terms.rowBytes;
+      TokenRows list = mine.list;
+      if (flat || terms.partialRounding) {
+        kernels.reduceRows(terms.dtype, list.rows, list.count, out, hidden);
+      } else {
+        kernels.reduceGroups(
+            terms.dtype, list.rows, list.groupEnd, list.groups, false, out, hidden);
+      }
+      if (terms.weightSums != 0) {
+        sumWeights(mine, t);
+      }
+    }
+  }
+
+  private void addBias(TokenRows list, long bias, int token) {
+    if (bias != 0) {
+      list.addGroup(bias + token * terms.rowBytes);
+    }
+  }
+
+  /** Behind the last way that leads to the node of way {@code i}. */
+  private int endOfNode(int i, int end) {
+    int node = context.nodes.of(Ways.rank(ways[i]));
+    int next = i + 1;
+    while (next < end && ways[next] >= 0 && context.nodes.of(Ways.rank(ways[next])) == node) {
+      next++;
+    }
+    return next;
+  }
+
+  private void addNodes(Worker mine, int token) {
+    int end = start[token + 1];
+    for (int i = start[token]; i < end; ) {
+      if (ways[i] < 0) {
+        i++;
+        continue;
+      }
+      int next = endOfNode(i, end);
+      if (context.near(Ways.rank(ways[i]))) {
+        mine.partial.rows(ways, i, next, flat, mine.row);
+        mine.list.addGroup(mine.row);
+      } else {
+        mine.list.addGroup(far.row[i]);
+      }
+      i = next;
+    }
+  }
+
+  private void addRows(TokenRows list, int token) {
+    int lastRank = -1;
+    int end = start[token + 1];
+    for (int i = start[token]; i < end; i++) {
+      long way = ways[i];
+      if (way < 0) {
+        continue;
+      }
+      int rank = Ways.rank(way);
+      long row =
+          context.near(rank) ? terms.rows[rank] + Ways.slot(way) * terms.rowBytes : far.row[i];
+      if (rank == lastRank) {
+        list.add(row);
+      } else {
+        list.addGroup(row);
+        lastRank = rank;
+      }
+    }
+  }
+
+  private void sumWeights(Worker mine, int token) {
+    float[] sum = mine.sum;
+    for (int k = 0; k < topK; k++) {
+      sum[k] = 0f;
+    }
+    int end = start[token + 1];
+    for (int i = start[token]; i < end; ) {
+      if (ways[i] < 0) {
+        i++;
+        continue;
+      }
+      boolean near = context.near(Ways.rank(ways[i]));
+      int next = terms.partialRounding ? endOfNode(i, end) : i + 1;
+      if (near) {
+        mine.partial.weights(ways, i, next, flat, mine.part, topK);
+        add(sum, mine.part);
+      } else if (terms.partialRounding || flat) {
+        for (int k = 0; k < topK; k++) {
+          sum[k] += NativeMemory.getFloat(far.weights[i] + 4L * k);
+        }
+      } else {
+        sum[Ways.choice(ways[i])] += NativeMemory.getFloat(far.weights[i]);
+      }
+      i = next;
+    }
+    for (int k = 0; k < topK; k++) {
+      NativeMemory.putFloat(terms.weightSums + ((long) token * topK + k) * 4, sum[k]);
+    }
+  }
+
+  private void add(float[] sum, float[] part) {
+    for (int k = 0; k < topK; k++) {
+      sum[k] += part[k];
+    }
+  }
+}

@@ -1,0 +1,78 @@
+package org.ep4j.engine.host;
+
+import java.util.Arrays;
+import org.ep4j.engine.Nodes;
+
+/**
+ * Who exchanges rows with whom between nodes. A token crosses to another node once, to the rank of
+ * the same place there (its source's <em>rail</em> in that node), whoever needs it; what comes back
+ * comes from there. Ranks that are gone do not count, so rails close ranks after a loss.
+ *
+ * <p>Partners of a rank are its rails, and the ranks whose rail it is: the relation is symmetric,
+ * also between nodes of different sizes.
+ */
+final class Rails {
+  /** In place of a rank where a node has none left. */
+  static final int NOBODY = -1;
+
+  private final Nodes nodes;
+
+  /** Live ranks of each node. */
+  private final int[][] live;
+
+  /** Partners of each rank, ascending. */
+  private final int[][] partners;
+
+  Rails(Nodes nodes, boolean[] gone) {
+    this.nodes = nodes;
+    live = new int[nodes.count()][];
+    for (int node = 0; node < live.length; node++) {
+      int[] members = new int[nodes.end(node) - nodes.first(node)];
+      int count = 0;
+      for (int rank = nodes.first(node); rank < nodes.end(node); rank++) {
+        if (!gone[rank]) {
+          members[count++] = rank;
+        }
+      }
+      live[node] = Arrays.copyOf(members, count);
+    }
+    partners = new int[nodes.ranks()][];
+    for (int rank = 0; rank < partners.length; rank++) {
+      partners[rank] = gone[rank] ? new int[0] : findPartners(rank);
+    }
+  }
+
+  private int[] findPartners(int rank) {
+    int[] found = new int[nodes.ranks()];
+    int count = 0;
+    for (int[] members : live) {
+      for (int other : members) {
+        if (!nodes.together(rank, other)
+            && (rail(rank, nodes.of(other)) == other || rail(other, nodes.of(rank)) == rank)) {
+          found[count++] = other;
+        }
+      }
+    }
+    return Arrays.copyOf(found, count);
+  }
+
+  /** The rank that takes what {@code rank} sends to {@code node}; {@link #NOBODY} if none lives. */
+  int rail(int rank, int node) {
+    int[] there = live[node];
+    if (there.length == 0) {
+      return NOBODY;
+    }
+    int place = Arrays.binarySearch(live[nodes.of(rank)], rank);
+    return there[place % there.length];
+  }
+
+  /** Ranks that {@code rank} exchanges with, ascending; not to be changed. */
+  int[] partners(int rank) {
+    return partners[rank];
+  }
+
+  /** Place of {@code other} among the partners of {@code rank}; negative if it is none. */
+  int place(int rank, int other) {
+    return Arrays.binarySearch(partners[rank], other);
+  }
+}

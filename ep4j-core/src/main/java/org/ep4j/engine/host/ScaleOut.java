@@ -1,0 +1,334 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.BufferConfig;
+import org.ep4j.engine.Nodes;
+import org.ep4j.group.Group;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.LaneFailedException;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.WireWait;
+import org.ep4j.wire.Wires;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The connection of a rank with the ranks of other nodes: a wire, mirrors of their words, and rings
+ * for rows; {@link ScaleOutLayout} is the protocol. Used by one thread at a time.
+ *
+ * <p>Ranks have the numbers of the buffer here. The wire may count fewer: after a loss it connects
+ * the ranks that are left.
+ */
+final class ScaleOut implements AutoCloseable {
+  private static final int LANES = 4;
+
+  /** Mirrors and progress travel on this lane. */
+  private static final int CONTROL = 0;
+
+  private final int rank;
+  private final Wire wire;
+  private final WireWait wait;
+  private final ScaleOutLayout layout;
+  private final Rails rails;
+  private final long headBytes;
+
+  /** Lanes to each rank of another node that is connected, none to the others. */
+  private final Lane[][] lanes;
+
+  private final @Nullable Group owned;
+  private final PageArena memory;
+  private final Region head;
+  private final Region mirrors;
+  private final Region outgoing;
+  private final Region incoming;
+  private final ChunkSender[] senders;
+  private final ChunkReceiver[] receivers;
+
+  /** Progress that the peers have been told. */
+  private long told;
+
+  private boolean closed;
+
+  private ScaleOut(
+      Wire wire,
+      @Nullable Group owned,
+      PageArena memory,
+      int[] numbers,
+      int rank,
+      Nodes nodes,
+      Rails rails,
+      Plan plan,
+      Duration timeout) {
+    this.owned = owned;
+    this.memory = memory;
+    this.rank = rank;
+    this.wire = wire;
+    wait = new WireWait(wire, 0, timeout);
+    this.rails = rails;
+    layout = plan.layout;
+    headBytes = plan.head.byteSize();
+    int ranks = nodes.ranks();
+    lanes = new Lane[ranks][0];
+    for (int number = 0; number < numbers.length; number++) {
+      int peer = numbers[number];
+      if (!nodes.together(rank, peer)) {
+        Lane[] all = new Lane[LANES];
+        for (int i = 0; i < LANES; i++) {
+          all[i] = wire.lane(number, i);
+        }
+        lanes[peer] = all;
+      }
+    }
+    int[] partners = rails.partners(rank);
+    head = wire.register(WireMemory.host(plan.head));
+    mirrors = wire.allocate(ranks * headBytes, timeout);
+    incoming = wire.allocate(layout.rings(partners.length), timeout);
+    outgoing =
+        wire.register(
+            WireMemory.host(memory.allocate(Math.max(1, layout.rings(partners.length)), 64)));
+    senders = new ChunkSender[partners.length];
+    receivers = new ChunkReceiver[partners.length];
+    for (int place = 0; place < partners.length; place++) {
+      senders[place] = new ChunkSender(this, partners[place], place);
+      receivers[place] = new ChunkReceiver(this, partners[place], place);
+    }
+  }
+
+  /**
+   * What a connection is made of.
+   *
+   * @param layout how it is laid out
+   * @param head the first bytes of this rank's region, which the peers mirror
+   */
+  record Plan(ScaleOutLayout layout, MemorySegment head) {}
+
+  /** The layout for a buffer, each token of which takes at most {@code most} bytes of a chunk. */
+  static ScaleOutLayout layout(int ranks, long most) {
+    return new ScaleOutLayout(ranks, LANES, most);
+  }
+
+  /**
+   * Connects the ranks of {@code live}; collective among them.
+   *
+   * @param owned whether the connection closes the group
+   * @param numbers their numbers in the buffer
+   * @param gone ranks of the buffer that are not among them
+   */
+  static ScaleOut open(
+      Group live,
+      boolean owned,
+      int[] numbers,
+      boolean[] gone,
+      BufferConfig config,
+      Nodes nodes,
+      Plan plan) {
+    Wire wire =
+        Wires.open(
+            live,
+            WireConfig.builder()
+                .wire(config.wire())
+                .lanes(LANES)
+                .counters(plan.layout.counters())
+                .timeout(config.timeout())
+                .build());
+    PageArena memory = new PageArena();
+    boolean done = false;
+    try {
+      int rank = numbers[live.rank()];
+      ScaleOut connection =
+          new ScaleOut(
+              wire,
+              owned ? live : null,
+              memory,
+              numbers,
+              rank,
+              nodes,
+              new Rails(nodes, gone),
+              plan,
+              config.timeout());
+      done = true;
+      return connection;
+    } finally {
+      if (!done) {
+        wire.close();
+        memory.close();
+      }
+    }
+  }
+
+  /** Kind of the wire. */
+  String wire() {
+    return wire.name();
+  }
+
+  Rails rails() {
+    return rails;
+  }
+
+  ScaleOutLayout layout() {
+    return layout;
+  }
+
+  /** Where this rank's mirror of {@code peer}'s head lies. */
+  long mirror(int peer) {
+    return mirrors.memory().address() + peer * headBytes;
+  }
+
+  /** Address of the counter that stands for the progress of {@code peer}. */
+  long progress(int peer) {
+    return counter(layout.progress(peer));
+  }
+
+  /** Address of a counter of this rank. */
+  long counter(int number) {
+    return wire.counters().words().address() + (long) number * Long.BYTES;
+  }
+
+  /** Sends to each partner, in the order of {@link Rails#partners}. */
+  ChunkSender[] senders() {
+    return senders;
+  }
+
+  /** Takes from each partner, in the order of {@link Rails#partners}. */
+  ChunkReceiver[] receivers() {
+    return receivers;
+  }
+
+  long outgoing() {
+    return outgoing.memory().address();
+  }
+
+  long incoming() {
+    return incoming.memory().address();
+  }
+
+  /** Updates everybody's mirror of this rank's head. */
+  void mirror(long offset, long bytes) {
+    for (int peer = 0; peer < lanes.length; peer++) {
+      Lane[] to = lanes[peer];
+      if (to.length > 0 && to[CONTROL].failure() == null) {
+        long at = rank * headBytes + offset;
+        try {
+          wait.put(to[CONTROL], head, offset, mirrors, at, bytes, Lane.NO_COUNTER);
+        } catch (LaneFailedException e) {
+          // Whoever waits for that peer is told, see lost().
+        }
+      }
+    }
+  }
+
+  /** Tells everybody that this rank's progress is {@code progress}, after what was mirrored. */
+  void publish(long progress) {
+    long more = progress - told;
+    told = progress;
+    for (Lane[] to : lanes) {
+      if (to.length > 0 && to[CONTROL].failure() == null) {
+        try {
+          wait.add(to[CONTROL], layout.progress(rank), more);
+        } catch (LaneFailedException e) {
+          // As above.
+        }
+      }
+    }
+  }
+
+  /** A chunk to {@code peer}; whether it is on its way, or would be if the lane worked. */
+  boolean put(int peer, int place, long number, long bytes) {
+    Lane lane = lane(peer, number);
+    long theirs = layout.chunk(rails.place(peer, rank), number);
+    return lane.put(outgoing, layout.chunk(place, number), incoming, theirs, bytes, Lane.NO_COUNTER)
+        != Lane.BACK_PRESSURED;
+  }
+
+  /** Tells {@code peer} that a chunk has come; whether that is on its way. */
+  boolean announce(int peer, long number) {
+    Lane lane = lane(peer, number);
+    return lane.add(layout.arrived(rank, lane.index()), 1) != Lane.BACK_PRESSURED;
+  }
+
+  /** Gives {@code peer} credit for chunks; whether that is on its way. */
+  boolean credit(int peer, long chunks) {
+    return lane(peer, CONTROL).add(layout.credits(rank), chunks) != Lane.BACK_PRESSURED;
+  }
+
+  private Lane lane(int peer, long number) {
+    Lane[] to = lanes[peer];
+    return to[(int) (number % to.length)];
+  }
+
+  /** Whether chunk {@code number} of {@code peer} is there. */
+  boolean arrived(int peer, long number) {
+    int counter = layout.arrived(peer, (int) (number % LANES));
+    return wire.counters().get(counter) > number / LANES;
+  }
+
+  /** Chunks that {@code peer} no longer needs. */
+  long credits(int peer) {
+    return wire.counters().get(layout.credits(peer));
+  }
+
+  /** Moves what is under way, in both directions. */
+  int poll() {
+    return wire.poll(0);
+  }
+
+  /** Sends off what was held back; whether all has left, so that nobody needs to poll for it. */
+  boolean flush() {
+    boolean left = true;
+    for (Lane[] to : lanes) {
+      for (Lane lane : to) {
+        left &= lane.flush();
+      }
+    }
+    return left;
+  }
+
+  /** A rank that {@link #flush} has not got rid of everything for. */
+  int unsent() {
+    for (int peer = 0; peer < lanes.length; peer++) {
+      for (Lane lane : lanes[peer]) {
+        if (!lane.flush()) {
+          return peer;
+        }
+      }
+    }
+    return rank;
+  }
+
+  /** Why {@code peer} cannot be reached any more; null while it can, or needs no wire. */
+  @Nullable String lost(int peer) {
+    if (wire.failedLanes() == 0) {
+      return null;
+    }
+    for (Lane lane : lanes[peer]) {
+      LaneFailure failure = lane.failure();
+      if (failure != null) {
+        return failure.toString();
+      }
+    }
+    return null;
+  }
+
+  /** Bytes of memory that peers put into. */
+  long bytes() {
+    return mirrors.bytes() + incoming.bytes();
+  }
+
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    wire.close();
+    memory.close();
+    if (owned != null) {
+      owned.close();
+    }
+  }
+}
