@@ -10,8 +10,10 @@ import org.jspecify.annotations.Nullable;
  *     over ranks like the rows
  * @param bias0 added first, dtype of the rows, [T, H]
  * @param bias1 added second, dtype of the rows, [T, H]; needs {@code bias0}
- * @param partialRounding EXPERT_MAJOR: a rank's partial sum is rounded to the row dtype before the
- *     ranks are added (default true, least traffic); false = one rounding only
+ * @param partialRounding whether partial sums are rounded to the row dtype before they are added
+ *     (default true, least traffic): EXPERT_MAJOR those of ranks, and between nodes those of nodes.
+ *     false = one rounding only; then the result does not depend on which ranks share a node, and
+ *     all rows of a token travel between nodes instead of one a node
  * @param out where the sums go, dtype of the rows, [T, H]; null = memory of the buffer, valid until
  *     its next combine
  * @param previousEvent event to wait for first
