@@ -16,9 +16,10 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* pa
     u32 k = first + lane_id();
     Choice choice(op, parts, token, k);
     u64 flag = 0;
-    bool came = choice.kept && choice.holder != NOBODY &&
-                 await_flag(op, op.home_flags(p.own, token, piece) + k, choice.holder, flag);
-    u32 lanes = __ballot_sync(0xffffffff, came);
+    // Rows that the caller skips come as well: their place is not free before.
+    bool came = choice.holder != NOBODY &&
+                await_flag(op, op.home_flags(p.own, token, piece) + k, choice.holder, flag);
+    u32 lanes = __ballot_sync(0xffffffff, came && choice.kept);
     const char* row = op.row(p.own, op.choice_slot(token, k));
     if (TRAVEL == TRAVEL_LOGFMT) {
       u32 packed = __ballot_sync(0xffffffff, (flag & FLAG_BIT) != 0);

@@ -60,10 +60,8 @@ __device__ __forceinline__ u32 to_e4m3(float value) {
 }
 
 __device__ __forceinline__ u32 to_e4m3_pair(float low, float high) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  u16 pair;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
-  return pair;
+#if EP4J_E4M3
+  return round_to_e4m3(low, high);
 #else
   return to_e4m3(low) | to_e4m3(high) << 8;
 #endif
@@ -175,9 +173,7 @@ struct Fp8Rows {
     for (u32 v = 0; v < VECTORS; v++) {
       u32 at = value_at(piece, v);
       if (at < p.hidden) {
-        asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(row + at), "r"(values[v].x),
-                     "r"(values[v].y)
-                     : "memory");
+        store_half_vector(row + at, values[v]);
       }
     }
     u32 words = scale_words(p);

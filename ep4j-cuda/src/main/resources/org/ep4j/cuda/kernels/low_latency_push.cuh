@@ -135,9 +135,11 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* part, co
     u32 place = k < choices ? places[k] : NO_ENTRY;
     any = any || __any_sync(0xffffffff, place != NO_ENTRY);
     u32 bits = NO_WEIGHT;
-    if (place != NO_ENTRY &&
-        !await_value(op, op.entries(p.own, source, token) + k, source, PHASE_COUNTS, bits)) {
-      bits = NO_WEIGHT;
+    bool told = place == NO_ENTRY ||
+                await_value(op, op.entries(p.own, source, token) + k, source, PHASE_COUNTS, bits);
+    // A sum that lacks something would be taken for a whole one.
+    if (!__all_sync(0xffffffff, told)) {
+      return;
     }
     u32 lanes = __ballot_sync(0xffffffff, bits != NO_WEIGHT);
     const char* row = p.x + (u64)place * hidden * 2;

@@ -14,6 +14,13 @@ typedef unsigned long long u64;
 #define EP4J_TMA 0
 #endif
 
+// Whether the GPU itself rounds to FP8.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#define EP4J_E4M3 1
+#else
+#define EP4J_E4M3 0
+#endif
+
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
 __device__ __forceinline__ u32 warp_id() { return threadIdx.x >> 5; }
 
@@ -72,6 +79,10 @@ __device__ __forceinline__ void store_row(void* at, uint4 v) {
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y),
                "r"(v.z), "r"(v.w)
                : "memory");
+}
+
+__device__ __forceinline__ void store_half_vector(void* at, uint2 v) {
+  asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(v.x), "r"(v.y) : "memory");
 }
 
 // --- bulk copies by the tensor memory accelerator (sm_90 and later) --------------------------
@@ -176,3 +187,12 @@ __device__ __forceinline__ void from_fp16(u32 pair, float& low, float& high) {
       : "=f"(low), "=f"(high)
       : "r"(pair));
 }
+
+#if EP4J_E4M3
+// Saturating; the lower value in the lower byte.
+__device__ __forceinline__ u32 round_to_e4m3(float low, float high) {
+  u16 pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+#endif

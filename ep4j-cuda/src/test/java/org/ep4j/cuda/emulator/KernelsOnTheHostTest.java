@@ -33,14 +33,23 @@ class KernelsOnTheHostTest {
         "combine_world");
   }
 
+  @Test
+  void lowLatencyOperationsDeliverInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass(lowLatency(), "low_latency_world");
+  }
+
   /** A mistake that was made: blocks that only receive had not read the counts yet. */
   @Test
   void doneSaidTooEarlyIsFound() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory, "dispatch.cu", "expert_dispatch.cu");
     kernels.change("expert_push.cuh", "== gridDim.x - 1;", "== p.push_blocks - 1;");
     kernels.change("expert_dispatch.cu", "if (!sends && warp == 0) {", "if (false) {");
-    String output = firstFailure(kernels);
+    String output = firstFailure(kernels, "dispatch_world");
     assertThat(output).contains("HANG").contains("counts + ");
+  }
+
+  private EmulatedKernels lowLatency() {
+    return new EmulatedKernels(directory, "low_latency_dispatch.cu", "low_latency_combine.cu");
   }
 
   private static void allCasesPass(EmulatedKernels kernels, String world)
@@ -54,10 +63,10 @@ class KernelsOnTheHostTest {
         .isZero();
   }
 
-  /** What is printed of the first dispatch that fails; the seed is always the same. */
-  private static String firstFailure(EmulatedKernels kernels)
+  /** What is printed of the first case that fails; the seed is always the same. */
+  private static String firstFailure(EmulatedKernels kernels, String world)
       throws IOException, InterruptedException {
-    Outcome outcome = kernels.run(kernels.compile("dispatch_world"), 1, 1000);
+    Outcome outcome = kernels.run(kernels.compile(world), 1, 1000);
     assertThat(outcome.status()).as(outcome.output()).isEqualTo(1);
     assertThat(outcome.output()).contains("FAILED");
     return outcome.output();

@@ -85,6 +85,38 @@ T __shfl_up_sync(u32 mask, T mine, u32 lanes) {
   return emulator::from_word<T>(all[lane >= lanes ? lane - lanes : lane]);
 }
 
+template <class T>
+T __shfl_down_sync(u32 mask, T mine, u32 lanes) {
+  u32 lane = emulator::running->number % 32;
+  const u64* all = emulator::exchange(mask, emulator::to_word(mine), "__shfl_down_sync");
+  return emulator::from_word<T>(all[lane + lanes < 32 ? lane + lanes : lane]);
+}
+
+template <class T>
+T __shfl_xor_sync(u32 mask, T mine, u32 lanes) {
+  u32 lane = emulator::running->number % 32;
+  const u64* all = emulator::exchange(mask, emulator::to_word(mine), "__shfl_xor_sync");
+  return emulator::from_word<T>(all[(lane ^ lanes) % 32]);
+}
+
+inline u32 __match_any_sync(u32 mask, u32 mine) {
+  const u64* all = emulator::exchange(mask, mine, "__match_any_sync");
+  u32 same = 0;
+  for (u32 i = 0; i < 32; i++) {
+    same |= (u32)((u32)all[i] == mine) << i;
+  }
+  return same;
+}
+
+inline u32 __reduce_and_sync(u32 mask, u32 mine) {
+  const u64* all = emulator::exchange(mask, mine, "__reduce_and_sync");
+  u32 bits = ~0u;
+  for (u32 i = 0; i < 32; i++) {
+    bits &= (u32)all[i];
+  }
+  return bits;
+}
+
 inline u32 __reduce_add_sync(u32 mask, u32 mine) {
   const u64* all = emulator::exchange(mask, mine, "__reduce_add_sync");
   u32 sum = 0;
@@ -113,6 +145,12 @@ T atomicOr(T* at, V value) {
 }
 
 template <class T, class V>
+T atomicMax(T* at, V value) {
+  return emulator::change(at, "atomicMax",
+                          [&](T before) { return before < (T)value ? (T)value : before; });
+}
+
+template <class T, class V>
 T atomicExch(T* at, V value) {
   return emulator::change(at, "atomicExch", [&](T) { return (T)value; });
 }
@@ -131,6 +169,10 @@ T __ldcg(const T* at) {
 inline int __popc(u32 bits) { return __builtin_popcount(bits); }
 inline int __ffs(u32 bits) { return __builtin_ffs((int)bits); }
 inline float __uint_as_float(u32 bits) { return emulator::from_word<float>(bits); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fmaf(a, b, c); }
 inline u32 __float_as_uint(float value) { return (u32)emulator::to_word(value); }
 
 template <class A, class B>

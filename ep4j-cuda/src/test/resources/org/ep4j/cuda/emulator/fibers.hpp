@@ -30,6 +30,12 @@ class Fiber {
 
   static void put_back(Fiber* fiber) { idle.push_back(fiber); }
 
+  // Of one that will never go on: what lies on its stack is forgotten.
+  static void discard(Fiber* fiber) {
+    munmap(fiber->stack, STACK);
+    delete fiber;
+  }
+
   bool is_done() const { return done; }
 
   // Runs it until it gives way or ends. Not from a fiber.
@@ -59,6 +65,7 @@ class Fiber {
   inline static Fiber* current = nullptr;
   inline static std::jmp_buf outside;
 
+  void* stack;
   std::jmp_buf inside;
   ucontext_t beginning;
   const std::function<void()>* body = nullptr;
@@ -66,7 +73,7 @@ class Fiber {
   bool done = true;
 
   Fiber() {
-    void* stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     // A stack that grows too long ends the program instead of another fiber's data.
     if (stack == MAP_FAILED || mprotect(stack, PAGE, PROT_NONE) != 0 || getcontext(&beginning) != 0) {
       std::abort();

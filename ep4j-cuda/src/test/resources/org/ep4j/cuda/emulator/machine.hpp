@@ -6,108 +6,9 @@
 // proxy's need of fences, warps that run apart and meet in masks (collectives take whole warps), and
 // time: nothing is fast or slow, and clocks count steps.
 #pragma once
-#include <algorithm>
-#include <deque>
-#include <memory>
-#include <random>
-#include "fibers.hpp"
-#include "memory.hpp"
-
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef long long i64;
-typedef unsigned long long u64;
+#include "threads.hpp"
 
 namespace emulator {
-
-struct Random {
-  std::mt19937_64 engine;
-
-  u32 below(u32 n) { return (u32)(engine() % n); }
-  u32 between(u32 least, u32 most) { return least + below(most - least + 1); }
-  bool once_in(u32 n) { return below(n) == 0; }
-
-  // Mostly little, seldom a lot.
-  u32 patience() { return once_in(3) ? below(1u << below(12)) : 0; }
-};
-
-constexpr u32 LANES = 32;
-
-// Threads that wait for each other: who is there, and what they brought.
-struct Meeting {
-  u64 turn = 0;
-  u32 arrived = 0;
-  const char* name = "";
-  u64 values[2][LANES];  // of a warp, by the parity of the turn
-  bool any[2];           // of a block
-};
-
-struct Block;
-
-// A bulk store of a thread, in a group: done at once or as late as the thread's waits allow.
-struct LateStore {
-  u64 group;
-  void* to;
-  const void* from;
-  u32 bytes;
-  bool read;
-  std::vector<char> held;
-};
-
-struct Thread {
-  Block* block;
-  u32 number;
-  Fiber* fiber;
-  Meeting* waits = nullptr;  // until the turn has passed
-  u64 turn = 0;
-  const void* polled = nullptr;  // the word that it read last
-  u64 groups = 0;                // committed
-  std::vector<LateStore> stores;
-
-  bool can_run() const {
-    return !fiber->is_done() && (waits == nullptr || waits->turn != turn);
-  }
-};
-
-struct LateLoad {
-  void* to;
-  const void* from;
-  u32 bytes;
-  u64* barrier;
-};
-
-struct Kernel;
-
-struct Block {
-  Kernel* kernel;
-  u32 number;
-  std::vector<Thread> threads;
-  std::vector<Meeting> warps;
-  Meeting all;
-  char* shared;
-  std::map<std::string, char*> statics;
-  std::vector<LateLoad> loads;
-  u32 held;
-  bool done = false;
-};
-
-// What a stream runs.
-struct Launch {
-  std::string name;
-  u32 blocks;
-  u32 threads;
-  size_t shared_bytes;
-  std::function<void()> body;
-  std::function<void()> then;  // the caller, some time after the end and before the next launch
-};
-
-struct Kernel {
-  int rank;
-  Launch launch;
-  std::vector<std::unique_ptr<Block>> blocks;
-  u32 held;
-};
 
 inline Thread* running = nullptr;
 
@@ -124,6 +25,9 @@ class Machine {
   }
 
   ~Machine() {
+    for (auto& stream : streams) {
+      discard(stream.running.get());
+    }
     the = nullptr;
     caller = nullptr;
   }
@@ -131,6 +35,14 @@ class Machine {
   inline static Machine* the = nullptr;
 
   void enqueue(u32 rank, Launch launch) { streams[rank].waiting.push_back(std::move(launch)); }
+
+  // A rank stands still once its threads have run so many steps: for some steps of all, or FOREVER.
+  // `then` runs when it falls asleep.
+  void put_to_sleep(u32 rank, u64 after, u64 steps, std::function<void()> then) {
+    streams[rank].sleep = Sleep{after, steps, 0, std::move(then)};
+  }
+
+  bool is_dead(u32 rank) const { return streams[rank].sleep.until == FOREVER; }
 
   // Something happened that others may wait for.
   void moved() { last_move = steps; }
@@ -144,7 +56,13 @@ class Machine {
     while (!busy.empty()) {
       u32 i = random.below((u32)busy.size());
       Stream& stream = *busy[i];
-      if (stream.running == nullptr && !stream.waiting.empty()) {
+      if (stream.sleep.until == FOREVER) {
+        busy.erase(busy.begin() + i);
+      } else if (stream.sleep.until > steps) {
+        // Time goes on, whoever else runs.
+        steps += SLEEP;
+        moved();
+      } else if (stream.running == nullptr && !stream.waiting.empty()) {
         begin(stream, (int)(&stream - streams.data()));
       } else if (stream.running != nullptr) {
         step(stream);
@@ -162,10 +80,8 @@ class Machine {
   // Steps without a store, while nobody is held back, after which nobody waits for anything real.
   static constexpr u64 LONGEST_QUIET = 4000000;
 
-  struct Stream {
-    std::deque<Launch> waiting;
-    std::unique_ptr<Kernel> running;
-  };
+  // What each look at a sleeping stream takes.
+  static constexpr u64 SLEEP = 32;
 
   std::vector<Stream> streams;
   u64 last_move = 0;
@@ -225,12 +141,35 @@ class Machine {
           steps++;
           thread->fiber->resume();
           running = nullptr;
+          tire(stream.sleep);
         }
+      }
+      if (stream.sleep.until > steps) {
+        return;
       }
     }
     if (std::all_of(block.threads.begin(), block.threads.end(),
                     [](const Thread& thread) { return thread.fiber->is_done(); })) {
       end(block);
+    }
+  }
+
+  // What the dead have left.
+  static void discard(Kernel* kernel) {
+    for (u32 b = 0; kernel != nullptr && b < kernel->blocks.size(); b++) {
+      for (Thread& thread : kernel->blocks[b]->threads) {
+        if (!kernel->blocks[b]->done) {
+          Fiber::discard(thread.fiber);
+        }
+      }
+    }
+  }
+
+  void tire(Sleep& sleep) {
+    if (sleep.after != FOREVER && sleep.after-- == 0) {
+      sleep.after = FOREVER;
+      sleep.until = sleep.steps == FOREVER ? FOREVER : steps + sleep.steps;
+      sleep.then();
     }
   }
 

@@ -5,6 +5,8 @@
 #include "builtins.hpp"
 
 #define EP4J_TMA 1
+// As GPUs that do not round to FP8 themselves.
+#define EP4J_E4M3 0
 
 inline u32 lane_id() { return emulator::running->number % 32; }
 inline u32 warp_id() { return emulator::running->number / 32; }
@@ -48,6 +50,14 @@ inline uint4 load_row(const void* at) {
 inline void store_row(void* at, uint4 v) {
   emulator::check(at, sizeof v, "store_row");
   *(uint4*)at = v;
+}
+
+inline void store_half_vector(void* at, uint2 v) {
+  emulator::check(at, sizeof v, "store_half_vector");
+  if (((u64)at & 7) != 0) {
+    emulator::fail("store_half_vector: addresses are multiples of 8");
+  }
+  *(uint2*)at = v;
 }
 
 // --- bulk copies -----------------------------------------------------------------------------

@@ -1,0 +1,378 @@
+// Low-latency operations on all ranks of a world: what the host tells the kernels, and what must be
+// found afterwards.
+#pragma once
+#include "low_latency_expected.hpp"
+#include "low_latency_region.hpp"
+
+namespace emulator {
+
+// What a rank needs again when it receives what it has sent, and when it combines what it received.
+struct LatencyCall {
+  LowLatencyParameters p;
+  std::vector<int> cumulative;
+  std::vector<u64> waits;
+  std::vector<std::function<void(const Company&)>> inputs;  // to be filled once this is received
+};
+
+class LowLatencyCalls {
+ public:
+  LowLatencyCalls(Machine& machine, const World& world, u32 hidden)
+      : machine(machine), random(machine.random), world(world), hidden(hidden), at(world, hidden) {
+    Memory& memory = machine.memory;
+    peers = memory.allocate<char*>(world.ranks, "peers", EVERYBODY);
+    host_abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
+    placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
+    for (u32 e = 0; e < world.experts; e++) {
+      placement[e] = (world.gone[world.owner[e]] ? 0xffff : world.owner[e]) << 16 | world.local[e];
+    }
+    for (u32 r = 0; r < world.ranks; r++) {
+      add_rank(r);
+    }
+  }
+
+  u32 count_warps = 1;
+  bool masking = false;
+  u64 timeout = ~0ull / 4;
+  std::vector<u64*> masks;
+  std::vector<u64*> host_masks;
+  std::vector<u64*> host_gone;
+  std::vector<Control*> controls;
+  std::vector<Record*> records;
+
+  // A dispatch of one rank, received later if it is not `whole`.
+  std::shared_ptr<LatencyCall> send(std::shared_ptr<LatencyDispatch> dispatch, u32 r, bool whole) {
+    auto call = std::make_shared<LatencyCall>();
+    LowLatencyParameters& p = call->p = constants(r);
+    const Encoding& encoding = dispatch->encoding;
+    u64 rows = world.locals[r] * p.ranks * p.max_tokens;
+    u64 scales = rows * encoding.scale_bytes();
+    if (dispatch->columns && scales > 0) {
+      u32 unit = 16 / encoding.column_unit();
+      p.scale_columns = (p.ranks * p.max_tokens + unit - 1) / unit * unit;
+      scales = world.locals[r] * encoding.scale_bytes() * p.scale_columns;
+    }
+    p.kind = encoding.format;
+    p.tokens = dispatch->routing.tokens[r];
+    p.top_k = dispatch->routing.top_k;
+    give_ids(p, dispatch->routing.ids[r], r);
+    p.x = (char*)copy(flat(dispatch->x[r]), "x", r);
+    p.row_bytes = encoding.row_bytes();
+    p.scale_bytes = encoding.scale_bytes();
+    p.scale_kind = encoding.format > FP8_ROWS ? encoding.format - FP8_ROWS : 0;
+    p.global_scale = __float_as_uint(encoding.global_scale);
+    Memory& memory = machine.memory;
+    p.places = memory.allocate<u32>(p.ranks * p.max_tokens * p.most_choices, "places", (int)r);
+    p.batches = memory.allocate<u32>(p.ranks, "batches", (int)r);
+    p.choices = memory.allocate<u64>(p.max_tokens * p.most_choices, "choices", (int)r);
+    p.rows = memory.allocate(rows * p.row_bytes, "rows", (int)r);
+    p.scales = memory.allocate(scales, "scales", (int)r);
+    p.source_tokens = memory.allocate<int>(rows, "source_tokens", (int)r);
+    p.ranges = memory.allocate<u64>(world.locals[r] * p.ranks, "ranges", (int)r);
+    p.row_counts = memory.allocate<int>(world.locals[r], "row_counts", (int)r);
+    add_statistics(*call, r);
+    for (u32 i = 0; i < dispatch->routing.ids[r].size(); i++) {
+      refusals[r] =
+          refusals[r] || dispatch->routing.refused(r, i / (u32)p.top_k, i % (u32)p.top_k);
+    }
+    enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, false, [=, this] {
+      std::fill_n((char*)p.x, p.tokens * hidden * 2, (char)0xdd);
+      if (whole) {
+        check(*dispatch, r, *call);
+      }
+    });
+    return call;
+  }
+
+  void receive(std::shared_ptr<LatencyDispatch> dispatch, u32 r, std::shared_ptr<LatencyCall> call) {
+    enqueue(r, call->p, RECEIVING, false, [=, this] { check(*dispatch, r, *call); });
+  }
+
+  // A combine of one rank; `from` is its call of the dispatch.
+  std::shared_ptr<LatencyCall> send(std::shared_ptr<LatencyCombine> combine, u32 r,
+                                    std::shared_ptr<LatencyCall> from, bool whole) {
+    auto call = std::make_shared<LatencyCall>();
+    LowLatencyParameters& p = call->p = constants(r);
+    p.tokens = from->p.tokens;
+    p.top_k = from->p.top_k;
+    p.places = from->p.places;
+    p.batches = from->p.batches;
+    p.choices = from->p.choices;
+    give_ids(p, combine->ids[r], r);
+    p.weights = copy(combine->weights[r], "weights", r);
+    u64 rows = world.locals[r] * p.ranks * p.max_tokens;
+    char* y = machine.memory.allocate(rows * hidden * 2, "y", (int)r);
+    p.x = y;
+    from->inputs.push_back([=, this](const Company& company) { fill(*combine, r, company, y); });
+    p.out = machine.memory.allocate(p.tokens * hidden * 2, "out", (int)r);
+    add_statistics(*call, r);
+    enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, true, [=, this] {
+      std::fill_n(y, rows * hidden * 2, (char)0xdd);
+      if (whole) {
+        check(*combine, r, *call);
+      }
+    }, combine->way);
+    return call;
+  }
+
+  void receive(std::shared_ptr<LatencyCombine> combine, u32 r, std::shared_ptr<LatencyCall> call) {
+    enqueue(r, call->p, RECEIVING, true, [=, this] { check(*combine, r, *call); }, combine->way);
+  }
+
+  // After all operations. With masks a rank that is slow may have missed its own deadline.
+  void check_end(u32 r) const {
+    u64 state = records[r]->state;
+    if (masking && state == STATE_TIMEOUT && records[r]->peer == r) {
+      return;
+    }
+    bool refused = state == STATE_NO_SUCH_EXPERT || state == STATE_DUPLICATE;
+    if (state != 0 && !refused) {
+      fail("rank %u: state %llu, phase %llu, peer %llu", r, state, records[r]->phase,
+           records[r]->peer);
+    }
+    expect(refused, refusals[r], "refused choices", r);
+    expect(*completed[r], tickets[r], "ticket", r);
+  }
+
+  Company company(u32 r) const {
+    Company company(world.ranks);
+    for (u32 s = 0; s < world.ranks; s++) {
+      company[s] = !world.gone[s] && masks[r][s] == 0;
+      expect(masks[r][s], host_masks[r][s], "mask", r, s);
+    }
+    return company;
+  }
+
+  static void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 number = 0) {
+    if (seen != expected) {
+      fail("rank %u: %s %llu is %lld, expected %lld", rank, what, number, seen, expected);
+    }
+  }
+
+ private:
+  Machine& machine;
+  Random& random;
+  const World& world;
+  u32 hidden;
+  LatencyRegion at;
+  std::vector<char*> parts;
+  std::vector<u64*> waited;
+  std::vector<u64*> completed;
+  std::vector<u64> tickets;
+  std::vector<bool> refusals;  // by rank: some operation must have left one
+  char** peers;
+  u64* host_abort;
+  u32* placement;
+
+  void add_rank(u32 r) {
+    Memory& memory = machine.memory;
+    std::string name = " of rank " + std::to_string(r);
+    char* part = memory.allocate(at.bytes, "part" + name, EVERYBODY);
+    at.clear(part);
+    at.label(memory, part);
+    parts.push_back(part);
+    peers[r] = world.gone[r] ? nullptr : part;
+    controls.push_back(memory.zeroed<Control>(1, "control" + name, (int)r));
+    records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
+    completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
+    masks.push_back(memory.zeroed<u64>(world.ranks, "masks" + name, (int)r));
+    waited.push_back(memory.zeroed<u64>(world.ranks, "waited" + name, (int)r));
+    host_masks.push_back(memory.zeroed<u64>(world.ranks, "host_masks" + name, (int)r));
+    host_gone.push_back(memory.zeroed<u64>(world.ranks, "host_gone" + name, (int)r));
+    tickets.push_back(0);
+    refusals.push_back(false);
+  }
+
+  LowLatencyParameters constants(u32 r) {
+    LowLatencyParameters p{};
+    p.peers = peers;
+    p.own = parts[r];
+    p.rank = r;
+    p.ranks = world.ranks;
+    p.experts = world.experts;
+    p.local_experts = world.locals[r];
+    p.placement = placement;
+    p.hidden = hidden;
+    p.max_tokens = world.most_tokens;
+    p.most_choices = world.most_choices;
+    p.received_offset = at.received;
+    p.headers_offset = at.headers;
+    p.counts_offset = at.counts;
+    p.count_stride = at.count_stride;
+    p.entries_offset = at.entries;
+    p.flags_offset = at.flags;
+    p.flag_stride = at.flag_stride;
+    p.rows_offset = at.rows;
+    p.area_bytes = at.area_bytes;
+    p.control = controls[r];
+    p.masks = masks[r];
+    p.waited = waited[r];
+    p.masking = masking;
+    p.host_masks = host_masks[r];
+    p.host_gone = host_gone[r];
+    p.count_warps = count_warps;
+    p.timeout = timeout;
+    p.record = records[r];
+    p.host_abort = host_abort;
+    return p;
+  }
+
+  void give_ids(LowLatencyParameters& p, const std::vector<i64>& ids, u32 r) {
+    p.wide_ids = random.once_in(2);
+    p.ids = p.wide_ids ? (void*)copy(ids, "ids", r)
+                       : copy(std::vector<int>(ids.begin(), ids.end()), "ids", r);
+  }
+
+  void add_statistics(LatencyCall& call, u32 r) {
+    for (u32 l = 0; l < world.locals[r]; l++) {
+      call.cumulative.push_back((int)random.below(100));
+    }
+    for (u32 s = 0; s < world.ranks; s++) {
+      call.waits.push_back(random.below(100));
+    }
+    call.p.cumulative = random.once_in(2) ? copy(call.cumulative, "cumulative", r) : nullptr;
+    call.p.waits = random.once_in(2) ? copy(call.waits, "waits", r) : nullptr;
+  }
+
+  void enqueue(u32 r, LowLatencyParameters p, u64 phases, bool combines, std::function<void()> then,
+               Way way = WAY_CHOICES) {
+    p.phases = phases;
+    p.receipt = Receipt{++tickets[r], completed[r]};
+    if (!(phases & RECEIVING)) {
+      p.cumulative = nullptr;
+      p.waits = nullptr;
+    }
+    Launch launch;
+    launch.name = std::string(combines ? "combine " : "dispatch ") + std::to_string(tickets[r]) +
+                  (phases == SENDING ? ", sending" : phases == RECEIVING ? ", receiving" : "");
+    launch.blocks = random.between(1, 3);
+    launch.threads = WARPS * LANES;
+    u64 tables = 4 * p.ranks + p.experts;
+    launch.shared_bytes = combines ? p.ranks * 8
+                                   : 4 * (tables + std::max(p.local_experts * (p.ranks + 1),
+                                                            count_warps * p.experts));
+    launch.body = combines ? combine_body(p, way) : dispatch_body(p);
+    launch.then = std::move(then);
+    machine.enqueue(r, std::move(launch));
+  }
+
+  static std::function<void()> dispatch_body(LowLatencyParameters p) {
+    return [p] {
+      if (p.kind == BF16_ROWS) {
+        ep4j_low_latency_dispatch_bf16(p);
+      } else if (p.kind == NVFP4_ROWS) {
+        ep4j_low_latency_dispatch_nvfp4(p);
+      } else {
+        ep4j_low_latency_dispatch_fp8(p);
+      }
+    };
+  }
+
+  static std::function<void()> combine_body(LowLatencyParameters p, Way way) {
+    return [p, way] {
+      if (way == WAY_LOGFMT) {
+        ep4j_low_latency_combine_logfmt(p);
+      } else if (way == WAY_PARTIAL) {
+        ep4j_low_latency_combine_partial(p);
+      } else {
+        ep4j_low_latency_combine(p);
+      }
+    };
+  }
+
+  template <class T>
+  T* copy(const std::vector<T>& values, const char* name, u32 rank) {
+    T* at = machine.memory.allocate<T>(values.size(), name, (int)rank);
+    std::copy(values.begin(), values.end(), at);
+    return at;
+  }
+
+  static Halves flat(const std::vector<Halves>& rows) {
+    Halves all;
+    for (const Halves& row : rows) {
+      all.insert(all.end(), row.begin(), row.end());
+    }
+    return all;
+  }
+
+  // The experts' rows, where the dispatch put what they were made of.
+  void fill(const LatencyCombine& combine, u32 r, const Company& company, char* y) const {
+    u64 capacity = world.ranks * world.most_tokens;
+    for (u32 l = 0; l < world.locals[r]; l++) {
+      u64 slot = l * capacity;
+      for (Row row : combine.dispatch->rows(r, l, company)) {
+        Halves values = combine.row(row.source, row.token, row.choice);
+        std::memcpy(y + slot++ * hidden * 2, values.data(), hidden * 2);
+      }
+    }
+  }
+
+  void check_statistics(const LatencyCall& call, u32 r) const {
+    for (u32 s = 0; call.p.waits != nullptr && s < world.ranks; s++) {
+      if (call.p.waits[s] < call.waits[s]) {
+        fail("rank %u: time waited for rank %u shrinks", r, s);
+      }
+      expect(waited[r][s], 0, "wait left for rank", r, s);
+    }
+  }
+
+  void check(const LatencyDispatch& dispatch, u32 r, const LatencyCall& call) const {
+    if (controls[r]->failed) {
+      return;
+    }
+    const LowLatencyParameters& p = call.p;
+    Company with = company(r);
+    for (u32 l = 0; l < world.locals[r]; l++) {
+      std::vector<Row> rows = dispatch.rows(r, l, with);
+      expect((u64)p.row_counts[l], rows.size(), "rows of expert", r, l);
+      if (p.cumulative != nullptr) {
+        expect((u64)p.cumulative[l], call.cumulative[l] + rows.size(), "all rows of expert", r, l);
+      }
+      for (u64 s = 0, first = 0; s < world.ranks; s++) {
+        u64 count = (u64)std::count_if(rows.begin(), rows.end(),
+                                       [&](const Row& row) { return row.source == s; });
+        expect(p.ranges[l * world.ranks + s], first << 32 | count, "range of source", r, s);
+        first += count;
+      }
+      for (u64 i = 0; i < rows.size(); i++) {
+        check_row(dispatch, r, p, l, i, rows[i]);
+      }
+    }
+    check_statistics(call, r);
+    for (auto& input : call.inputs) {
+      input(with);
+    }
+  }
+
+  void check_row(const LatencyDispatch& dispatch, u32 r, const LowLatencyParameters& p, u32 local,
+                 u64 i, Row row) const {
+    u64 slot = local * world.ranks * world.most_tokens + i;
+    const std::vector<u8>& expected = dispatch.encoded[row.source][row.token];
+    expect((u64)p.source_tokens[slot], row.token, "token of row", r, slot);
+    for (u64 b = 0; b < p.row_bytes; b++) {
+      expect((u8)p.rows[slot * p.row_bytes + b], expected[b], "byte of row", r, slot << 32 | b);
+    }
+    u64 unit = dispatch.encoding.column_unit();
+    for (u64 b = 0; b < p.scale_bytes; b++) {
+      u64 column = local * (p.scale_bytes / unit) + b / unit;
+      u64 at = p.scale_columns == 0 ? slot * p.scale_bytes + b
+                                    : (column * p.scale_columns + i) * unit + b % unit;
+      expect((u8)p.scales[at], expected[p.row_bytes + b], "byte of scales", r, slot << 32 | b);
+    }
+  }
+
+  void check(const LatencyCombine& combine, u32 r, const LatencyCall& call) const {
+    if (controls[r]->failed) {
+      return;
+    }
+    Company with = company(r);
+    for (u32 t = 0; t < call.p.tokens; t++) {
+      Halves sum = combine.sum(r, t, with);
+      if (std::memcmp(call.p.out + (u64)t * hidden * 2, sum.data(), hidden * 2) != 0) {
+        fail("rank %u: the sum of token %u differs", r, t);
+      }
+    }
+    check_statistics(call, r);
+  }
+};
+
+}  // namespace emulator

@@ -1,0 +1,122 @@
+// Low-latency operations of a world, and what each must deliver.
+#pragma once
+#include "low_latency_rows.hpp"
+#include "routing.hpp"
+
+namespace emulator {
+
+// Ranks that one rank counts with.
+typedef std::vector<bool> Company;
+
+// A dispatch on all ranks.
+struct LatencyDispatch {
+  const World& world;
+  Routing routing;
+  Encoding encoding;
+  bool columns;
+  std::vector<std::vector<Halves>> x;                  // [rank][token]
+  std::vector<std::vector<std::vector<u8>>> encoded;  // the same as they arrive
+
+  LatencyDispatch(const World& world, Encoding encoding, Random& random)
+      : world(world), routing(world, random), encoding(encoding), columns(random.once_in(2)) {
+    u64 key = random.engine();
+    for (u32 r = 0; r < world.ranks; r++) {
+      x.emplace_back();
+      encoded.emplace_back();
+      for (u32 t = 0; t < routing.tokens[r]; t++) {
+        x[r].push_back(drawn_row(mixed(key, r, t), encoding.hidden));
+        encoded[r].push_back(encoding.encoded(x[r][t]));
+      }
+    }
+  }
+
+  // Rows of a local expert of a rank, in their order.
+  std::vector<Row> rows(u32 rank, u32 local, const Company& company) const {
+    std::vector<Row> all;
+    for (u32 s = 0; s < world.ranks; s++) {
+      for (u32 t = 0; company[s] && t < routing.tokens[s]; t++) {
+        for (u32 k = 0; k < routing.top_k; k++) {
+          if (routing.leads(s, t, k, rank) && world.local[routing.id(s, t, k)] == local) {
+            all.push_back(Row{true, s, t, k});
+          }
+        }
+      }
+    }
+    return all;
+  }
+};
+
+enum Way { WAY_CHOICES, WAY_LOGFMT, WAY_PARTIAL };
+
+// A combine of what a dispatch delivered, on all ranks.
+struct LatencyCombine {
+  std::shared_ptr<LatencyDispatch> dispatch;
+  Way way;
+  u64 key;
+  std::vector<std::vector<i64>> ids;        // as dispatched, but for choices that are skipped now
+  std::vector<std::vector<float>> weights;  // [rank][token, choice]
+
+  LatencyCombine(std::shared_ptr<LatencyDispatch> given, Random& random)
+      : dispatch(given), way((Way)random.below(3)), key(random.engine()), ids(given->routing.ids) {
+    u32 skips = random.once_in(3) ? random.between(1, 8) : 0;  // of 8
+    for (u32 r = 0; r < ids.size(); r++) {
+      weights.emplace_back();
+      for (u32 i = 0; i < ids[r].size(); i++) {
+        bool refused = given->routing.refused(r, i / given->routing.top_k, i % given->routing.top_k);
+        ids[r][i] = refused || random.below(8) < skips ? -1 : ids[r][i];
+        weights[r].push_back((float)random.between(1, 1000) / 333);
+      }
+    }
+  }
+
+  // The row that the expert of a choice makes of a token.
+  Halves row(u32 source, u32 token, u32 k) const {
+    return drawn_row(mixed(key, source, token, k), dispatch->encoding.hidden);
+  }
+
+  // The sum of a token on its own rank, which counts with `company`.
+  Halves sum(u32 rank, u32 token, const Company& company) const {
+    u32 hidden = dispatch->encoding.hidden;
+    std::vector<float> total(hidden);
+    for (u32 holder = 0; holder < dispatch->world.ranks; holder++) {
+      std::vector<float> partial(hidden);
+      bool held = false;
+      for (u32 k = 0; k < dispatch->routing.top_k; k++) {
+        bool here = company[holder] && dispatch->routing.leads(rank, token, k, holder);
+        held = held || here;
+        if (way == WAY_PARTIAL && here) {
+          add(rank, token, k, partial);
+        }
+      }
+      for (u32 h = 0; held && h < hidden; h++) {
+        total[h] = std::fmaf(widened((u16)round_to_bf16(partial[h])), 1, total[h]);
+      }
+    }
+    for (u32 k = 0; way != WAY_PARTIAL && k < dispatch->routing.top_k; k++) {
+      i64 id = dispatch->routing.id(rank, token, k);
+      u32 holder = id < 0 || id >= (i64)dispatch->world.experts ? 0 : dispatch->world.owner[id];
+      if (company[holder] && dispatch->routing.leads(rank, token, k, holder)) {
+        add(rank, token, k, total);
+      }
+    }
+    Halves result(hidden);
+    for (u32 h = 0; h < hidden; h++) {
+      result[h] = (u16)round_to_bf16(total[h]);
+    }
+    return result;
+  }
+
+ private:
+  void add(u32 rank, u32 token, u32 k, std::vector<float>& sums) const {
+    u32 at = token * dispatch->routing.top_k + k;
+    if (ids[rank][at] == -1) {
+      return;
+    }
+    Halves row = way == WAY_LOGFMT ? travelled(this->row(rank, token, k)) : this->row(rank, token, k);
+    for (u32 h = 0; h < sums.size(); h++) {
+      sums[h] = std::fmaf(widened(row[h]), weights[rank][at], sums[h]);
+    }
+  }
+};
+
+}  // namespace emulator

@@ -1,0 +1,52 @@
+// Where things lie in the low-latency part of a rank.
+#pragma once
+#include "routing.hpp"
+
+namespace emulator {
+
+// As LowLatencyLayout lays it out, but for sizes of pages.
+struct LatencyRegion {
+  u64 received, headers, counts, count_stride, entries, flags, flag_stride, rows, area_bytes, bytes;
+
+  LatencyRegion(const World& world, u32 hidden) {
+    u64 ranks = world.ranks;
+    u64 tokens = world.most_tokens;
+    u64 choices = world.most_choices;
+    u64 pieces = (hidden + PIECE - 1) / PIECE;
+    received = 128;
+    headers = received + ranks * 8;
+    counts = headers + ranks * 8;
+    count_stride = *std::max_element(world.locals.begin(), world.locals.end());
+    entries = counts + ranks * count_stride * 8;
+    flags = entries + ranks * tokens * choices * 8;
+    flag_stride = std::max(choices, ranks);
+    rows = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
+    // Areas follow each other at multiples of 16.
+    area_bytes = (rows + tokens * std::max(ranks, choices) * 2 * hidden - headers + 15) / 16 * 16;
+    bytes = headers + 2 * area_bytes;
+  }
+
+  // Rows hold rubbish, words none.
+  void clear(char* part) const {
+    std::memset(part, 0, headers);
+    for (u64 area : {(u64)0, area_bytes}) {
+      std::memset(part + headers + area, 0, rows - headers);
+    }
+  }
+
+  void label(Memory& memory, char* part) const {
+    memory.label(part, "words");
+    memory.label(part + received, "received");
+    for (u64 i = 0; i < 2; i++) {
+      std::string name = "area " + std::to_string(i) + ": ";
+      char* area = part + i * area_bytes;
+      memory.label(area + headers, name + "headers");
+      memory.label(area + counts, name + "counts");
+      memory.label(area + entries, name + "entries");
+      memory.label(area + flags, name + "flags");
+      memory.label(area + rows, name + "rows");
+    }
+  }
+};
+
+}  // namespace emulator

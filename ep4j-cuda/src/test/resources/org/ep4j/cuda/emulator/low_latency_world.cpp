@@ -1,0 +1,132 @@
+// Low-latency dispatches and combines of what they delivered, in all formats, with hooks and without,
+// on random worlds: `low_latency_world SEED CASES`.
+#include "ptx.cuh"
+
+#include "low_latency_dispatch.cu"
+#include "low_latency_combine.cu"
+
+#include "low_latency_calls.hpp"
+#include "main.hpp"
+
+namespace emulator {
+
+// An operation on all ranks; one of the two.
+struct Step {
+  std::shared_ptr<LatencyDispatch> dispatch;
+  std::shared_ptr<LatencyCombine> combine;
+  size_t of;  // combine: which step is its dispatch
+};
+
+// One rank's way through the steps: it receives in order, at most two behind.
+class Walk {
+ public:
+  Walk(LowLatencyCalls& calls, const std::vector<Step>& steps, u32 rank, Random& random)
+      : calls(calls), steps(steps), rank(rank), random(random), sent(steps.size()) {}
+
+  void go() {
+    bool hooks = !random.once_in(3);
+    for (size_t i = 0; i < steps.size(); i++) {
+      if (steps[i].combine != nullptr) {
+        receive_to(steps[i].of + 1);
+      }
+      bool whole = !hooks || random.once_in(2);
+      receive_to(whole ? i : i > 1 ? i - 1 : 0);
+      sent[i] = steps[i].combine != nullptr
+                    ? calls.send(steps[i].combine, rank, sent[steps[i].of], whole)
+                    : calls.send(steps[i].dispatch, rank, whole);
+      received += whole ? 1 : 0;
+      if (random.once_in(2)) {
+        receive_to(random.between((u32)received, (u32)i + 1));
+      }
+    }
+    receive_to(steps.size());
+  }
+
+ private:
+  LowLatencyCalls& calls;
+  const std::vector<Step>& steps;
+  u32 rank;
+  Random& random;
+  std::vector<std::shared_ptr<LatencyCall>> sent;
+  size_t received = 0;
+
+  void receive_to(size_t end) {
+    for (; received < end; received++) {
+      const Step& step = steps[received];
+      if (step.combine != nullptr) {
+        calls.receive(step.combine, rank, sent[received]);
+      } else {
+        calls.receive(step.dispatch, rank, sent[received]);
+      }
+    }
+  }
+};
+
+std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
+  std::vector<Step> steps;
+  size_t last[2] = {};
+  u32 dispatches = 0;
+  u32 combines = random.between(1, 4);  // a dispatch, on an average, less one
+  for (u32 left = random.between(2, world.most_tokens < 8 ? 12 : 7); left > 0; left--) {
+    if (dispatches == 0 || random.once_in(combines)) {
+      Encoding encoding{(Format)random.below(FORMATS), hidden, (float)random.between(1, 500) / 7};
+      if (encoding.format == FP8_UE8M0_ROWS && hidden % 512 != 0) {
+        encoding.format = FP8_POW2_ROWS;
+      }
+      last[dispatches++ % 2] = steps.size();
+      steps.push_back({std::make_shared<LatencyDispatch>(world, encoding, random), nullptr, 0});
+    } else {
+      size_t of = last[dispatches > 1 ? random.below(2) : 0];
+      steps.push_back({nullptr, std::make_shared<LatencyCombine>(steps[of].dispatch, random), of});
+    }
+  }
+  return steps;
+}
+
+// Ranks that miss the deadline are masked. Some stand still in the middle of something, for ever.
+void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world) {
+  Random& random = machine.random;
+  calls.masking = true;
+  calls.timeout = random.between(200000, 1500000);
+  for (u32 left = random.below(world.ranks); left > 0; left--) {
+    u32 r = random.below(world.ranks);
+    u64 length = FOREVER;
+    bool known = random.once_in(2);
+    machine.put_to_sleep(r, random.below(1u << random.between(4, 19)), length, [&, r, length, known] {
+      for (u32 s = 0; s < world.ranks; s++) {
+        *(calls.host_gone[s] + r) = length == FOREVER && known;
+      }
+    });
+  }
+}
+
+void run_case(u64 seed) {
+  Random first{std::mt19937_64(seed)};
+  World world(first);
+  if (first.once_in(3)) {
+    world.most_tokens = first.between(1, 4);
+  }
+  u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
+  Machine machine(seed, world.ranks);
+  LowLatencyCalls calls(machine, world, hidden);
+  if (first.once_in(3)) {
+    let_some_sleep(machine, calls, world);
+  }
+  calls.count_warps = machine.random.between(1, WARPS);
+  std::vector<Step> steps = draw_steps(world, hidden, machine.random);
+  about += world.text() + ", hidden " + std::to_string(hidden) + ", operations " +
+           std::to_string(steps.size());
+  for (u32 r = 0; r < world.ranks; r++) {
+    if (!world.gone[r]) {
+      Walk(calls, steps, r, machine.random).go();
+    }
+  }
+  machine.run();
+  for (u32 r = 0; r < world.ranks; r++) {
+    if (!world.gone[r] && !machine.is_dead(r)) {
+      calls.check_end(r);
+    }
+  }
+}
+
+}  // namespace emulator

@@ -1,0 +1,122 @@
+// What a stream runs, down to the single thread, and the dice.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include "fibers.hpp"
+#include "memory.hpp"
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+
+namespace emulator {
+
+struct Random {
+  std::mt19937_64 engine;
+
+  u32 below(u32 n) { return (u32)(engine() % n); }
+  u32 between(u32 least, u32 most) { return least + below(most - least + 1); }
+  bool once_in(u32 n) { return below(n) == 0; }
+
+  // Mostly little, seldom a lot.
+  u32 patience() { return once_in(3) ? below(1u << below(12)) : 0; }
+};
+
+constexpr u32 LANES = 32;
+
+// Threads that wait for each other: who is there, and what they brought.
+struct Meeting {
+  u64 turn = 0;
+  u32 arrived = 0;
+  const char* name = "";
+  u64 values[2][LANES];  // of a warp, by the parity of the turn
+  bool any[2];           // of a block
+};
+
+struct Block;
+
+// A bulk store of a thread, in a group: done at once or as late as the thread's waits allow.
+struct LateStore {
+  u64 group;
+  void* to;
+  const void* from;
+  u32 bytes;
+  bool read;
+  std::vector<char> held;
+};
+
+struct Thread {
+  Block* block;
+  u32 number;
+  Fiber* fiber;
+  Meeting* waits = nullptr;  // until the turn has passed
+  u64 turn = 0;
+  const void* polled = nullptr;  // the word that it read last
+  u64 groups = 0;                // committed
+  std::vector<LateStore> stores;
+
+  bool can_run() const {
+    return !fiber->is_done() && (waits == nullptr || waits->turn != turn);
+  }
+};
+
+struct LateLoad {
+  void* to;
+  const void* from;
+  u32 bytes;
+  u64* barrier;
+};
+
+struct Kernel;
+
+struct Block {
+  Kernel* kernel;
+  u32 number;
+  std::vector<Thread> threads;
+  std::vector<Meeting> warps;
+  Meeting all;
+  char* shared;
+  std::map<std::string, char*> statics;
+  std::vector<LateLoad> loads;
+  u32 held;
+  bool done = false;
+};
+
+// What a stream runs.
+struct Launch {
+  std::string name;
+  u32 blocks;
+  u32 threads;
+  size_t shared_bytes;
+  std::function<void()> body;
+  std::function<void()> then;  // the caller, some time after the end and before the next launch
+};
+
+struct Kernel {
+  int rank;
+  Launch launch;
+  std::vector<std::unique_ptr<Block>> blocks;
+  u32 held;
+};
+
+constexpr u64 FOREVER = ~0ull;
+
+// How a stream stands still: once its threads have run so many steps, until a step of all.
+struct Sleep {
+  u64 after = FOREVER;
+  u64 steps = 0;
+  u64 until = 0;
+  std::function<void()> then;
+};
+
+struct Stream {
+  Sleep sleep;
+  std::deque<Launch> waiting;
+  std::unique_ptr<Kernel> running;
+};
+
+}  // namespace emulator
