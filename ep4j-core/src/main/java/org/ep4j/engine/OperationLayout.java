@@ -2,6 +2,8 @@ package org.ep4j.engine;
 
 import org.ep4j.DType;
 import org.ep4j.Layout;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
 
 /**
  * The words of an operation's description: what must be the same on all ranks for their bytes to
@@ -48,8 +50,14 @@ public final class OperationLayout {
   /** Combine: 1 if a rank's partial sums are rounded. */
   public static final int PARTIAL_ROUNDING = 12;
 
+  /** Low-latency dispatch: what becomes of the rows, see {@link #rowFormat}. */
+  public static final int ROW_FORMAT = 13;
+
+  /** Low-latency combine: 1 if rows travel as LogFMT-10. */
+  public static final int LOG_FMT = 14;
+
   /** Number of words. */
-  public static final int FIELDS = 13;
+  public static final int FIELDS = 15;
 
   /** Kind: a dispatch along new ways. */
   public static final long DISPATCH = 1;
@@ -63,11 +71,20 @@ public final class OperationLayout {
   /** Kind: a barrier. */
   public static final long BARRIER = 4;
 
-  /** Bytes of a description. */
-  public static final long BYTES = FIELDS * 8L;
+  /** Kind: a low-latency dispatch. */
+  public static final long LOW_LATENCY_DISPATCH = 5;
+
+  /** Kind: a low-latency combine. */
+  public static final long LOW_LATENCY_COMBINE = 6;
 
   private static final String[] KINDS = {
-    "none", "dispatch", "cached dispatch", "combine", "barrier"
+    "none",
+    "dispatch",
+    "cached dispatch",
+    "combine",
+    "barrier",
+    "low-latency dispatch",
+    "low-latency combine"
   };
   private static final String[] NAMES = {
     "operation number",
@@ -82,10 +99,20 @@ public final class OperationLayout {
     "presence of a row limit (Sizing)",
     "expertAlignment",
     "handle (number of its dispatch)",
-    "partialRounding"
+    "partialRounding",
+    "format of the rows",
+    "logFmt"
   };
 
+  private static final int SCALE_KINDS = ScaleKind.values().length;
+
   private OperationLayout() {}
+
+  /** The value of {@link #ROW_FORMAT}. Scale kinds are those of FP8. */
+  public static long rowFormat(RowFormat format, ScaleKind scaleKind) {
+    int kind = format == RowFormat.FP8 ? scaleKind.ordinal() : 0;
+    return (long) format.ordinal() * SCALE_KINDS + kind;
+  }
 
   /** Where a field lies in a description. */
   static long offset(int field) {
@@ -104,9 +131,18 @@ public final class OperationLayout {
       case DTYPE -> named(DType.values(), value);
       case SCALE_DTYPE -> value == 0 ? "none" : named(DType.values(), value - 1);
       case LAYOUT -> named(Layout.values(), value);
-      case GLOBAL_SCALES, WEIGHTS, STATIC_SIZING, PARTIAL_ROUNDING -> value == 0 ? "no" : "yes";
+      case ROW_FORMAT -> rowFormatText(value);
+      case GLOBAL_SCALES, WEIGHTS, STATIC_SIZING, PARTIAL_ROUNDING, LOG_FMT ->
+          value == 0 ? "no" : "yes";
       default -> Long.toString(value);
     };
+  }
+
+  private static String rowFormatText(long value) {
+    String format = named(RowFormat.values(), value / SCALE_KINDS);
+    return format.equals(RowFormat.FP8.name())
+        ? format + " with " + named(ScaleKind.values(), value % SCALE_KINDS) + " scales"
+        : format;
   }
 
   private static String named(Enum<?>[] values, long ordinal) {

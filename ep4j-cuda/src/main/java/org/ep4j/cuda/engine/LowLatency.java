@@ -15,6 +15,7 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.LowLatencyShapes;
+import org.ep4j.engine.Operation;
 
 /**
  * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations
@@ -48,6 +49,7 @@ final class LowLatency {
   /** Operations sent and not received, in their order. */
   private final ArrayDeque<LowLatencyOperation> inFlight = new ArrayDeque<>(MOST_IN_FLIGHT);
 
+  private final Operation description = new Operation();
   private final boolean[] excluded;
   private final boolean[] noticed;
 
@@ -317,6 +319,9 @@ final class LowLatency {
     call.set(LowLatencyField.TICKET, ticket);
     long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
     call.launch(context.lowLatencySms(pieces), op.sharedBytes(), stream.handle());
+    if (phases != LowLatencyPhase.RECEIVE) {
+      remember(op);
+    }
     Event end = new StreamEvent(context.completion, ticket, op.name());
     if (phases == LowLatencyPhase.SEND) {
       op.sent(end);
@@ -330,6 +335,15 @@ final class LowLatency {
       end.await();
     }
     noticeMasks();
+  }
+
+  /** Lets peers see what this rank has called. With masks ranks may well have called others. */
+  private void remember(LowLatencyOperation op) {
+    op.call = 0;
+    if (!context.config.masking()) {
+      op.describe(description);
+      op.call = context.calls.add(description);
+    }
   }
 
   /** Refuses a third operation in flight. */

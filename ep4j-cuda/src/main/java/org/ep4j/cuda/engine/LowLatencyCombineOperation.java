@@ -11,6 +11,8 @@ import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency combine: its arguments, its result and its hook. */
@@ -26,6 +28,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private boolean logFmt;
   private boolean partialRounding;
   private int record;
+  private long dispatchCall;
   private int topK;
   private boolean wideIds;
   private long y;
@@ -59,6 +62,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     logFmt = options.logFmt();
     partialRounding = options.partialRounding();
     record = dispatch.record();
+    dispatchCall = dispatch.call;
     tokens = dispatch.tokens;
     topK = dispatch.topK;
     wideIds = routing.topkIdx().dtype() == DType.INT64;
@@ -103,6 +107,15 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
         LowLatencyField.WAITS,
         context.staging.address(Staging.Place.WAIT_STATS, waitStats, stream));
     owner.combines++;
+  }
+
+  @Override
+  void describe(Operation description) {
+    description
+        .begin(OperationLayout.LOW_LATENCY_COMBINE)
+        .set(OperationLayout.LOG_FMT, logFmt)
+        .set(OperationLayout.PARTIAL_ROUNDING, partialRounding)
+        .set(OperationLayout.HANDLE, dispatchCall);
   }
 
   @Override

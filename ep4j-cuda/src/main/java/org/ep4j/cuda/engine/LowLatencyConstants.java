@@ -36,6 +36,7 @@ final class LowLatencyConstants {
     call.set(LowLatencyField.CONTROL, context.region.address());
     call.set(LowLatencyField.MASKS, part.masks());
     call.set(LowLatencyField.WAITED, part.waited());
+    call.set(LowLatencyField.TOLD, part.told());
     call.set(LowLatencyField.MASKING, config.masking());
     call.set(LowLatencyField.HOST_MASKS, words.masksOnDevice());
     call.set(LowLatencyField.HOST_GONE, words.goneOnDevice());

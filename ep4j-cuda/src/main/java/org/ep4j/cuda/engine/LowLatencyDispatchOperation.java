@@ -10,6 +10,8 @@ import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency dispatch: its arguments, its result, its handle and its hook. */
@@ -131,6 +133,15 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
         staging.address(Staging.Place.CUMULATIVE_STATS, cumulativeStats, stream));
     call.set(LowLatencyField.WAITS, staging.address(Staging.Place.WAIT_STATS, waitStats, stream));
     owner.dispatches++;
+  }
+
+  @Override
+  void describe(Operation description) {
+    description
+        .begin(OperationLayout.LOW_LATENCY_DISPATCH)
+        .set(
+            OperationLayout.ROW_FORMAT,
+            OperationLayout.rowFormat(format.format(), format.scaleKind()));
   }
 
   @Override

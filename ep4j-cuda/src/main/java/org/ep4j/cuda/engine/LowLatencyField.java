@@ -51,6 +51,7 @@ enum LowLatencyField {
   CONTROL,
   MASKS,
   WAITED,
+  TOLD,
   MASKING,
   HOST_MASKS,
   HOST_GONE,

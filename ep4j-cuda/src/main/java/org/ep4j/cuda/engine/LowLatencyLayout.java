@@ -18,16 +18,19 @@ final class LowLatencyLayout {
   /** Tokens are counted in 16 bits. */
   private static final int MOST_TOKENS = 0xffff;
 
+  /** Bits of a grant below the number. */
+  private static final int GRANT_AREA_BITS = 4;
+
   /** Number of the last operation sent; see {@code Words}. */
   static final long SENT = 0;
 
   /** Number of the last operation received. */
   static final long RECEIVED = 8;
 
-  /** By rank: number of the last operation that it has received. */
+  /** By rank: what it has received last, see {@code Grant}. */
   final long received;
 
-  /** Offsets in the area of even numbers. */
+  /** Offsets in the first area. */
   final long headers;
 
   final long counts;
@@ -44,7 +47,10 @@ final class LowLatencyLayout {
   /** Flags of a piece of a token that comes home. */
   final long flagStride;
 
-  /** Distance of the two areas. */
+  /** Areas that operations use in turn: two, and two more where ranks can be masked. */
+  final int areas;
+
+  /** Distance from one area to the next. */
   final long areaBytes;
 
   /** Bytes of an area's words, which begin at {@link #headers}. */
@@ -78,7 +84,13 @@ final class LowLatencyLayout {
     rows = page(wordsEnd);
     long most = Math.max(ranks, Math.min(topK, config.experts()));
     areaBytes = page(rows + tokens * most * 2 * config.hidden()) - headers;
-    bytes = headers + 2 * areaBytes;
+    areas = config.masking() ? 4 : 2;
+    bytes = headers + areas * areaBytes;
+  }
+
+  /** What a rank says that has received an operation and goes on with the first two areas. */
+  static long grant(long number) {
+    return number << GRANT_AREA_BITS;
   }
 
   private static long page(long offset) {

@@ -5,6 +5,7 @@ import org.ep4j.Event;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.engine.Operation;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -25,6 +26,9 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   /** Number among all low-latency operations since the last reset; 0 before the first use. */
   long number;
+
+  /** Number in the log of calls; 0 if it is not there. */
+  long call;
 
   /** Tokens of this rank. */
   int tokens;
@@ -55,6 +59,9 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   /** Fills in those of the receiving half. */
   abstract void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream);
+
+  /** Says what must be the same on all ranks. */
+  abstract void describe(Operation description);
 
   /** Whether something must be copied to the host in the end. */
   abstract boolean endsOnHost();

@@ -38,9 +38,9 @@ final class LowLatencyPart implements AutoCloseable {
     DeviceMemory state = null;
     Peers mapped = null;
     try {
-      state = DeviceMemory.allocate(device, 2L * ranks * Long.BYTES);
+      state = DeviceMemory.allocate(device, 3L * ranks * Long.BYTES);
       state.fill8(0, state.bytes(), (byte) 0, stream);
-      clear(stream);
+      clearWords(stream);
       // From here on all ranks have cleared their words.
       mapped = new Peers(group, device, memory, timeout);
     } finally {
@@ -57,9 +57,16 @@ final class LowLatencyPart implements AutoCloseable {
 
   /** Clears all words that peers write, and the numbers; nothing runs. */
   void clear(CudaStream stream) {
+    masks.fill8(told() - masks(), (long) ranks * Long.BYTES, (byte) 0, stream);
+    clearWords(stream);
+  }
+
+  private void clearWords(CudaStream stream) {
     memory.fill8(0, layout.headers, (byte) 0, stream);
-    memory.fill8(layout.headers, layout.wordBytes, (byte) 0, stream);
-    memory.fill8(layout.headers + layout.areaBytes, layout.wordBytes, (byte) 0, stream);
+    for (int i = 0; i < layout.areas; i++) {
+      long area = layout.headers + i * layout.areaBytes;
+      memory.fill8(area, layout.wordBytes, (byte) 0, stream);
+    }
     stream.synchronize();
   }
 
@@ -87,6 +94,11 @@ final class LowLatencyPart implements AutoCloseable {
     return masks.address() + (long) ranks * Long.BYTES;
   }
 
+  /** Where kernels note what they have told each rank, one word a rank. */
+  long told() {
+    return waited() + (long) ranks * Long.BYTES;
+  }
+
   /** Ranks that are gone have no part. */
   void exclude(boolean[] gone) {
     peers.exclude(gone);
@@ -96,29 +108,51 @@ final class LowLatencyPart implements AutoCloseable {
     return words.masked(peer);
   }
 
+  /**
+   * Masks or admits a peer. One that is masked is told nothing, so now it is told what it missed.
+   */
   void mask(int peer, boolean masked) {
-    if (words.masked(peer) != masked) {
-      words.setMasked(peer, masked);
-      write(masks.address() + (long) peer * Long.BYTES, masked ? 1 : 0);
+    if (words.masked(peer) == masked) {
+      return;
+    }
+    words.setMasked(peer, masked);
+    write(masks.address() + (long) peer * Long.BYTES, masked ? 1 : 0);
+    if (!masked && peers.address(peer) != 0) {
+      long grant = read(receivedBy(rank, memory.address()));
+      tell(peer, grant, read(memory.address() + LowLatencyLayout.RECEIVED));
     }
   }
 
   /** The number of the last operation that a rank has sent. */
   long sent(int peer) {
-    MemorySegment number = MemorySegment.ofArray(new long[1]);
-    DeviceCopies.toHost(device, number, peers.address(peer) + LowLatencyLayout.SENT);
-    return number.getAtIndex(ValueLayout.JAVA_LONG, 0);
+    return read(peers.address(peer) + LowLatencyLayout.SENT);
   }
 
-  /** This rank goes on with another number than its own. */
+  /** This rank goes on with another number than its own; no rank is inside an operation. */
   void goOnWith(long number) {
     write(memory.address() + LowLatencyLayout.SENT, number);
     write(memory.address() + LowLatencyLayout.RECEIVED, number);
     for (int peer = 0; peer < ranks; peer++) {
       if (peers.address(peer) != 0) {
-        write(peers.address(peer) + layout.received + (long) rank * Long.BYTES, number);
+        tell(peer, LowLatencyLayout.grant(number), number);
       }
     }
+  }
+
+  private long receivedBy(int of, long part) {
+    return part + layout.received + (long) of * Long.BYTES;
+  }
+
+  /** Tells a rank what this one has received. */
+  private void tell(int peer, long grant, long number) {
+    write(receivedBy(rank, peers.address(peer)), grant);
+    write(told() + (long) peer * Long.BYTES, number);
+  }
+
+  private long read(long address) {
+    MemorySegment word = MemorySegment.ofArray(new long[1]);
+    DeviceCopies.toHost(device, word, address);
+    return word.getAtIndex(ValueLayout.JAVA_LONG, 0);
   }
 
   private void write(long address, long value) {

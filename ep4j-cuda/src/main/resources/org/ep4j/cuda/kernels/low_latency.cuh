@@ -2,8 +2,8 @@
 //
 // Operations are numbered 1, 2, 3, ... on all ranks alike, dispatches and combines together. The
 // number is counted here, in `Words`, so that graphs can be replayed. Each rank has a part that its
-// peers write into. In it there are two areas, used by odd and even numbers in turn; all words that
-// peers write carry the number, so nothing is ever cleared.
+// peers write into. In it there are areas, one for odd and one for even numbers unless ranks have
+// been masked; all words that peers write carry the number, so nothing is ever cleared.
 //
 // Area of rank d, written by rank s over NVLink, read by d:
 //   headers[s]        number | what s dispatches: kind, choices, tokens. One word, needs no order.
@@ -15,20 +15,25 @@
 //                     [t][k], or [s][t] if each holder sends one partial sum; d is the source then.
 //   flags             number, written with release once a piece of a row is there, read with acquire.
 //                     dispatch: [s][t][piece]; combine: [t][piece][k] or [t][piece][s]
+// d waits for all that s writes there before it has received the operation.
+//
 // In the part of rank d, by rank s:
-//   received[s]       s has received all operations up to this number: d may write its area again.
-//                     Written relaxed once all reads have returned what they read, so that no write
-//                     can come before them; awaited with acquire by operation number + 2. A rank can
-//                     be two operations ahead of another, never three.
+//   received[s]       s has received all operations up to this number, and in which of its areas d
+//                     may write in the two that follow; see `Grant`. Written relaxed once all reads
+//                     have returned what they read, so that no write can come before them; awaited
+//                     with acquire by operation number + 2. A rank can be two operations ahead of
+//                     another, never three.
 //
 // A piece is what one warp moves at a time: 1024 values. Every warp works for itself; blocks meet
 // only at the end, where the last one counts the operation.
 //
 // Ranks that do not answer within the deadline are masked where the host wants that: the wait marks
-// them, everybody leaves them out, and the last block receives once more without them. What a masked
-// rank still writes goes to its own rows and words in a dispatch. In a combine it may hit rows of an
-// operation that came later, if it was masked in the middle of a combine and goes on after that: a
-// rank that may still run must be stopped before it is masked by a short deadline.
+// them, everybody leaves them out, and the last block receives once more without them. A masked rank
+// may be alive and go on as if nothing had happened, at any time. It is told nothing any more, so it
+// can still write in the areas that it was told of last, for operations up to `told` + 2. d gives its
+// peers no area for another operation while that may happen: until the masked rank's `sent` says that
+// it has ended what belonged there, or the host says that it is dead. For this there are four areas
+// where ranks can be masked. If they are not enough the operation fails, as without masks.
 #pragma once
 #include "protocol.cuh"
 
@@ -37,6 +42,7 @@ constexpr u32 PIECE = 1024;            // values
 constexpr u32 VECTORS = PIECE / 256;   // of 8 values a lane
 constexpr u32 NO_ENTRY = 0xffffffff;
 constexpr u32 NO_WEIGHT = 0xffffffff;  // a NaN that no weight is told as
+constexpr u32 MOST_AREAS = 4;          // where ranks can be masked; else 2
 constexpr u32 NOBODY = 0xffff;         // rank of an expert that is on no rank
 constexpr u64 LOW_LATENCY = 1ull << 62;  // in epochs of the record: a number of this file
 
@@ -44,10 +50,28 @@ enum LowLatencyPhases { SENDING = 1, RECEIVING = 2 };
 
 // At the start of a rank's part; written by kernels of this GPU alone, one kernel at a time.
 struct Words {
-  u64 sent;      // number of the last operation sent: last block
+  u64 sent;      // number of the last operation sent: last block; with masks release, see above
   u64 received;  // number of the last operation received: last block
   u64 again;     // number of an operation whose receipt must be repeated, because a rank was masked
-  u64 unused[5];
+  u64 used[MOST_AREAS];  // number of the last operation received in each area: with masks, last block
+  u64 unused;
+};
+
+// What a rank tells its peers once it has received an operation: its number, and the areas for the
+// next two. They are the number's parity, changed by two bits each, so that a word without any means
+// the areas 0 and 1 in turn.
+struct Grant {
+  u64 word;
+
+  static __device__ __forceinline__ Grant of(u64 number, u64 next, u64 after) {
+    return Grant{number << 4 | (next ^ (number + 1 & 1)) << 2 | (after ^ (number & 1))};
+  }
+
+  __device__ __forceinline__ u64 number() const { return word >> 4; }
+
+  __device__ __forceinline__ u64 area(u64 operation) const {
+    return (word >> (operation == number() + 1 ? 2 : 0) & 3) ^ (operation & 1);
+  }
 };
 
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.LowLatencyField.
@@ -66,7 +90,7 @@ struct LowLatencyParameters {
   u64 max_tokens;
   u64 most_choices;
 
-  // Where things lie in every rank's part; the area of odd numbers is `area_bytes` further.
+  // Where things lie in every rank's part; each area is `area_bytes` behind the one before.
   u64 received_offset;  // u64 [ranks]
   u64 headers_offset;   // u64 [ranks]
   u64 counts_offset;    // u64 [ranks, count_stride]
@@ -111,6 +135,7 @@ struct LowLatencyParameters {
   Control* control;
   u64* masks;       // [ranks] 1: masked
   u64* waited;      // [ranks] longest wait of the operation so far
+  u64* told;        // [ranks] last number that each rank has been told was received here
   u64 masking;      // 1: late ranks are masked
   u64* host_masks;  // the same as masks, in mapped host memory, for the host to read
   const u64* host_gone;  // [ranks] mapped host memory: not 0 once the host knows a rank is dead
@@ -135,12 +160,12 @@ __device__ __forceinline__ u64 pack_choice(u32 holder, i64 expert) { return (u64
 __device__ __forceinline__ u32 choice_holder(u64 choice) { return (u32)(choice >> 32); }
 __device__ __forceinline__ i64 choice_expert(u64 choice) { return (int)choice; }
 
-// An operation as one thread sees it. Functions that take a part find things in the part of a rank.
+// An operation as one thread sees it. Functions that take an area find things in that of a rank.
 struct Operation {
   const LowLatencyParameters& p;
   Watch watch;
   u64 number;
-  u64 area;  // offset of its area
+  char* own;  // area of this rank
 
   __device__ __forceinline__ Words* words() const { return (Words*)p.own; }
 
@@ -148,33 +173,31 @@ struct Operation {
     return (u64*)(part + p.received_offset) + by;
   }
 
-  __device__ __forceinline__ u64* header(char* part, u32 source) const {
-    return (u64*)(part + area + p.headers_offset) + source;
+  __device__ __forceinline__ u64* header(char* area, u32 source) const {
+    return (u64*)(area + p.headers_offset) + source;
   }
 
-  __device__ __forceinline__ u64* counts(char* part, u32 source) const {
-    return (u64*)(part + area + p.counts_offset) + source * p.count_stride;
+  __device__ __forceinline__ u64* counts(char* area, u32 source) const {
+    return (u64*)(area + p.counts_offset) + source * p.count_stride;
   }
 
-  __device__ __forceinline__ u64* entries(char* part, u32 source, u32 token) const {
-    return (u64*)(part + area + p.entries_offset) +
-           ((u64)source * p.max_tokens + token) * p.most_choices;
+  __device__ __forceinline__ u64* entries(char* area, u32 source, u32 token) const {
+    return (u64*)(area + p.entries_offset) + ((u64)source * p.max_tokens + token) * p.most_choices;
   }
 
   // Flag of a piece of row [source][token].
-  __device__ __forceinline__ u64* row_flag(char* part, u32 source, u32 token, u32 piece) const {
-    return (u64*)(part + area + p.flags_offset) +
+  __device__ __forceinline__ u64* row_flag(char* area, u32 source, u32 token, u32 piece) const {
+    return (u64*)(area + p.flags_offset) +
            ((u64)source * p.max_tokens + token) * pieces_of(p) + piece;
   }
 
   // Flags of a piece of the rows that come home for a token.
-  __device__ __forceinline__ u64* home_flags(char* part, u32 token, u32 piece) const {
-    return (u64*)(part + area + p.flags_offset) +
-           ((u64)token * pieces_of(p) + piece) * p.flag_stride;
+  __device__ __forceinline__ u64* home_flags(char* area, u32 token, u32 piece) const {
+    return (u64*)(area + p.flags_offset) + ((u64)token * pieces_of(p) + piece) * p.flag_stride;
   }
 
-  __device__ __forceinline__ char* row(char* part, u64 slot) const {
-    return part + area + p.rows_offset + slot * 2 * p.hidden;
+  __device__ __forceinline__ char* row(char* area, u64 slot) const {
+    return area + p.rows_offset + slot * 2 * p.hidden;
   }
 
   // A token's slot if there is one row a source and token.

@@ -9,18 +9,18 @@
 
 // Adds what came home for a piece of a token, one row a choice.
 template <Travel TRAVEL>
-__device__ __forceinline__ void sum_choices(const Operation& op, char* const* parts, Sums& sums,
+__device__ __forceinline__ void sum_choices(const Operation& op, char* const* areas, Sums& sums,
                                             u32 token, u32 piece) {
   const LowLatencyParameters& p = op.p;
   for (u32 first = 0; first < p.top_k; first += 32) {
     u32 k = first + lane_id();
-    Choice choice(op, parts, token, k);
+    Choice choice(op, areas, token, k);
     u64 flag = 0;
     // Rows that the caller skips come as well: their place is not free before.
     bool came = choice.holder != NOBODY &&
-                await_flag(op, op.home_flags(p.own, token, piece) + k, choice.holder, flag);
+                await_flag(op, op.home_flags(op.own, token, piece) + k, choice.holder, flag);
     u32 lanes = __ballot_sync(0xffffffff, came && choice.kept);
-    const char* row = op.row(p.own, op.choice_slot(token, k));
+    const char* row = op.row(op.own, op.choice_slot(token, k));
     if (TRAVEL == TRAVEL_LOGFMT) {
       u32 packed = __ballot_sync(0xffffffff, (flag & FLAG_BIT) != 0);
       add_logfmt(sums, lanes, packed, row, choice.weight, piece, (u32)p.hidden);
@@ -31,11 +31,11 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* pa
 }
 
 // The same, one partial sum a holder.
-__device__ __forceinline__ void sum_partials(const Operation& op, char* const* parts, Sums& sums,
+__device__ __forceinline__ void sum_partials(const Operation& op, char* const* areas, Sums& sums,
                                              u32 token, u32 piece) {
   const LowLatencyParameters& p = op.p;
-  Choice low(op, parts, token, lane_id());
-  Choice high(op, parts, token, lane_id() + 32);
+  Choice low(op, areas, token, lane_id());
+  Choice high(op, areas, token, lane_id() + 32);
   for (u32 first = 0; first < p.ranks; first += 32) {
     u32 r = first + lane_id();
     bool holds = false;
@@ -45,14 +45,14 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* p
       holds = holds || one == r || other == r;
     }
     u64 flag;
-    bool came = holds && await_flag(op, op.home_flags(p.own, token, piece) + r, r, flag);
+    bool came = holds && await_flag(op, op.home_flags(op.own, token, piece) + r, r, flag);
     u32 lanes = __ballot_sync(0xffffffff, came);
-    add_weighted(sums, lanes, op.row(p.own, op.token_slot(r, token)), 1, piece, (u32)p.hidden);
+    add_weighted(sums, lanes, op.row(op.own, op.token_slot(r, token)), 1, piece, (u32)p.hidden);
   }
 }
 
 template <Travel TRAVEL>
-__device__ __forceinline__ void sum_rows(const Operation& op, char* const* parts, u32 block,
+__device__ __forceinline__ void sum_rows(const Operation& op, char* const* areas, u32 block,
                                          u32 blocks) {
   const LowLatencyParameters& p = op.p;
   u32 pieces = pieces_of(p);
@@ -62,9 +62,9 @@ __device__ __forceinline__ void sum_rows(const Operation& op, char* const* parts
     Sums sums;
     sums.clear();
     if (TRAVEL == TRAVEL_PARTIAL) {
-      sum_partials(op, parts, sums, token, piece);
+      sum_partials(op, areas, sums, token, piece);
     } else {
-      sum_choices<TRAVEL>(op, parts, sums, token, piece);
+      sum_choices<TRAVEL>(op, areas, sums, token, piece);
     }
     sums.store(p.out + (u64)token * p.hidden * 2, piece, (u32)p.hidden);
   }
@@ -72,19 +72,19 @@ __device__ __forceinline__ void sum_rows(const Operation& op, char* const* parts
 
 template <Travel TRAVEL>
 __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
-  extern __shared__ char* parts[];
+  extern __shared__ char* areas[];
   Operation op = operation_of(p);
-  if (!begin(op, parts)) {
+  if (!begin(op, areas)) {
     return;
   }
   if (p.phases & SENDING) {
     if (TRAVEL == TRAVEL_PARTIAL) {
-      tell_weights(op, parts, blockIdx.x, gridDim.x);
+      tell_weights(op, areas, blockIdx.x, gridDim.x);
     }
-    push_rows<TRAVEL>(op, parts);
+    push_rows<TRAVEL>(op, areas);
   }
   if (p.phases & RECEIVING) {
-    sum_rows<TRAVEL>(op, parts, blockIdx.x, gridDim.x);
+    sum_rows<TRAVEL>(op, areas, blockIdx.x, gridDim.x);
   }
   if (!p.masking || !(p.phases & RECEIVING)) {
     finish(op);
@@ -94,8 +94,8 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
     return;
   }
   while (receive_again(op)) {
-    look_around(op, parts);
-    sum_rows<TRAVEL>(op, parts, 0, 1);
+    look_around(op, areas);
+    sum_rows<TRAVEL>(op, areas, 0, 1);
     __syncthreads();
   }
   if (warp_id() == 0) {

@@ -64,15 +64,15 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     for (u32 i = 0; i < 2; i++) {
       for (u32 rest = targets.leaders[i]; rest != 0; rest &= rest - 1) {
         u32 r = __shfl_sync(0xffffffff, targets.rank[i], __ffs(rest) - 1);
-        encoded.store(op.row(sources.parts[r], slot), piece, p);
+        encoded.store(op.row(sources.areas[r], slot), piece, p);
       }
     }
     __syncwarp();
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
       if (targets.leads(i)) {
-        char* part = sources.parts[targets.rank[i]];
-        store_release_system(op.row_flag(part, (u32)p.rank, token, piece), op.number);
+        char* area = sources.areas[targets.rank[i]];
+        store_release_system(op.row_flag(area, (u32)p.rank, token, piece), op.number);
       }
     }
     sent += piece == 0 ? targets.count() : 0;
@@ -103,7 +103,7 @@ struct Places {
                                        u32 token, const u64* flag_at, u64& flag) {
     u32 k = ROUND * 32 + lane_id();
     bool asks = k < sources.choices[source];
-    const u64* at = op.entries(op.p.own, source, token) + (asks ? k : 0);
+    const u64* at = op.entries(op.own, source, token) + (asks ? k : 0);
     u64 word = load_relaxed_system(at);
     flag = load_acquire_system(flag_at);
     u32 entry = (u32)word;
@@ -163,7 +163,7 @@ __device__ __forceinline__ void expand(const Operation& op, const Places& places
                                        u32 token, u32 piece) {
   constexpr u32 LOADS = PIECE * Format::VALUE_BITS / 8 / 512;
   const LowLatencyParameters& p = op.p;
-  const char* from = op.row(p.own, op.token_slot(source, token));
+  const char* from = op.row(op.own, op.token_slot(source, token));
   uint4 held[LOADS];
   u32 first = piece * LOADS * 512 + lane_id() * 16;
 #pragma unroll
@@ -214,7 +214,7 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
       continue;
     }
     // Asked for together with the entries: most often it is there as well.
-    const u64* flag_at = op.row_flag(p.own, source, token, piece);
+    const u64* flag_at = op.row_flag(op.own, source, token, piece);
     u64 flag;
     Places places(op, sources, source, token, flag_at, flag);
     if (piece == 0) {
@@ -243,7 +243,7 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
   if (p.phases & SENDING) {
     sources.load_owners(p);
   }
-  if (!begin(op, sources.parts)) {
+  if (!begin(op, sources.areas)) {
     return;
   }
   if (p.phases & SENDING) {
@@ -274,7 +274,7 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
     return;
   }
   while (receive_again(op)) {
-    look_around(op, sources.parts);
+    look_around(op, sources.areas);
     learn_routing(op, sources);
     receive_rows<Format>(op, sources, 0, 1);
     __syncthreads();

@@ -11,7 +11,7 @@ struct Choice {
   float weight = 0;
   bool kept = false;    // whether the caller wants it
 
-  __device__ __forceinline__ Choice(const Operation& op, char* const* parts, u32 token, u32 k) {
+  __device__ __forceinline__ Choice(const Operation& op, char* const* areas, u32 token, u32 k) {
     const LowLatencyParameters& p = op.p;
     if (k >= p.top_k) {
       return;
@@ -27,24 +27,24 @@ struct Choice {
     }
     kept = id != -1;
     holder = choice_holder(choice);
-    holder = holder < p.ranks && parts[holder] != nullptr ? holder : NOBODY;
+    holder = holder < p.ranks && areas[holder] != nullptr ? holder : NOBODY;
   }
 };
 
 // The weights of this rank's tokens, to all holders: all threads of some blocks.
-__device__ __forceinline__ void tell_weights(const Operation& op, char* const* parts, u32 block,
+__device__ __forceinline__ void tell_weights(const Operation& op, char* const* areas, u32 block,
                                              u32 blocks) {
   const LowLatencyParameters& p = op.p;
   for (u32 i = block * blockDim.x + threadIdx.x; i < p.tokens * p.top_k; i += blocks * blockDim.x) {
     u32 token = i / (u32)p.top_k;
     u32 k = i - token * (u32)p.top_k;
-    Choice choice(op, parts, token, k);
+    Choice choice(op, areas, token, k);
     if (choice.holder == NOBODY) {
       continue;
     }
     u32 bits = __float_as_uint(choice.weight);
     bits = !choice.kept ? NO_WEIGHT : bits == NO_WEIGHT ? 0x7fffffff : bits;
-    store_relaxed_system(op.entries(parts[choice.holder], (u32)p.rank, token) + k,
+    store_relaxed_system(op.entries(areas[choice.holder], (u32)p.rank, token) + k,
                          numbered(op, bits));
   }
 }
@@ -96,9 +96,9 @@ __device__ __forceinline__ u32 push_logfmt(u32 lanes, const char* row, char* hom
   return packed;
 }
 
-// A warp's piece of one token's rows here, to the part of the token's source, one a choice.
+// A warp's piece of one token's rows here, to the area of the token's source, one a choice.
 template <Travel TRAVEL>
-__device__ __forceinline__ void push_token(const Operation& op, char* part, const u32* places,
+__device__ __forceinline__ void push_token(const Operation& op, char* area, const u32* places,
                                            u32 token, u32 choices, u32 piece) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void push_token(const Operation& op, char* part, cons
     u32 place = k < choices ? places[k] : NO_ENTRY;
     u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
     const char* row = p.x + (u64)place * hidden * 2;
-    char* home = op.row(part, op.choice_slot(token, k));
+    char* home = op.row(area, op.choice_slot(token, k));
     u32 packed = 0;
     if constexpr (TRAVEL == TRAVEL_LOGFMT) {
       packed = push_logfmt(lanes, row, home, piece, hidden);
@@ -116,14 +116,14 @@ __device__ __forceinline__ void push_token(const Operation& op, char* part, cons
     }
     __syncwarp();
     if (place != NO_ENTRY) {
-      store_release_system(op.home_flags(part, token, piece) + k,
+      store_release_system(op.home_flags(area, token, piece) + k,
                            op.number | (packed >> lane_id() & 1 ? FLAG_BIT : 0));
     }
   }
 }
 
 // The same, one rounded sum of all.
-__device__ __forceinline__ void push_partial(const Operation& op, char* part, const u32* places,
+__device__ __forceinline__ void push_partial(const Operation& op, char* area, const u32* places,
                                              u32 source, u32 token, u32 choices, u32 piece) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
@@ -136,7 +136,7 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* part, co
     any = any || __any_sync(0xffffffff, place != NO_ENTRY);
     u32 bits = NO_WEIGHT;
     bool told = place == NO_ENTRY ||
-                await_value(op, op.entries(p.own, source, token) + k, source, PHASE_COUNTS, bits);
+                await_value(op, op.entries(op.own, source, token) + k, source, PHASE_COUNTS, bits);
     // A sum that lacks something would be taken for a whole one.
     if (!__all_sync(0xffffffff, told)) {
       return;
@@ -146,16 +146,16 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* part, co
     add_weighted(sums, lanes, row, __uint_as_float(bits), piece, hidden);
   }
   if (any) {
-    sums.store(op.row(part, op.token_slot((u32)p.rank, token)), piece, hidden);
+    sums.store(op.row(area, op.token_slot((u32)p.rank, token)), piece, hidden);
     __syncwarp();
     if (lane_id() == 0) {
-      store_release_system(op.home_flags(part, token, piece) + p.rank, op.number);
+      store_release_system(op.home_flags(area, token, piece) + p.rank, op.number);
     }
   }
 }
 
 template <Travel TRAVEL>
-__device__ __forceinline__ void push_rows(const Operation& op, char* const* parts) {
+__device__ __forceinline__ void push_rows(const Operation& op, char* const* areas) {
   const LowLatencyParameters& p = op.p;
   u32 ranks = (u32)p.ranks;
   u32 pieces = pieces_of(p);
@@ -171,14 +171,14 @@ __device__ __forceinline__ void push_rows(const Operation& op, char* const* part
     u32 source = row - token * ranks + (u32)p.rank;
     source = source >= ranks ? source - ranks : source;
     u32 batch = p.batches[source];
-    if (token >= (batch & 0xffff) || parts[source] == nullptr) {
+    if (token >= (batch & 0xffff) || areas[source] == nullptr) {
       continue;
     }
     const u32* places = p.places + op.token_slot(source, token) * p.most_choices;
     if constexpr (TRAVEL == TRAVEL_PARTIAL) {
-      push_partial(op, parts[source], places, source, token, batch >> 16, piece);
+      push_partial(op, areas[source], places, source, token, batch >> 16, piece);
     } else {
-      push_token<TRAVEL>(op, parts[source], places, token, batch >> 16, piece);
+      push_token<TRAVEL>(op, areas[source], places, token, batch >> 16, piece);
     }
   }
 }

@@ -4,7 +4,7 @@
 
 // What a block knows; shared memory.
 struct Sources {
-  char** parts;  // [ranks] parts of the ranks that count, else null
+  char** areas;  // [ranks] areas of the ranks that count, else null
   u32* tokens;   // [ranks] tokens of a source; 0 if it does not count
   u32* choices;  // [ranks] its choices a token; likewise
   u32* owners;   // [experts] as `placement`, if the kernel sends
@@ -12,8 +12,8 @@ struct Sources {
   u32 stride;
 
   __device__ __forceinline__ Sources(char* shared, const LowLatencyParameters& p)
-      : parts((char**)shared),
-        tokens((u32*)(parts + p.ranks)),
+      : areas((char**)shared),
+        tokens((u32*)(areas + p.ranks)),
         choices(tokens + p.ranks),
         owners(choices + p.ranks),
         first(owners + p.experts),
@@ -32,7 +32,7 @@ struct Sources {
       return NOBODY;
     }
     u32 rank = owners[expert] >> 16;
-    return rank < p.ranks && parts[rank] != nullptr ? rank : NOBODY;
+    return rank < p.ranks && areas[rank] != nullptr ? rank : NOBODY;
   }
 };
 
@@ -115,7 +115,7 @@ __device__ __forceinline__ void tell_counts(const Operation& op, const Sources& 
     }
     u32 rank = sources.rank_of(p, e);
     if (rank != NOBODY) {
-      store_relaxed_system(op.counts(sources.parts[rank], (u32)p.rank) + (sources.owners[e] & 0xffff),
+      store_relaxed_system(op.counts(sources.areas[rank], (u32)p.rank) + (sources.owners[e] & 0xffff),
                            numbered(op, sum));
     }
   }
@@ -142,9 +142,9 @@ __device__ __forceinline__ void tell_entries(const Operation& op, const Sources&
     if (run.mine()) {
       u32 local = sent ? sources.owners[expert] & 0xffff : 0;
       for (u32 r = 0; r < p.ranks; r++) {
-        if (sources.parts[r] != nullptr) {
+        if (sources.areas[r] != nullptr) {
           u32 entry = rank == r ? local << 16 | before : NO_ENTRY;
-          store_relaxed_system(op.entries(sources.parts[r], (u32)p.rank, run.token()) + run.k(),
+          store_relaxed_system(op.entries(sources.areas[r], (u32)p.rank, run.token()) + run.k(),
                                numbered(op, entry));
         }
       }
@@ -157,9 +157,9 @@ __device__ __forceinline__ void tell_routing(const Operation& op, const Sources&
                                              u32* counters) {
   const LowLatencyParameters& p = op.p;
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-    if (sources.parts[r] != nullptr) {
+    if (sources.areas[r] != nullptr) {
       u32 batch = (u32)(p.kind << 24 | p.top_k << 16 | p.tokens);
-      store_relaxed_system(op.header(sources.parts[r], (u32)p.rank), numbered(op, batch));
+      store_relaxed_system(op.header(sources.areas[r], (u32)p.rank), numbered(op, batch));
     }
   }
   count_experts(op, sources, counters);
@@ -171,8 +171,8 @@ __device__ __forceinline__ void tell_routing(const Operation& op, const Sources&
 __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& sources, u32 s) {
   const LowLatencyParameters& p = op.p;
   u32 batch = 0;
-  bool there = sources.parts[s] != nullptr &&
-               await_value(op, op.header(p.own, s), s, PHASE_COUNTS, batch);
+  bool there = sources.areas[s] != nullptr &&
+               await_value(op, op.header(op.own, s), s, PHASE_COUNTS, batch);
   if (there && batch >> 24 != p.kind) {
     op.watch.record->expected = p.kind;
     op.watch.record->peer = s;
@@ -199,8 +199,8 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
       continue;
     }
     u32 rows = 0;
-    if (sources.parts[s] != nullptr) {
-      await_value(op, op.counts(p.own, s) + l, s, PHASE_COUNTS, rows);
+    if (sources.areas[s] != nullptr) {
+      await_value(op, op.counts(op.own, s) + l, s, PHASE_COUNTS, rows);
     }
     sources.first[l * sources.stride + s] = rows;
   }

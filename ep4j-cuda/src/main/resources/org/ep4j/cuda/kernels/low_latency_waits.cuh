@@ -65,37 +65,42 @@ __device__ __forceinline__ bool poll(const Operation& op, Load load, Reached rea
   return true;
 }
 
-// Whether `peer` has received the operation before last, so that its area may be written again.
-__device__ __forceinline__ bool await_space(const Operation& op, u32 peer) {
+// Waits until `peer` has received the operation before last, so that there is an area for this one.
+__device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant& grant) {
   u64 expected = op.number - 2;
   const u64* at = op.received(op.p.own, peer);
-  u64 seen;
   return poll(
-      op, [&] { return load_acquire_system(at); }, [&](u64 word) { return word >= expected; },
-      PHASE_ENTER, peer, expected, seen);
+      op, [&] { return load_acquire_system(at); },
+      [&](u64 word) { return Grant{word}.number() >= expected; }, PHASE_ENTER, peer, expected,
+      grant.word);
 }
 
-// The part of a rank if it counts and, should the kernel send, has space; else null. All loads are on
+// The area of a rank if it counts and, should the kernel send, has space; else null. All loads are on
 // their way before one is looked at.
-__device__ __forceinline__ char* counted_part(const Operation& op, u32 r, u64 failed) {
+__device__ __forceinline__ char* counted_area(const Operation& op, u32 r, u64 failed) {
   const LowLatencyParameters& p = op.p;
   char* part = p.peers[r];
   u64 masked = load_relaxed_system(&p.masks[r]);
-  u64 received = load_acquire_system(op.received(p.own, r));
+  Grant grant{load_acquire_system(op.received(p.own, r))};
   if (part == nullptr || masked != 0 || failed != 0) {
     return nullptr;
   }
-  bool space = !(p.phases & SENDING) || received + 2 >= op.number;
-  return space || await_space(op, r) ? part : nullptr;
+  bool space = !(p.phases & SENDING) || grant.number() + 2 >= op.number;
+  return space || await_space(op, r, grant) ? part + grant.area(op.number) * p.area_bytes : nullptr;
 }
 
-// Looks at all ranks: parts[r] in shared memory. All threads.
-__device__ __forceinline__ void look_around(const Operation& op, char** parts) {
+// Looks at all ranks: areas[r] in shared memory. All threads.
+__device__ __forceinline__ void look_around(const Operation& op, char** areas) {
   __syncthreads();
   for (u32 r = threadIdx.x; r < op.p.ranks; r += blockDim.x) {
-    parts[r] = counted_part(op, r, 0);
+    areas[r] = counted_area(op, r, 0);
   }
   __syncthreads();
+}
+
+// What this rank has told, itself like the others.
+__device__ __forceinline__ Grant own_grant(const LowLatencyParameters& p) {
+  return Grant{load_relaxed_system((u64*)(p.own + p.received_offset) + p.rank)};
 }
 
 // The operation that this kernel sends or receives. Kernels of a buffer run one after the other, so
@@ -104,7 +109,7 @@ __device__ __forceinline__ Operation operation_of(const LowLatencyParameters& p)
   const Words* words = (const Words*)p.own;
   u64 number = load_relaxed_system(p.phases & SENDING ? &words->sent : &words->received) + 1;
   Watch watch{p.control, p.record, p.host_abort, LOW_LATENCY | number, nanoseconds() + p.timeout};
-  return Operation{p, watch, number, (number & 1) * p.area_bytes};
+  return Operation{p, watch, number, p.own + own_grant(p).area(number) * p.area_bytes};
 }
 
 // A word of this operation that carries a value.
@@ -132,11 +137,13 @@ __device__ __forceinline__ bool await_flag(const Operation& op, const u64* at, u
 }
 
 // Counts this block as finished; true in the last one. One thread, once all of the block are done:
-// its fence is enough for what they wrote or read before a barrier.
+// its fence is enough for what they wrote or read before a barrier. With masks the end of a kernel
+// that sends tells other GPUs something, too.
 __device__ __forceinline__ bool arrive_last(const Operation& op) {
-  __threadfence();
+  bool told = op.p.masking && (op.p.phases & SENDING);
+  told ? __threadfence_system() : __threadfence();
   bool last = atomicAdd(&op.p.control->arrived, 1ull) == gridDim.x - 1;
-  __threadfence();
+  told ? __threadfence_system() : __threadfence();
   return last;
 }
 
@@ -162,21 +169,76 @@ __device__ __forceinline__ bool receive_again(const Operation& op) {
   return __syncthreads_or(wished && !aborted(op.watch));
 }
 
+// A masked rank that may still write what belongs to `operation`, or `ranks` if there is none.
+__device__ __noinline__ u64 late_writer(const Operation& op, u64 operation) {
+  const LowLatencyParameters& p = op.p;
+  for (u64 r = 0; r < p.ranks; r++) {
+    const char* part = p.peers[r];
+    if (part != nullptr && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.told[r] + 2 &&
+        load_acquire_system(&p.host_gone[r]) == 0 &&
+        load_acquire_system(&((const Words*)part)->sent) < operation) {
+      return r;
+    }
+  }
+  return p.ranks;
+}
+
+// An area for the operation after next in which nobody writes: where this one was received, or one
+// that has been left alone since a rank was masked. If there is none the operation fails. One thread.
+__device__ __noinline__ u64 clean_area(const Operation& op, Grant told) {
+  const LowLatencyParameters& p = op.p;
+  Words* words = op.words();
+  u64 here = told.area(op.number);
+  words->used[here] = op.number;
+  Watch watch = op.watch;
+  watch.deadline = nanoseconds() + p.timeout;
+  for (u32 polls = 1;; polls++) {
+    u64 late = p.ranks;
+    for (u64 i = 0; i < MOST_AREAS; i++) {
+      u64 area = here ^ i;
+      if (area != told.area(op.number + 1)) {
+        late = late_writer(op, words->used[area]);
+        if (late == p.ranks) {
+          return area;
+        }
+      }
+    }
+    if (vain(watch, polls, PHASE_ENTER, late, op.number, ((const Words*)p.peers[late])->sent)) {
+      return here;
+    }
+  }
+}
+
+// Tells all ranks that count that the operation has been received. The first warp of the last block.
+__device__ __forceinline__ void tell_received(const Operation& op) {
+  const LowLatencyParameters& p = op.p;
+  Grant told = own_grant(p);
+  u64 after = told.area(op.number);
+  if (p.masking && p.control->failed == 0) {
+    after = __shfl_sync(0xffffffff, lane_id() == 0 ? clean_area(op, told) : 0, 0);
+  }
+  if (aborted(op.watch)) {
+    return;
+  }
+  Grant grant = Grant::of(op.number, told.area(op.number + 1), after);
+  for (u32 r = lane_id(); r < p.ranks; r += 32) {
+    char* part = p.peers[r];
+    if (part != nullptr && load_relaxed_system(&p.masks[r]) == 0) {
+      // All that was to be read has been read: no order is left to be kept.
+      store_relaxed_system(op.received(part, (u32)p.rank), grant.word);
+      p.told[r] = op.number;
+    }
+  }
+}
+
 // Ends the operation: the first warp of the last block.
 __device__ __forceinline__ void end_operation(const Operation& op) {
   const LowLatencyParameters& p = op.p;
   if (p.phases & RECEIVING) {
-    bool whole = !aborted(op.watch);
-    for (u32 r = lane_id(); r < p.ranks; r += 32) {
-      char* part = p.peers[r];
-      // All that was to be read has been read: no order is left to be kept.
-      if (part != nullptr && whole) {
-        store_relaxed_system(op.received(part, (u32)p.rank), op.number);
-      }
-      if (p.waits != nullptr) {
-        p.waits[r] += p.waited[r];
-        p.waited[r] = 0;
-      }
+    tell_received(op);
+    for (u32 r = lane_id(); p.waits != nullptr && r < p.ranks; r += 32) {
+      p.waits[r] += p.waited[r];
+      p.waited[r] = 0;
     }
   }
   if (lane_id() != 0) {
@@ -184,7 +246,11 @@ __device__ __forceinline__ void end_operation(const Operation& op) {
   }
   Words* words = op.words();
   if (p.phases & SENDING) {
-    words->sent = op.number;
+    if (p.masking) {
+      store_release_system(&words->sent, op.number);
+    } else {
+      words->sent = op.number;
+    }
   }
   if (p.phases & RECEIVING) {
     words->received = op.number;
@@ -210,10 +276,10 @@ __device__ __forceinline__ void finish(const Operation& op) {
 
 // Looks around. False if an earlier operation has failed: then the kernel has ended already. All
 // threads.
-__device__ __forceinline__ bool begin(const Operation& op, char** parts) {
+__device__ __forceinline__ bool begin(const Operation& op, char** areas) {
   u64 failed = load_relaxed_system(&op.p.control->failed);
   for (u32 r = threadIdx.x; r < op.p.ranks; r += blockDim.x) {
-    parts[r] = counted_part(op, r, failed);
+    areas[r] = counted_area(op, r, failed);
   }
   if (!__syncthreads_or(failed != 0)) {
     return true;

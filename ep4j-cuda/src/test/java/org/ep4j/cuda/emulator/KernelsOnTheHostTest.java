@@ -48,6 +48,14 @@ class KernelsOnTheHostTest {
     assertThat(output).contains("HANG").contains("counts + ");
   }
 
+  /** A mistake that was made: a rank that masked another told it the sum of what it had. */
+  @Test
+  void partialSumWithoutAllWeightsIsFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = lowLatency();
+    kernels.change("low_latency_push.cuh", "if (!__all_sync(0xffffffff, told)) {", "if (false) {");
+    assertThat(firstFailure(kernels, "low_latency_world")).contains("the sum of token");
+  }
+
   private EmulatedKernels lowLatency() {
     return new EmulatedKernels(directory, "low_latency_dispatch.cu", "low_latency_combine.cu");
   }

@@ -6,6 +6,8 @@ import java.time.Duration;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.ThreadRanks;
@@ -78,6 +80,26 @@ class CallLogTest {
                       ? "rank 0 differs in the operation: dispatch there, combine on rank 2"
                       : "rank 2 differs in the operation: combine there, dispatch on rank " + rank)
               .contains("call reset() on all ranks");
+        });
+  }
+
+  @Test
+  void lowLatencyCallsAreTold() {
+    onAllRanks(
+        (rank, log) -> {
+          ScaleKind kind = rank == 1 ? ScaleKind.UE8M0 : ScaleKind.FLOAT32;
+          log.add(
+              new Operation()
+                  .begin(OperationLayout.LOW_LATENCY_DISPATCH)
+                  .set(OperationLayout.ROW_FORMAT, OperationLayout.rowFormat(RowFormat.FP8, kind)));
+          meet();
+          ConfigurationMismatchException difference = log.difference(NOBODY);
+          assertThat(difference).isNotNull();
+          assertThat(difference.getMessage())
+              .contains("differs in the format of the rows")
+              .contains("FP8 with UE8M0 scales")
+              .contains("FP8 with FLOAT32 scales")
+              .contains("(in low-latency dispatch)");
         });
   }
 

@@ -16,8 +16,13 @@ struct LatencyCall {
 
 class LowLatencyCalls {
  public:
-  LowLatencyCalls(Machine& machine, const World& world, u32 hidden)
-      : machine(machine), random(machine.random), world(world), hidden(hidden), at(world, hidden) {
+  LowLatencyCalls(Machine& machine, const World& world, u32 hidden, bool masking)
+      : masking(masking),
+        machine(machine),
+        random(machine.random),
+        world(world),
+        hidden(hidden),
+        at(world, hidden, masking ? MOST_AREAS : 2) {
     Memory& memory = machine.memory;
     peers = memory.allocate<char*>(world.ranks, "peers", EVERYBODY);
     host_abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
@@ -31,7 +36,7 @@ class LowLatencyCalls {
   }
 
   u32 count_warps = 1;
-  bool masking = false;
+  const bool masking;
   u64 timeout = ~0ull / 4;
   std::vector<u64*> masks;
   std::vector<u64*> host_masks;
@@ -118,10 +123,13 @@ class LowLatencyCalls {
     enqueue(r, call->p, RECEIVING, true, [=, this] { check(*combine, r, *call); }, combine->way);
   }
 
-  // After all operations. With masks a rank that is slow may have missed its own deadline.
+  // After all operations. With masks a rank that is slow may have missed its own deadline, or may find
+  // no area in which masked ranks do not write.
   void check_end(u32 r) const {
     u64 state = records[r]->state;
-    if (masking && state == STATE_TIMEOUT && records[r]->peer == r) {
+    u64 peer = records[r]->peer;
+    bool crowded = records[r]->phase == PHASE_ENTER && masks[r][peer] != 0;
+    if (masking && state == STATE_TIMEOUT && (peer == r || crowded)) {
       return;
     }
     bool refused = state == STATE_NO_SUCH_EXPERT || state == STATE_DUPLICATE;
@@ -156,6 +164,7 @@ class LowLatencyCalls {
   LatencyRegion at;
   std::vector<char*> parts;
   std::vector<u64*> waited;
+  std::vector<u64*> told;
   std::vector<u64*> completed;
   std::vector<u64> tickets;
   std::vector<bool> refusals;  // by rank: some operation must have left one
@@ -176,6 +185,7 @@ class LowLatencyCalls {
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
     masks.push_back(memory.zeroed<u64>(world.ranks, "masks" + name, (int)r));
     waited.push_back(memory.zeroed<u64>(world.ranks, "waited" + name, (int)r));
+    told.push_back(memory.zeroed<u64>(world.ranks, "told" + name, (int)r));
     host_masks.push_back(memory.zeroed<u64>(world.ranks, "host_masks" + name, (int)r));
     host_gone.push_back(memory.zeroed<u64>(world.ranks, "host_gone" + name, (int)r));
     tickets.push_back(0);
@@ -206,6 +216,7 @@ class LowLatencyCalls {
     p.control = controls[r];
     p.masks = masks[r];
     p.waited = waited[r];
+    p.told = told[r];
     p.masking = masking;
     p.host_masks = host_masks[r];
     p.host_gone = host_gone[r];

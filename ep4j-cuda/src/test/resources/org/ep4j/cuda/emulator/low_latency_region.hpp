@@ -8,7 +8,9 @@ namespace emulator {
 struct LatencyRegion {
   u64 received, headers, counts, count_stride, entries, flags, flag_stride, rows, area_bytes, bytes;
 
-  LatencyRegion(const World& world, u32 hidden) {
+  u32 areas;
+
+  LatencyRegion(const World& world, u32 hidden, u32 areas) : areas(areas) {
     u64 ranks = world.ranks;
     u64 tokens = world.most_tokens;
     u64 choices = world.most_choices;
@@ -23,21 +25,21 @@ struct LatencyRegion {
     rows = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
     // Areas follow each other at multiples of 16.
     area_bytes = (rows + tokens * std::max(ranks, choices) * 2 * hidden - headers + 15) / 16 * 16;
-    bytes = headers + 2 * area_bytes;
+    bytes = headers + areas * area_bytes;
   }
 
   // Rows hold rubbish, words none.
   void clear(char* part) const {
     std::memset(part, 0, headers);
-    for (u64 area : {(u64)0, area_bytes}) {
-      std::memset(part + headers + area, 0, rows - headers);
+    for (u32 i = 0; i < areas; i++) {
+      std::memset(part + headers + i * area_bytes, 0, rows - headers);
     }
   }
 
   void label(Memory& memory, char* part) const {
     memory.label(part, "words");
     memory.label(part + received, "received");
-    for (u64 i = 0; i < 2; i++) {
+    for (u32 i = 0; i < areas; i++) {
       std::string name = "area " + std::to_string(i) + ": ";
       char* area = part + i * area_bytes;
       memory.label(area + headers, name + "headers");

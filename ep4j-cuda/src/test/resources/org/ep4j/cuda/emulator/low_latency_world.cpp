@@ -83,14 +83,17 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   return steps;
 }
 
-// Ranks that miss the deadline are masked. Some stand still in the middle of something, for ever.
+// Ranks that miss the deadline are masked. Some stand still in the middle of something, for a while or
+// for ever; those that go on do so as if nothing had happened.
 void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
-  calls.masking = true;
   calls.timeout = random.between(200000, 1500000);
   for (u32 left = random.below(world.ranks); left > 0; left--) {
     u32 r = random.below(world.ranks);
-    u64 length = FOREVER;
+    // Most harm can be done soon after having been masked.
+    u64 length = random.once_in(4)   ? FOREVER
+                 : random.once_in(4) ? calls.timeout * random.between(1, 6) / 2
+                                     : calls.timeout + random.below(1u << random.between(10, 18));
     bool known = random.once_in(2);
     machine.put_to_sleep(r, random.below(1u << random.between(4, 19)), length, [&, r, length, known] {
       for (u32 s = 0; s < world.ranks; s++) {
@@ -108,8 +111,9 @@ void run_case(u64 seed) {
   }
   u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
   Machine machine(seed, world.ranks);
-  LowLatencyCalls calls(machine, world, hidden);
-  if (first.once_in(3)) {
+  bool masking = first.once_in(3);
+  LowLatencyCalls calls(machine, world, hidden, masking);
+  if (masking) {
     let_some_sleep(machine, calls, world);
   }
   calls.count_warps = machine.random.between(1, WARPS);
