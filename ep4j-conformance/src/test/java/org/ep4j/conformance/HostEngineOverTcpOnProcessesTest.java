@@ -14,11 +14,6 @@ class HostEngineOverTcpOnProcessesTest extends EngineKit {
     return "tcp";
   }
 
-  @Override
-  protected boolean lowLatency() {
-    return false;
-  }
-
   /** Starting JVMs is slow; threads try every size. */
   @Override
   protected IntStream worldSizes() {

@@ -13,11 +13,6 @@ class HostEngineOverTcpTest extends EngineKit {
   }
 
   @Override
-  protected boolean lowLatency() {
-    return false;
-  }
-
-  @Override
   protected World world() {
     return new ThreadWorld();
   }

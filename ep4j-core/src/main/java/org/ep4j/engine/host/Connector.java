@@ -1,7 +1,6 @@
 package org.ep4j.engine.host;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.engine.Arguments;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -9,30 +8,32 @@ import org.jspecify.annotations.Nullable;
 final class Connector implements AutoCloseable {
   private final HostContext context;
   private final HighThroughput highThroughput;
+  private final LowLatency lowLatency;
   private final ScaleOut.Plan plan;
 
   private Connector(
       HostContext context,
       RegionLayout layout,
       MemorySegment region,
-      HighThroughput highThroughput) {
-    if (context.config.lowLatencyMaxTokens() > 0) {
-      throw Arguments.invalid(
-          "lowLatencyMaxTokens",
-          context.config.lowLatencyMaxTokens(),
-          "0 where ranks run on several nodes",
-          "use the high-throughput operations there");
-    }
+      HighThroughput highThroughput,
+      LowLatency lowLatency) {
     this.context = context;
+    this.lowLatency = lowLatency;
     this.highThroughput = highThroughput;
     int topK = context.config.topK();
     long token =
         Math.max(
             DispatchChunk.most(layout.highThroughput, topK),
             CombineChunk.most(context.config.hidden(), topK));
+    ScaleOutLayout chunks = ScaleOut.layout(context.ranks, token);
+    boolean latency = context.config.lowLatencyMaxTokens() > 0;
     plan =
         new ScaleOut.Plan(
-            ScaleOut.layout(context.ranks, token), region.asSlice(0, layout.headBytes()));
+            chunks,
+            region.asSlice(0, layout.headBytes()),
+            latency ? layout.lowLatency : null,
+            latency ? new FarLayout(context.config, layout.lowLatency, chunks.low()) : null,
+            region.asSlice(layout.lowLatencyOffset, layout.lowLatency.bytes));
   }
 
   /**
@@ -44,11 +45,12 @@ final class Connector implements AutoCloseable {
       HostContext context,
       RegionLayout layout,
       MemorySegment region,
-      HighThroughput highThroughput) {
+      HighThroughput highThroughput,
+      LowLatency lowLatency) {
     if (context.nodes.count() == 1) {
       return null;
     }
-    Connector connector = new Connector(context, layout, region, highThroughput);
+    Connector connector = new Connector(context, layout, region, highThroughput, lowLatency);
     int[] numbers = new int[context.ranks];
     for (int r = 0; r < numbers.length; r++) {
       numbers[r] = r;
@@ -73,6 +75,7 @@ final class Connector implements AutoCloseable {
         ScaleOut.open(live, owned, numbers, context.excluded, context.config, context.nodes, plan);
     context.connect(connection);
     highThroughput.connect(connection);
+    lowLatency.connect(connection.farRanks());
   }
 
   @Override

@@ -68,7 +68,7 @@ final class HostBuffer implements ExpertBuffer {
     highThroughput = new HighThroughput(context, layout, experts, memory, team, queue);
     lowLatency =
         new LowLatency(context, layout.lowLatency, experts, new LowLatencyCalls(), memory.views());
-    connector = Connector.open(context, layout, memory.region(), highThroughput);
+    connector = Connector.open(context, layout, memory.region(), highThroughput, lowLatency);
   }
 
   /** Opens a buffer on every rank; collective. */
@@ -361,7 +361,7 @@ final class HostBuffer implements ExpertBuffer {
           traffic.rowsSent + counters.rowsSent,
           traffic.rowsReceived + counters.rowsReceived,
           traffic.payloadBytesSent + counters.payloadBytesSent,
-          memory.symmetric().bytes(),
+          context.sharedBytes(),
           memory.scratch().byteSize() + lowLatency.privateBytes());
     } finally {
       leave();

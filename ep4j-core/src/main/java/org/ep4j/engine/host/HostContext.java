@@ -104,6 +104,11 @@ final class HostContext implements PeerWait.Carrier {
     return scaleOut;
   }
 
+  /** Bytes of this rank that peers write. */
+  long sharedBytes() {
+    return memory.bytes() + (scaleOut == null ? 0 : scaleOut.bytes());
+  }
+
   /** Whether {@code peer} shares memory with this rank. */
   boolean near(int peer) {
     return nodes.together(rank, peer);
@@ -133,7 +138,7 @@ final class HostContext implements PeerWait.Carrier {
     return regions[rank] + highThroughputOffset;
   }
 
-  /** Address of {@code rank}'s low-latency part. */
+  /** Address of {@code rank}'s low-latency part; it shares memory with this one. */
   long lowLatency(int rank) {
     return memory.address(rank) + lowLatencyOffset;
   }
@@ -226,9 +231,11 @@ final class HostContext implements PeerWait.Carrier {
       return;
     }
     long begin = PeerWait.begin();
-    for (int round = 1; !connection.flush(); round++) {
+    int unsent = connection.flush(excluded);
+    for (int round = 1; unsent != Rails.NOBODY; round++) {
       connection.poll();
-      wait.idle(round, begin, connection.unsent(), 0, 0, name, "bytes to leave", epoch);
+      wait.idle(round, begin, unsent, 0, 0, name, "bytes to leave", epoch);
+      unsent = connection.flush(excluded);
     }
   }
 

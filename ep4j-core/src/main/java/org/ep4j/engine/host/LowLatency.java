@@ -36,6 +36,7 @@ final class LowLatency implements AutoCloseable {
   private final BufferConfig config;
   private final LowLatencyEntry entry;
   private final LowLatencyMemory memory;
+  private final LowLatencyPaths paths;
   private final LowLatencySignals signals;
   private final LowLatencyRouting routing;
   private final LowLatencyDispatchSender dispatchSender;
@@ -80,15 +81,16 @@ final class LowLatency implements AutoCloseable {
     int hidden = config.hidden();
     RowKernels kernels = RowKernels.get();
     memory = new LowLatencyMemory(config, ranks, local, views);
-    signals = new LowLatencySignals(context, layout);
+    paths = new LowLatencyPaths(context, layout);
+    signals = new LowLatencySignals(context, layout, paths);
     routing = new LowLatencyRouting(config.experts());
     dispatchSender =
-        new LowLatencyDispatchSender(context, layout, signals, memory, experts, kernels, counters);
+        new LowLatencyDispatchSender(context, paths, signals, memory, experts, kernels, counters);
     dispatchReceiver =
-        new LowLatencyDispatchReceiver(context, layout, signals, memory, kernels, counters);
-    combineSender = new LowLatencyCombineSender(context, layout, signals, memory, kernels);
+        new LowLatencyDispatchReceiver(context, layout, paths, signals, memory, kernels, counters);
+    combineSender = new LowLatencyCombineSender(context, layout, paths, signals, memory, kernels);
     combineReceiver =
-        new LowLatencyCombineReceiver(context, layout, signals, memory, experts, kernels);
+        new LowLatencyCombineReceiver(context, layout, paths, signals, memory, experts, kernels);
     formats = LowLatencyFormat.all(hidden);
     for (int i = 0; i < RECORDS; i++) {
       records[i] = new LowLatencyRecord(ranks, maxTokens, config.topK(), local);
@@ -110,6 +112,12 @@ final class LowLatency implements AutoCloseable {
               memory.capacity(),
               hidden);
     }
+  }
+
+  /** From now on ranks of other nodes are reached this way. */
+  void connect(@Nullable FarRanks far) {
+    paths.connect(far);
+    signals.connected();
   }
 
   LowLatencyDispatch dispatch(Tensor x, Routing choices, LowLatencyDispatchOptions options) {
@@ -214,7 +222,9 @@ final class LowLatency implements AutoCloseable {
         signals.mask(r);
       }
     }
-    catchUp(highest);
+    number = highest;
+    signals.start(highest);
+    signals.received(highest);
   }
 
   /** What the operations have done so far. */

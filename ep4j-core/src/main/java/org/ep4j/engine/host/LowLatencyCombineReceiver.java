@@ -14,6 +14,7 @@ import org.ep4j.memory.NativeMemory;
 final class LowLatencyCombineReceiver {
   private final HostContext context;
   private final LowLatencyLayout layout;
+  private final LowLatencyPaths paths;
   private final LowLatencySignals signals;
   private final LowLatencyMemory memory;
   private final ExpertTable experts;
@@ -42,12 +43,14 @@ final class LowLatencyCombineReceiver {
   LowLatencyCombineReceiver(
       HostContext context,
       LowLatencyLayout layout,
+      LowLatencyPaths paths,
       LowLatencySignals signals,
       LowLatencyMemory memory,
       ExpertTable experts,
       RowKernels kernels) {
     this.context = context;
     this.layout = layout;
+    this.paths = paths;
     this.signals = signals;
     this.memory = memory;
     this.experts = experts;
@@ -80,6 +83,7 @@ final class LowLatencyCombineReceiver {
       NativeMemory.copy(sums, out.segment(), 0, out.byteSize());
     }
     signals.received(op.number);
+    signals.settle(op.number, op.operation);
   }
 
   /** Learns where an owner holds this rank's rows. */
@@ -97,10 +101,14 @@ final class LowLatencyCombineReceiver {
     if (NativeMemory.getLong(line + LowLatencyLayout.COUNT) != op.record.sent[owner]) {
       return; // It had masked this rank when the rows arrived, and has none.
     }
-    base[owner] = context.lowLatency(owner) + NativeMemory.getLong(line + LowLatencyLayout.PLACE);
     encoded[owner] = kind == LowLatencyKind.DENSE_LOGFMT;
     stride[owner] =
         kind == LowLatencyKind.LISTED ? 0 : encoded[owner] ? LogFmt.maxBytes(hidden) : 2 * hidden;
+    FarRanks far = paths.farFrom(owner);
+    base[owner] =
+        far == null
+            ? context.lowLatency(owner) + NativeMemory.getLong(line + LowLatencyLayout.PLACE)
+            : far.answers(op.number, op.record.answerFrom[owner]);
   }
 
   private void reduce(LowLatencyCombineOperation op, long sums) {

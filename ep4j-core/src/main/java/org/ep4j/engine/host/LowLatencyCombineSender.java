@@ -15,6 +15,7 @@ import org.ep4j.memory.NativeMemory;
 final class LowLatencyCombineSender {
   private final HostContext context;
   private final LowLatencyLayout layout;
+  private final LowLatencyPaths paths;
   private final LowLatencySignals signals;
   private final LowLatencyMemory memory;
   private final RowKernels kernels;
@@ -28,11 +29,13 @@ final class LowLatencyCombineSender {
   LowLatencyCombineSender(
       HostContext context,
       LowLatencyLayout layout,
+      LowLatencyPaths paths,
       LowLatencySignals signals,
       LowLatencyMemory memory,
       RowKernels kernels) {
     this.context = context;
     this.layout = layout;
+    this.paths = paths;
     this.signals = signals;
     this.memory = memory;
     this.kernels = kernels;
@@ -61,14 +64,23 @@ final class LowLatencyCombineSender {
         continue;
       }
       int rows = op.record.received[r];
-      if (op.zeroCopy) {
+      FarRanks far = paths.farFrom(r);
+      if (far != null && op.zeroCopy) {
+        answerListed(far, op, r);
+        sendFar(op, r, LowLatencyKind.DENSE);
+      } else if (op.zeroCopy) {
         sendListed(op, r, layout.combine(op.half));
       } else if (r == context.rank && op.ownInPlace) {
         sendListed(op, r, y.address() - own);
       } else {
         long end = op.logFmt ? encode(op, y, r, place) : copy(op, y, r, place);
         long kind = op.logFmt ? LowLatencyKind.DENSE_LOGFMT : LowLatencyKind.DENSE;
-        signals.send(r, op.number, kind, rows, place, op.record.number);
+        if (far != null) {
+          far.answer(r, op.number, place, op.record.answerTo[r], 0, end - place);
+          sendFar(op, r, kind);
+        } else {
+          signals.send(r, op.number, kind, rows, place, op.record.number, 0, 0);
+        }
         place = end;
       }
     }
@@ -78,11 +90,37 @@ final class LowLatencyCombineSender {
   private void sendListed(LowLatencyCombineOperation op, int r, long place) {
     int rows = op.record.received[r];
     int[] numbers = op.record.rows[r];
-    long list = context.lowLatency(r) + layout.list(op.number, context.rank);
+    long list = paths.listTo(r, op.number);
     for (int i = 0; i < rows; i++) {
       NativeMemory.putInt(list + 4L * i, numbers[i]);
     }
-    signals.send(r, op.number, LowLatencyKind.LISTED, rows, place, op.record.number);
+    signals.send(r, op.number, LowLatencyKind.LISTED, rows, place, op.record.number, rows, 0);
+  }
+
+  /** Announces the answers of {@code r}, a rank of another node. */
+  private void sendFar(LowLatencyCombineOperation op, int r, long kind) {
+    signals.send(r, op.number, kind, op.record.received[r], 0, op.record.number, 0, 0);
+  }
+
+  /** Puts rows from where they lie in the combine region; those that follow each other at once. */
+  private void answerListed(FarRanks far, LowLatencyCombineOperation op, int r) {
+    int rows = op.record.received[r];
+    int[] numbers = op.record.rows[r];
+    long region = layout.combine(op.half);
+    for (int i = 0; i < rows; ) {
+      int next = i + 1;
+      while (next < rows && numbers[next] == numbers[next - 1] + 1) {
+        next++;
+      }
+      far.answer(
+          r,
+          op.number,
+          region + (long) numbers[i] * rowBytes,
+          op.record.answerTo[r],
+          (long) i * rowBytes,
+          (long) (next - i) * rowBytes);
+      i = next;
+    }
   }
 
   private long copy(LowLatencyCombineOperation op, Tensor y, int r, long place) {

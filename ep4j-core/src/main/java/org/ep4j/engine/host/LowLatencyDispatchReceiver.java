@@ -15,6 +15,7 @@ import org.ep4j.memory.NativeMemory;
 final class LowLatencyDispatchReceiver {
   private final HostContext context;
   private final LowLatencyLayout layout;
+  private final LowLatencyPaths paths;
   private final LowLatencySignals signals;
   private final LowLatencyMemory memory;
   private final RowKernels kernels;
@@ -29,12 +30,14 @@ final class LowLatencyDispatchReceiver {
   LowLatencyDispatchReceiver(
       HostContext context,
       LowLatencyLayout layout,
+      LowLatencyPaths paths,
       LowLatencySignals signals,
       LowLatencyMemory memory,
       RowKernels kernels,
       LowLatencyCounters counters) {
     this.context = context;
     this.layout = layout;
+    this.paths = paths;
     this.signals = signals;
     this.memory = memory;
     this.kernels = kernels;
@@ -56,11 +59,13 @@ final class LowLatencyDispatchReceiver {
             source, op.number, kind, NativeMemory.getLong(line + LowLatencyLayout.KIND));
         int entries = (int) NativeMemory.getLong(line + LowLatencyLayout.COUNT);
         op.record.received[source] = place(op, source, entries);
+        op.record.answerTo[source] = (int) NativeMemory.getLong(line + LowLatencyLayout.PLACE);
       }
       writeRanges(op.half(), source);
     }
     writeCounts(op);
     signals.received(op.number);
+    signals.settle(op.number, op.operation);
   }
 
   /** Places the rows of one source; returns how many. */
@@ -75,10 +80,10 @@ final class LowLatencyDispatchReceiver {
     long sourceInfo = memory.sourceInfo(half);
     long capacity = memory.capacity();
     int[] placed = op.record.rows[source];
-    long own = context.lowLatency(context.rank);
-    long list = own + layout.list(op.number, source);
+    long from = paths.from(source);
+    long list = from + layout.list(op.number, source);
     long inPlace = source == context.rank ? op.ownRows : 0;
-    long row = own + layout.row(op.number, source) - format.stride();
+    long row = from + layout.row(op.number, source) - format.stride();
     int token = 0;
     int count = 0;
     int tokens = 0;

@@ -14,7 +14,7 @@ import org.ep4j.memory.NativeMemory;
  */
 final class LowLatencyDispatchSender {
   private final HostContext context;
-  private final LowLatencyLayout layout;
+  private final LowLatencyPaths paths;
   private final LowLatencySignals signals;
   private final LowLatencyMemory memory;
   private final ExpertTable experts;
@@ -22,9 +22,10 @@ final class LowLatencyDispatchSender {
   private final LowLatencyCounters counters;
   private final int hidden;
 
-  /** Per destination: address of the list, its length, rows written, last token listed. */
+  /** Per destination: addresses of list and rows, how many of each so far, last token listed. */
   private final long[] list;
 
+  private final long[] rowsAt;
   private final int[] listed;
   private final int[] rows;
   private final int[] lastToken;
@@ -34,14 +35,14 @@ final class LowLatencyDispatchSender {
 
   LowLatencyDispatchSender(
       HostContext context,
-      LowLatencyLayout layout,
+      LowLatencyPaths paths,
       LowLatencySignals signals,
       LowLatencyMemory memory,
       ExpertTable experts,
       RowKernels kernels,
       LowLatencyCounters counters) {
     this.context = context;
-    this.layout = layout;
+    this.paths = paths;
     this.signals = signals;
     this.memory = memory;
     this.experts = experts;
@@ -49,6 +50,7 @@ final class LowLatencyDispatchSender {
     this.counters = counters;
     hidden = context.config.hidden();
     list = new long[context.ranks];
+    rowsAt = new long[context.ranks];
     listed = new int[context.ranks];
     rows = new int[context.ranks];
     lastToken = new int[context.ranks];
@@ -75,7 +77,8 @@ final class LowLatencyDispatchSender {
     record.number = op.number;
     Arrays.fill(record.sent, 0);
     for (int r = 0; r < context.ranks; r++) {
-      list[r] = context.lowLatency(r) + layout.list(op.number, context.rank);
+      list[r] = context.masked[r] ? 0 : paths.listTo(r, op.number);
+      rowsAt[r] = context.masked[r] ? 0 : paths.rowsTo(r, op.number);
       listed[r] = 0;
       rows[r] = 0;
       lastToken[r] = -1;
@@ -115,10 +118,7 @@ final class LowLatencyDispatchSender {
       if (r == context.rank && op.ownRows != 0) {
         continue;
       }
-      long target =
-          context.lowLatency(r)
-              + layout.row(op.number, context.rank)
-              + (long) row * format.stride();
+      long target = rowsAt[r] + (long) row * format.stride();
       if (first == 0) {
         first = target;
         produce(op, x, token, target);
@@ -152,10 +152,14 @@ final class LowLatencyDispatchSender {
 
   private void finish(LowLatencyDispatchOperation op) {
     long kind = LowLatencyKind.dispatch(op.format.format(), op.format.scaleKind());
+    int answers = 0;
     for (int i = 1; i <= context.ranks; i++) {
       int r = (context.rank + i) % context.ranks;
       if (!context.masked[r]) {
-        signals.send(r, op.number, kind, listed[r], 0, op.number);
+        op.record.answerFrom[r] = answers;
+        long rowBytes = (long) rows[r] * op.format.stride();
+        signals.send(r, op.number, kind, listed[r], answers, op.number, listed[r], rowBytes);
+        answers += context.near(r) ? 0 : op.record.sent[r];
         counters.sent(rows[r], (long) rows[r] * (op.format.rowBytes() + op.format.scaleBytes()));
       }
     }

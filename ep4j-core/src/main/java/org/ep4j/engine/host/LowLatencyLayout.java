@@ -59,6 +59,9 @@ final class LowLatencyLayout {
   /** In a line, long: the source's {@link #mask} word of the destination. */
   static final long MASK = 40;
 
+  /** Bytes of a line that say something. */
+  static final long LINE_BYTES = 48;
+
   private final int ranks;
   private final long maskWords;
   private final long lines;

@@ -26,10 +26,18 @@ final class LowLatencyRecord {
   /** For each source rank the number of its entries. */
   final int[] received;
 
+  /** For each rank of another node the first of this rank's answers that its rows are to fill. */
+  final int[] answerFrom;
+
+  /** For each source rank of another node the first of its answers that its rows are to fill. */
+  final int[] answerTo;
+
   LowLatencyRecord(int ranks, int maxTokens, int topK, int localExperts) {
     ids = new int[Math.multiplyExact(maxTokens, topK)];
     sent = new int[ranks];
     rows = new int[ranks][Math.multiplyExact(maxTokens, Math.min(topK, localExperts))];
     received = new int[ranks];
+    answerFrom = new int[ranks];
+    answerTo = new int[ranks];
   }
 }

@@ -17,6 +17,7 @@ final class LowLatencySignals {
 
   private final HostContext context;
   private final LowLatencyLayout layout;
+  private final LowLatencyPaths paths;
   private final int rank;
   private final int ranks;
   private final boolean[] masked;
@@ -28,9 +29,10 @@ final class LowLatencySignals {
   /** The peers' mask words of this rank when masks were last cleaned. */
   private final long[] known;
 
-  LowLatencySignals(HostContext context, LowLatencyLayout layout) {
+  LowLatencySignals(HostContext context, LowLatencyLayout layout, LowLatencyPaths paths) {
     this.context = context;
     this.layout = layout;
+    this.paths = paths;
     this.rank = context.rank;
     this.ranks = context.ranks;
     this.masked = context.masked;
@@ -39,14 +41,53 @@ final class LowLatencySignals {
     this.known = new long[ranks];
   }
 
+  /** Goes on with a new connection, whose words are all 0. */
+  void connected() {
+    for (int peer = 0; peer < ranks; peer++) {
+      if (!context.near(peer)) {
+        known[peer] = 0;
+      }
+    }
+  }
+
   /** Says that operation {@code number} begins here. */
   void start(long number) {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.STARTED, number);
+    FarRanks far = paths.far();
+    if (far != null) {
+      far.start(number);
+    }
   }
 
   /** Says that this rank has received all operations up to {@code number}. */
   void received(long number) {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.RECEIVED, number);
+    FarRanks far = paths.far();
+    if (far != null) {
+      far.receive(number);
+    }
+  }
+
+  /** Waits until everything sent to other nodes has left: after that, nobody may poll for long. */
+  void settle(long number, String operation) {
+    ScaleOut connection = context.scaleOut();
+    if (connection == null) {
+      return;
+    }
+    long begin = PeerWait.begin();
+    int unsent = connection.flush(masked);
+    for (int round = 1; unsent != Rails.NOBODY; round++) {
+      connection.poll();
+      try {
+        context.wait.idle(round, begin, unsent, 0, 0, operation, "bytes to leave", number);
+      } catch (PeerTimeoutException e) {
+        if (!masking) {
+          throw e;
+        }
+        maskSilent(unsent, number, operation);
+      }
+      unsent = connection.flush(masked);
+    }
   }
 
   /** Waits until every counted peer has received operation {@code number}. */
@@ -58,25 +99,38 @@ final class LowLatencySignals {
       int peer = (rank + i) % ranks;
       if (!masked[peer]) {
         reached(
-            context.lowLatency(peer) + LowLatencyLayout.RECEIVED,
-            number,
-            peer,
-            operation,
-            "space for the next operation",
-            current);
+            paths.received(peer), number, peer, operation, "space for the next operation", current);
       }
     }
   }
 
-  /** Sends the line of an operation; all that was written before becomes visible with it. */
-  void send(int destination, long number, long kind, long count, long place, long dispatch) {
-    long line = context.lowLatency(destination) + layout.line(number, rank);
+  /**
+   * Sends the line of an operation; all that was written before becomes visible with it.
+   *
+   * @param entries in the list of the operation
+   * @param rowBytes bytes of rows behind each other from {@link LowLatencyPaths#rowsTo} on
+   */
+  void send(
+      int destination,
+      long number,
+      long kind,
+      long count,
+      long place,
+      long dispatch,
+      int entries,
+      long rowBytes) {
+    long line = paths.lineTo(destination, number);
     NativeMemory.putLong(line + LowLatencyLayout.KIND, kind);
     NativeMemory.putLong(line + LowLatencyLayout.COUNT, count);
     NativeMemory.putLong(line + LowLatencyLayout.PLACE, place);
     NativeMemory.putLong(line + LowLatencyLayout.DISPATCH, dispatch);
     NativeMemory.putLong(line + LowLatencyLayout.MASK, words[destination]);
-    NativeMemory.putLongRelease(line + LowLatencyLayout.NUMBER, number);
+    FarRanks far = paths.farFrom(destination);
+    if (far == null) {
+      NativeMemory.putLongRelease(line + LowLatencyLayout.NUMBER, number);
+    } else {
+      far.send(destination, number, (long) entries * Integer.BYTES, rowBytes);
+    }
   }
 
   /**
@@ -89,18 +143,17 @@ final class LowLatencySignals {
     if (masked[source]) {
       return 0;
     }
-    long line = own() + layout.line(number, source);
+    long word = paths.number(source, number);
     long start = waitStats == null ? 0 : System.nanoTime();
-    boolean there =
-        reached(line + LowLatencyLayout.NUMBER, number, source, operation, "rows", number);
+    boolean there = reached(word, number, source, operation, "rows", number);
     if (waitStats != null) {
       LowLatencyTensors.addLong(waitStats, source, System.nanoTime() - start);
     }
     if (!there) {
       return 0;
     }
-    requireInStep(source, number, NativeMemory.getLong(line + LowLatencyLayout.NUMBER));
-    return line;
+    requireInStep(source, number, NativeMemory.getLong(word));
+    return paths.from(source) + layout.line(number, source);
   }
 
   /** A source that is in step cannot send the next but one before this one has been received. */
@@ -160,9 +213,13 @@ final class LowLatencySignals {
 
   /**
    * Whether {@code source} still holds the rows that this rank has just read from its memory. To be
-   * asked after the last read. If not, the source is treated like one that does not answer.
+   * asked after the last read. If not, the source is treated like one that does not answer. A rank
+   * of another node has sent them.
    */
   boolean stillHolds(int source, long number, String operation) {
+    if (!context.near(source)) {
+      return true;
+    }
     long line = own() + layout.line(number, source);
     VarHandle.acquireFence();
     long now = NativeMemory.getLong(context.lowLatency(source) + layout.mask(rank));
@@ -206,13 +263,17 @@ final class LowLatencySignals {
   private void count(int peer) {
     words[peer]++;
     NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
+    FarRanks far = paths.farFrom(peer);
+    if (far != null) {
+      far.countMask(peer);
+    }
   }
 
   /** The highest operation number that a rank has begun which has left this one out. */
   long highestStartedWithout() {
     long highest = 0;
     for (int peer = 0; peer < ranks; peer++) {
-      long word = NativeMemory.getLongAcquire(context.lowLatency(peer) + layout.mask(rank));
+      long word = NativeMemory.getLongAcquire(paths.mask(peer));
       if (word != known[peer] && !context.excluded[peer]) {
         known[peer] = word;
         highest = Math.max(highest, started(peer));
@@ -222,7 +283,7 @@ final class LowLatencySignals {
   }
 
   private long started(int peer) {
-    return NativeMemory.getLongAcquire(context.lowLatency(peer) + LowLatencyLayout.STARTED);
+    return NativeMemory.getLongAcquire(paths.started(peer));
   }
 
   private boolean reached(
@@ -234,6 +295,11 @@ final class LowLatencySignals {
     if (context.wait.reaches(address, expected, peer)) {
       return true;
     }
+    maskSilent(peer, number, operation);
+    return false;
+  }
+
+  private void maskSilent(int peer, long number, String operation) {
     mask(peer);
     LOG.log(
         Level.WARNING,
@@ -242,7 +308,6 @@ final class LowLatencySignals {
         number,
         peer,
         context.group.isAlive(peer) ? "silent" : "dead (" + context.group.deathReport(peer) + ")");
-    return false;
   }
 
   private long own() {

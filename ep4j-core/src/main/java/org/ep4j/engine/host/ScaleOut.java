@@ -46,6 +46,7 @@ final class ScaleOut implements AutoCloseable {
   private final Region mirrors;
   private final Region outgoing;
   private final Region incoming;
+  private final @Nullable FarRanks farRanks;
   private final ChunkSender[] senders;
   private final ChunkReceiver[] receivers;
 
@@ -91,6 +92,19 @@ final class ScaleOut implements AutoCloseable {
     outgoing =
         wire.register(
             WireMemory.host(memory.allocate(Math.max(1, layout.rings(partners.length)), 64)));
+    farRanks =
+        plan.far == null || plan.words == null
+            ? null
+            : new FarRanks(
+                this,
+                wire,
+                plan.far,
+                plan.words,
+                rank,
+                ranks,
+                memory.allocate(plan.far.areaBytes, 64),
+                plan.part,
+                timeout);
     senders = new ChunkSender[partners.length];
     receivers = new ChunkReceiver[partners.length];
     for (int place = 0; place < partners.length; place++) {
@@ -104,8 +118,16 @@ final class ScaleOut implements AutoCloseable {
    *
    * @param layout how it is laid out
    * @param head the first bytes of this rank's region, which the peers mirror
+   * @param words layout of the low-latency part; null without low-latency operations
+   * @param far layout of what they need between nodes; null likewise
+   * @param part this rank's low-latency part
    */
-  record Plan(ScaleOutLayout layout, MemorySegment head) {}
+  record Plan(
+      ScaleOutLayout layout,
+      MemorySegment head,
+      @Nullable LowLatencyLayout words,
+      @Nullable FarLayout far,
+      MemorySegment part) {}
 
   /** The layout for a buffer, each token of which takes at most {@code most} bytes of a chunk. */
   static ScaleOutLayout layout(int ranks, long most) {
@@ -189,6 +211,11 @@ final class ScaleOut implements AutoCloseable {
     return wire.counters().words().address() + (long) number * Long.BYTES;
   }
 
+  /** The low-latency side; null without low-latency operations. */
+  @Nullable FarRanks farRanks() {
+    return farRanks;
+  }
+
   /** Sends to each partner, in the order of {@link Rails#partners}. */
   ChunkSender[] senders() {
     return senders;
@@ -209,31 +236,49 @@ final class ScaleOut implements AutoCloseable {
 
   /** Updates everybody's mirror of this rank's head. */
   void mirror(long offset, long bytes) {
+    long there = rank * headBytes + offset;
     for (int peer = 0; peer < lanes.length; peer++) {
-      Lane[] to = lanes[peer];
-      if (to.length > 0 && to[CONTROL].failure() == null) {
-        long at = rank * headBytes + offset;
-        try {
-          wait.put(to[CONTROL], head, offset, mirrors, at, bytes, Lane.NO_COUNTER);
-        } catch (LaneFailedException e) {
-          // Whoever waits for that peer is told, see lost().
-        }
-      }
+      put(peer, CONTROL, head, offset, mirrors, there, bytes);
     }
   }
 
   /** Tells everybody that this rank's progress is {@code progress}, after what was mirrored. */
   void publish(long progress) {
-    long more = progress - told;
+    addAll(layout.progress(rank), progress - told);
     told = progress;
-    for (Lane[] to : lanes) {
-      if (to.length > 0 && to[CONTROL].failure() == null) {
-        try {
-          wait.add(to[CONTROL], layout.progress(rank), more);
-        } catch (LaneFailedException e) {
-          // As above.
-        }
+  }
+
+  /**
+   * Puts bytes on a lane to {@code peer}; waits for room. Nothing is put on a lane that has failed:
+   * whoever waits for that peer is told, see {@link #lost}.
+   */
+  void put(int peer, int lane, Region from, long at, Region to, long there, long bytes) {
+    Lane[] ways = lanes[peer];
+    if (ways.length > 0 && ways[lane].failure() == null) {
+      try {
+        wait.put(ways[lane], from, at, to, there, bytes, Lane.NO_COUNTER);
+      } catch (LaneFailedException e) {
+        // As told.
       }
+    }
+  }
+
+  /** Adds to a counter of {@code peer} on a lane, as {@link #put}. */
+  void add(int peer, int lane, int counter, long value) {
+    Lane[] ways = lanes[peer];
+    if (value != 0 && ways.length > 0 && ways[lane].failure() == null) {
+      try {
+        wait.add(ways[lane], counter, value);
+      } catch (LaneFailedException e) {
+        // As told.
+      }
+    }
+  }
+
+  /** Adds to a counter of all ranks of other nodes, after what was mirrored. */
+  void addAll(int counter, long value) {
+    for (int peer = 0; peer < lanes.length; peer++) {
+      add(peer, CONTROL, counter, value);
     }
   }
 
@@ -277,27 +322,22 @@ final class ScaleOut implements AutoCloseable {
     return wire.poll(0);
   }
 
-  /** Sends off what was held back; whether all has left, so that nobody needs to poll for it. */
-  boolean flush() {
-    boolean left = true;
-    for (Lane[] to : lanes) {
-      for (Lane lane : to) {
-        left &= lane.flush();
-      }
-    }
-    return left;
-  }
-
-  /** A rank that {@link #flush} has not got rid of everything for. */
-  int unsent() {
+  /**
+   * Sends off what was held back. Once all has left, nobody needs to poll for it any more.
+   *
+   * @param skipped ranks that do not count
+   * @return a rank for which something is left, {@link Rails#NOBODY} if there is none
+   */
+  int flush(boolean[] skipped) {
+    int unsent = Rails.NOBODY;
     for (int peer = 0; peer < lanes.length; peer++) {
       for (Lane lane : lanes[peer]) {
-        if (!lane.flush()) {
-          return peer;
+        if (!skipped[peer] && !lane.flush()) {
+          unsent = peer;
         }
       }
     }
-    return rank;
+    return unsent;
   }
 
   /** Why {@code peer} cannot be reached any more; null while it can, or needs no wire. */
@@ -316,7 +356,7 @@ final class ScaleOut implements AutoCloseable {
 
   /** Bytes of memory that peers put into. */
   long bytes() {
-    return mirrors.bytes() + incoming.bytes();
+    return mirrors.bytes() + incoming.bytes() + (farRanks == null ? 0 : farRanks.bytes());
   }
 
   @Override

@@ -1,0 +1,150 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireMemory;
+
+/**
+ * The low-latency side of a connection with ranks of other nodes; {@link FarLayout} is the
+ * protocol. Used by one thread at a time.
+ */
+final class FarRanks {
+  /** Apart from the lane of words and mirrors, so that rows do not hold them up. */
+  private static final int ROWS = 1;
+
+  private final ScaleOut connection;
+  private final FarLayout layout;
+  private final LowLatencyLayout words;
+  private final int rank;
+  private final Region areas;
+  private final Region answers;
+  private final Region shadow;
+  private final Region part;
+
+  /** What the peers have been told. */
+  private long started;
+
+  private long received;
+  private final long[][] numbers;
+
+  /**
+   * Collective.
+   *
+   * @param shadow memory of {@link FarLayout#areaBytes}
+   * @param part this rank's low-latency part
+   */
+  FarRanks(
+      ScaleOut connection,
+      Wire wire,
+      FarLayout layout,
+      LowLatencyLayout words,
+      int rank,
+      int ranks,
+      MemorySegment shadow,
+      MemorySegment part,
+      Duration timeout) {
+    this.connection = connection;
+    this.layout = layout;
+    this.words = words;
+    this.rank = rank;
+    areas = wire.allocate(layout.areaBytes, timeout);
+    answers = wire.allocate(2 * layout.answerBytes, timeout);
+    this.shadow = wire.register(WireMemory.host(shadow));
+    this.part = wire.register(WireMemory.host(part));
+    numbers = new long[2][ranks];
+  }
+
+  /** Where lines, lists and rows from other nodes lie, laid out like a low-latency part. */
+  long areas() {
+    return areas.memory().address();
+  }
+
+  /** Where those to {@code peer} are written, as if they came from {@code peer}. */
+  long shadow() {
+    return shadow.memory().address();
+  }
+
+  /** Bytes of memory that peers put into. */
+  long bytes() {
+    return areas.bytes() + answers.bytes();
+  }
+
+  /** Where the answers of an operation lie that {@code before} rows lie before. */
+  long answers(long number, int before) {
+    return answers.memory().address() + layout.answers(number, before);
+  }
+
+  /** Address of the word STARTED of {@code peer}. */
+  long started(int peer) {
+    return connection.counter(layout.started(peer));
+  }
+
+  /** Address of the word RECEIVED of {@code peer}. */
+  long received(int peer) {
+    return connection.counter(layout.received(peer));
+  }
+
+  /** Address of the word that counts how often {@code peer} has masked or admitted this rank. */
+  long mask(int peer) {
+    return connection.counter(layout.mask(peer));
+  }
+
+  /** Address of the number of the last operation of {@code number}'s parity from {@code peer}. */
+  long number(int peer, long number) {
+    return connection.counter(layout.number(peer, number));
+  }
+
+  /** Tells all that operation {@code number} has begun here. */
+  void start(long number) {
+    connection.addAll(layout.started(rank), number - started);
+    started = number;
+  }
+
+  /** Tells all that this rank has received up to {@code number}. */
+  void receive(long number) {
+    connection.addAll(layout.received(rank), number - received);
+    received = number;
+  }
+
+  /** Tells {@code peer} that it has been masked or admitted. */
+  void countMask(int peer) {
+    connection.add(peer, 0, layout.mask(rank), 1);
+  }
+
+  /** Sends the line of an operation, after its list and rows, from the shadow. */
+  void send(int peer, long number, long listBytes, long rowBytes) {
+    put(peer, shadow, words.list(number, peer), words.list(number, rank), listBytes);
+    put(peer, shadow, words.row(number, peer), words.row(number, rank), rowBytes);
+    put(
+        peer,
+        shadow,
+        words.line(number, peer),
+        words.line(number, rank),
+        LowLatencyLayout.LINE_BYTES);
+    long[] told = numbers[(int) (number & 1)];
+    connection.add(peer, ROWS, layout.number(rank, number), number - told[peer]);
+    told[peer] = number;
+  }
+
+  /**
+   * Puts rows of a combine.
+   *
+   * @param place of the rows in this rank's part
+   * @param before answers of {@code peer} that lie before those of this rank
+   * @param offset bytes between the first of those and where these are to lie
+   */
+  void answer(int peer, long number, long place, int before, long offset, long bytes) {
+    if (bytes != 0) {
+      long there = layout.answers(number, before) + offset;
+      connection.put(peer, ROWS, part, place, answers, there, bytes);
+    }
+  }
+
+  private void put(int peer, Region from, long place, long there, long bytes) {
+    if (bytes != 0) {
+      connection.put(peer, ROWS, from, place, areas, there, bytes);
+    }
+  }
+}
