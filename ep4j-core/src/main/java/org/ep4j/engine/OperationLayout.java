@@ -59,6 +59,9 @@ public final class OperationLayout {
   /** Number of words. */
   public static final int FIELDS = 15;
 
+  /** Bytes of a description. */
+  public static final long BYTES = FIELDS * 8L;
+
   /** Kind: a dispatch along new ways. */
   public static final long DISPATCH = 1;
 
