@@ -32,8 +32,13 @@ final class Connector implements AutoCloseable {
             chunks,
             region.asSlice(0, layout.headBytes()),
             latency ? layout.lowLatency : null,
-            latency ? new FarLayout(context.config, layout.lowLatency, chunks.low()) : null,
-            region.asSlice(layout.lowLatencyOffset, layout.lowLatency.bytes));
+            latency
+                ? new FarLayout(
+                    context.config,
+                    layout.lowLatency,
+                    context.placement.localExperts(context.rank),
+                    chunks.low())
+                : null);
   }
 
   /**

@@ -17,8 +17,9 @@ import org.ep4j.engine.host.kernel.LogFmt;
  * <p>Rows of a combine cannot be pulled. A dispatch says in the word PLACE of its line where the
  * rows that come back shall lie in the <em>answers</em> of its source, counted in longest rows; the
  * owner of the rows puts them there, densely, in the order of the dispatch list, before the line of
- * the combine. Who masks a rank needs not protect what that rank may still be reading: nobody reads
- * over a wire.
+ * the combine. Until then they lie in a place of its own for that source and parity: somebody who
+ * is masked gets what was meant for him, not what came after. Who masks a rank needs not protect
+ * what that rank may still be reading: nobody reads over a wire.
  */
 final class FarLayout {
   private static final int WORDS = 5;
@@ -35,16 +36,22 @@ final class FarLayout {
   /** Bytes of the longest row of a combine. */
   final long answerRow;
 
+  /** Bytes that the answers to one rank take at most. */
+  final long toOne;
+
   /** Bytes of the answers of one parity. */
   final long answerBytes;
 
   /**
+   * @param localExperts experts of this rank
    * @param first first counter
    */
-  FarLayout(BufferConfig config, LowLatencyLayout layout, int first) {
+  FarLayout(BufferConfig config, LowLatencyLayout layout, int localExperts, int first) {
     this.first = first;
     areaBytes = layout.communicationBytes;
     answerRow = Math.max(2L * config.hidden(), LogFmt.maxBytes(config.hidden()));
+    long rows = (long) config.lowLatencyMaxTokens() * Math.min(config.topK(), localExperts);
+    toOne = ControlLayout.align(rows * answerRow, ControlLayout.LINE);
     answerBytes = (long) config.lowLatencyMaxTokens() * config.topK() * answerRow;
   }
 
@@ -71,6 +78,11 @@ final class FarLayout {
   /** Counter that {@code rank} adds to: the last operation of a parity that it has sent. */
   int number(int rank, long number) {
     return first + WORDS * rank + NUMBERS + (int) (number & 1);
+  }
+
+  /** Where the answers to one of {@code ranks} ranks wait. */
+  long waiting(int rank, int ranks, long number) {
+    return ((number & 1) * ranks + rank) * toOne;
   }
 
   /** Where the answers of an operation begin that {@code before} rows lie before. */

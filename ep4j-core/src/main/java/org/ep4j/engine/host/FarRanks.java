@@ -1,6 +1,6 @@
 package org.ep4j.engine.host;
 
-import java.lang.foreign.MemorySegment;
+import java.lang.foreign.Arena;
 import java.time.Duration;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
@@ -18,10 +18,11 @@ final class FarRanks {
   private final FarLayout layout;
   private final LowLatencyLayout words;
   private final int rank;
+  private final int ranks;
   private final Region areas;
   private final Region answers;
   private final Region shadow;
-  private final Region part;
+  private final Region waiting;
 
   /** What the peers have been told. */
   private long started;
@@ -32,8 +33,7 @@ final class FarRanks {
   /**
    * Collective.
    *
-   * @param shadow memory of {@link FarLayout#areaBytes}
-   * @param part this rank's low-latency part
+   * @param memory for what is on its way
    */
   FarRanks(
       ScaleOut connection,
@@ -42,17 +42,18 @@ final class FarRanks {
       LowLatencyLayout words,
       int rank,
       int ranks,
-      MemorySegment shadow,
-      MemorySegment part,
+      Arena memory,
       Duration timeout) {
     this.connection = connection;
     this.layout = layout;
     this.words = words;
     this.rank = rank;
+    this.ranks = ranks;
     areas = wire.allocate(layout.areaBytes, timeout);
     answers = wire.allocate(2 * layout.answerBytes, timeout);
-    this.shadow = wire.register(WireMemory.host(shadow));
-    this.part = wire.register(WireMemory.host(part));
+    shadow = wire.register(WireMemory.host(memory.allocate(layout.areaBytes, 64)));
+    long bytes = Math.max(1, layout.waiting(0, ranks, 1) * 2);
+    waiting = wire.register(WireMemory.host(memory.allocate(bytes, 64)));
     numbers = new long[2][ranks];
   }
 
@@ -128,17 +129,21 @@ final class FarRanks {
     told[peer] = number;
   }
 
+  /** Where rows of a combine are written that {@code peer} is to get. */
+  long answersTo(int peer, long number) {
+    return waiting.memory().address() + layout.waiting(peer, ranks, number);
+  }
+
   /**
-   * Puts rows of a combine.
+   * Puts the first {@code bytes} bytes of those rows.
    *
-   * @param place of the rows in this rank's part
    * @param before answers of {@code peer} that lie before those of this rank
-   * @param offset bytes between the first of those and where these are to lie
    */
-  void answer(int peer, long number, long place, int before, long offset, long bytes) {
+  void answer(int peer, long number, int before, long bytes) {
     if (bytes != 0) {
-      long there = layout.answers(number, before) + offset;
-      connection.put(peer, ROWS, part, place, answers, there, bytes);
+      long place = layout.waiting(peer, ranks, number);
+      long there = layout.answers(number, before);
+      connection.put(peer, ROWS, waiting, place, answers, there, bytes);
     }
   }
 

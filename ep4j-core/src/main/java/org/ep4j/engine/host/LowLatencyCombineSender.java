@@ -65,25 +65,34 @@ final class LowLatencyCombineSender {
       }
       int rows = op.record.received[r];
       FarRanks far = paths.farFrom(r);
-      if (far != null && op.zeroCopy) {
-        answerListed(far, op, r);
-        sendFar(op, r, LowLatencyKind.DENSE);
+      if (far != null) {
+        answer(far, op, y, r);
       } else if (op.zeroCopy) {
         sendListed(op, r, layout.combine(op.half));
       } else if (r == context.rank && op.ownInPlace) {
         sendListed(op, r, y.address() - own);
       } else {
-        long end = op.logFmt ? encode(op, y, r, place) : copy(op, y, r, place);
-        long kind = op.logFmt ? LowLatencyKind.DENSE_LOGFMT : LowLatencyKind.DENSE;
-        if (far != null) {
-          far.answer(r, op.number, place, op.record.answerTo[r], 0, end - place);
-          sendFar(op, r, kind);
-        } else {
-          signals.send(r, op.number, kind, rows, place, op.record.number, 0, 0);
-        }
-        place = end;
+        long bytes = write(op, y, r, own + place);
+        signals.send(r, op.number, denseKind(op), rows, place, op.record.number, 0, 0);
+        place += bytes;
       }
     }
+  }
+
+  /** Sends the rows that {@code r}, a rank of another node, is waiting for. */
+  private void answer(FarRanks far, LowLatencyCombineOperation op, Tensor y, int r) {
+    long bytes = write(op, y, r, far.answersTo(r, op.number));
+    far.answer(r, op.number, op.record.answerTo[r], bytes);
+    signals.send(r, op.number, denseKind(op), op.record.received[r], 0, op.record.number, 0, 0);
+  }
+
+  private static long denseKind(LowLatencyCombineOperation op) {
+    return op.logFmt ? LowLatencyKind.DENSE_LOGFMT : LowLatencyKind.DENSE;
+  }
+
+  /** Writes the rows of {@code r} behind each other to {@code target}; how many bytes. */
+  private long write(LowLatencyCombineOperation op, Tensor y, int r, long target) {
+    return op.logFmt ? encode(op, y, r, target) : copy(op, y, r, target);
   }
 
   /** Tells {@code r} the numbers of its rows, which start at {@code place}. */
@@ -97,48 +106,22 @@ final class LowLatencyCombineSender {
     signals.send(r, op.number, LowLatencyKind.LISTED, rows, place, op.record.number, rows, 0);
   }
 
-  /** Announces the answers of {@code r}, a rank of another node. */
-  private void sendFar(LowLatencyCombineOperation op, int r, long kind) {
-    signals.send(r, op.number, kind, op.record.received[r], 0, op.record.number, 0, 0);
-  }
-
-  /** Puts rows from where they lie in the combine region; those that follow each other at once. */
-  private void answerListed(FarRanks far, LowLatencyCombineOperation op, int r) {
+  private long copy(LowLatencyCombineOperation op, Tensor y, int r, long begin) {
     int rows = op.record.received[r];
     int[] numbers = op.record.rows[r];
-    long region = layout.combine(op.half);
-    for (int i = 0; i < rows; ) {
-      int next = i + 1;
-      while (next < rows && numbers[next] == numbers[next - 1] + 1) {
-        next++;
-      }
-      far.answer(
-          r,
-          op.number,
-          region + (long) numbers[i] * rowBytes,
-          op.record.answerTo[r],
-          (long) i * rowBytes,
-          (long) (next - i) * rowBytes);
-      i = next;
-    }
-  }
-
-  private long copy(LowLatencyCombineOperation op, Tensor y, int r, long place) {
-    int rows = op.record.received[r];
-    int[] numbers = op.record.rows[r];
-    long target = own + place;
+    long target = begin;
     for (int i = 0; i < rows; i++) {
       LowLatencyTensors.copy(y, (long) numbers[i] * rowBytes, target, rowBytes);
       target += rowBytes;
     }
-    return target - own;
+    return target - begin;
   }
 
-  private long encode(LowLatencyCombineOperation op, Tensor y, int r, long place) {
+  private long encode(LowLatencyCombineOperation op, Tensor y, int r, long begin) {
     int rows = op.record.received[r];
     int[] numbers = op.record.rows[r];
     int stride = LogFmt.maxBytes(hidden);
-    long target = own + place;
+    long target = begin;
     for (int i = 0; i < rows; i++) {
       long source = y.address() + (long) numbers[i] * rowBytes;
       if (!y.nativeHost()) {
@@ -148,6 +131,6 @@ final class LowLatencyCombineSender {
       kernels.encodeLogFmt(source, hidden, target);
       target += stride;
     }
-    return target - own;
+    return target - begin;
   }
 }

@@ -95,16 +95,7 @@ final class ScaleOut implements AutoCloseable {
     farRanks =
         plan.far == null || plan.words == null
             ? null
-            : new FarRanks(
-                this,
-                wire,
-                plan.far,
-                plan.words,
-                rank,
-                ranks,
-                memory.allocate(plan.far.areaBytes, 64),
-                plan.part,
-                timeout);
+            : new FarRanks(this, wire, plan.far, plan.words, rank, ranks, memory, timeout);
     senders = new ChunkSender[partners.length];
     receivers = new ChunkReceiver[partners.length];
     for (int place = 0; place < partners.length; place++) {
@@ -120,14 +111,12 @@ final class ScaleOut implements AutoCloseable {
    * @param head the first bytes of this rank's region, which the peers mirror
    * @param words layout of the low-latency part; null without low-latency operations
    * @param far layout of what they need between nodes; null likewise
-   * @param part this rank's low-latency part
    */
   record Plan(
       ScaleOutLayout layout,
       MemorySegment head,
       @Nullable LowLatencyLayout words,
-      @Nullable FarLayout far,
-      MemorySegment part) {}
+      @Nullable FarLayout far) {}
 
   /** The layout for a buffer, each token of which takes at most {@code most} bytes of a chunk. */
   static ScaleOutLayout layout(int ranks, long most) {
