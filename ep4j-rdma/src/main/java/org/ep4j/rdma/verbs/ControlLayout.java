@@ -31,6 +31,9 @@ import java.lang.invoke.VarHandle;
  * anew since the beginning. It gives room for as many new ones, and says that what they counted has
  * been counted. It only grows; a word that comes late is only old.
  *
+ * <p><b>A queue pair that is lost</b> while another one to the same peer works is gone round, see
+ * {@link Detours}; the ends tell each other so by messages over the other one.
+ *
  * <p><b>The places {@link #place}</b> take the messages, one for each receive, in the order in
  * which receives are used.
  */
@@ -48,6 +51,15 @@ final class ControlLayout {
 
   /** The sender closes its wire; nothing follows. */
   static final int FAREWELL = 2;
+
+  /**
+   * Queue pair {@code number} of those between the two ranks is lost, and stopped here; {@code
+   * value} receives were handled, which is final.
+   */
+  static final int MOVED = 3;
+
+  /** Queue pair {@code number} has failed with its lanes; nobody waits for them. */
+  static final int GONE = 4;
 
   private static final long VALUE = 0;
   private static final long KIND = 8;

@@ -11,41 +11,26 @@ import org.jspecify.annotations.Nullable;
  * ends say to each other is in {@link ControlLayout}.
  */
 final class QueuePair implements AutoCloseable {
-  /** Longer puts are cut: a short put of another lane waits for no more than this. */
-  private static final int LONGEST = 1 << 20;
-
-  /** Requests that lanes leave free: for the word of handled receives, and for the farewell. */
-  private static final int RESERVED = 2;
-
   private final OpenPort port;
-  private final int portIndex;
   private final int peer;
   private final int index;
   private final Counters counters;
-  private final RequestBatch batch;
   private final int depth;
-  private final int longest;
   private final MemorySegment block;
   private final int blockKey;
-  private final ReceiveRing receives;
-  private final RequestLog log;
   private final DevicePair device;
-  private PairAddress remote = new PairAddress(0, 0, 0, 0);
-  private VerbsLane[] lanes = {};
+  private final Outbox outbox;
+  private final ReceiveRing receives;
 
-  /** The lane whose turn it is, and pieces of work of all lanes that are not posted. */
-  private int turn;
-
-  private int waiting;
-
-  /** Receives that the peer has said it handled, and those that it was told of. */
-  private long handled;
-
+  /** Handled receives that the peer was told of, and receives that the device returned unused. */
   private long told;
+
+  private int unused;
 
   private @Nullable Cause broken;
   private String reason = "";
   private boolean farewell;
+  private @Nullable Detours detours;
 
   /** Where a queue pair is, what it shares, how large it is. */
   record Place(
@@ -61,18 +46,15 @@ final class QueuePair implements AutoCloseable {
 
   QueuePair(Place place, RdmaSettings settings, Arena arena) {
     port = place.port();
-    portIndex = place.portIndex();
     peer = place.peer();
     index = place.index();
     counters = place.counters();
-    batch = place.batch();
     depth = settings.depth();
-    longest = Math.min(LONGEST, port.mostBytes());
     block = place.block();
     blockKey = place.blockKey();
-    log = new RequestLog(depth);
     receives = new ReceiveRing(index, depth + 1, block.address(), blockKey, arena);
     device = new DevicePair(port, place.completions(), depth);
+    outbox = new Outbox(place, depth, device.inline());
     device.postReceives(receives);
   }
 
@@ -82,26 +64,48 @@ final class QueuePair implements AutoCloseable {
   }
 
   void connect(PortAddress peersPort, PairAddress peersPair, RdmaSettings settings) {
-    remote = peersPair;
+    outbox.connect(peersPair);
     device.connect(peersPort, peersPair, settings);
   }
 
   void carry(VerbsLane[] carried) {
-    lanes = carried;
+    outbox.carry(carried);
+  }
+
+  /** Tells messages of lost queue pairs to the strand. */
+  void report(Detours to) {
+    detours = to;
   }
 
   int peer() {
     return peer;
   }
 
-  /** A lane has more work. */
-  void expect(int work) {
-    waiting += work;
+  int index() {
+    return index;
+  }
+
+  String port() {
+    return port.name();
   }
 
   /** Whether it carries anything still. */
   boolean works() {
     return broken == null;
+  }
+
+  /** Why it is lost; null while it works. */
+  @Nullable Cause broken() {
+    return broken;
+  }
+
+  String reason() {
+    return reason;
+  }
+
+  /** A lane has more work. */
+  void expect(int work) {
+    outbox.expect(work);
   }
 
   /**
@@ -111,116 +115,71 @@ final class QueuePair implements AutoCloseable {
    */
   int send() {
     int sent = 0;
-    boolean more = waiting > 0 || told != receives.used() - receives.waiting();
+    boolean more = outbox.waits() || told != handledHere() - receives.waiting();
     while (more && broken == null) {
-      batch.clear();
+      RequestBatch batch = outbox.begin();
       tell();
-      fill();
+      outbox.fill();
       more = batch.full();
       sent += batch.size();
       if (batch.size() > 0) {
-        post();
+        post(batch);
       }
     }
     return sent;
   }
 
-  private void post() {
+  private void post(RequestBatch batch) {
     int error = device.post(batch);
     if (error != 0) {
       lose(Cause.LOST, "ibv_post_send gave error " + error);
     }
   }
 
-  /** Appends the word that says how many receives were handled, if the peer does not know. */
+  /** Says how many receives were handled and are posted anew, if the peer does not know. */
   private void tell() {
     long news = receives.used() - receives.waiting();
-    if (told != news && log.underWay() < depth - 1 && log.room()) {
-      batch.word(
-          RequestId.send(index, log.next()),
-          news,
-          remote.block() + ControlLayout.HANDLED,
-          remote.key());
-      log.add(null, 0, false);
+    if (told != news && outbox.word(news)) {
       told = news;
     }
   }
 
-  /** One request of each lane in turn. */
-  private void fill() {
-    int idle = 0;
-    while (waiting > 0 && !batch.full() && idle < lanes.length) {
-      VerbsLane lane = lanes[turn];
-      turn = turn + 1 == lanes.length ? 0 : turn + 1;
-      idle = append(lane) ? 0 : idle + 1;
-    }
-  }
-
-  private boolean append(VerbsLane lane) {
-    if (!lane.waits() || log.underWay() >= depth - RESERVED || !log.room()) {
-      return false;
-    }
-    int slot = lane.next();
-    VerbsRegion from = lane.local[slot];
-    VerbsRegion to = lane.remote[slot];
-    int counter = lane.counter[slot];
-    boolean credit = log.messages() - handled < depth;
-    long id = RequestId.send(index, log.next());
-    if (from == null || to == null) {
-      if (credit) {
-        batch.message(id, ControlLayout.ADD, counter, lane.localOffset[slot]);
-        waiting--;
-        log.add(lane, lane.post(), true);
-      }
-      return credit;
-    }
-    long at = lane.postedBytes;
-    int bytes = (int) Math.min(lane.bytes[slot] - at, longest);
-    boolean last = at + bytes == lane.bytes[slot];
-    boolean counted = last && counter >= 0;
-    if (counted && !credit) {
-      return false;
-    }
-    batch.write(
-        id,
-        from.address() + lane.localOffset[slot] + at,
-        from.localKey(portIndex),
-        bytes,
-        to.address(peer) + lane.remoteOffset[slot] + at,
-        to.remoteKey(peer, portIndex),
-        counted ? counter : -1,
-        bytes <= device.inline());
-    if (last) {
-      waiting--;
-      log.add(lane, lane.post(), counted);
-    } else {
-      lane.postedBytes = at + bytes;
-      log.add(lane, 0, false);
-    }
-    return true;
-  }
-
   /** The device has done a request, and all before it. */
   void sent(long id) {
-    log.done(RequestId.count(id, log.done()));
+    outbox.done(id);
+  }
+
+  /** The device returns a request or a receive that is not done, as it does with all after it. */
+  void returned(long id, Cause cause, String why) {
+    if (RequestId.isReceive(id)) {
+      unused++;
+    } else {
+      outbox.refused(id);
+    }
+    lose(cause, why);
   }
 
   /** A receive was used up. */
   void received(int opcode, int immediate) {
-    int place = receives.use();
+    long at = ControlLayout.place(receives.use());
     if (opcode == VerbsConstants.IBV_WC_RECV_RDMA_WITH_IMM) {
       count(immediate, 1);
       return;
     }
-    long at = ControlLayout.place(place);
-    switch (ControlLayout.kind(block, at)) {
-      case ControlLayout.ADD ->
-          count(ControlLayout.number(block, at), ControlLayout.value(block, at));
+    int kind = ControlLayout.kind(block, at);
+    int number = ControlLayout.number(block, at);
+    switch (kind) {
+      case ControlLayout.ADD -> count(number, ControlLayout.value(block, at));
       case ControlLayout.FAREWELL -> lose(Cause.CLOSED, "the peer has closed its wire");
-      default ->
-          lose(
-              Cause.PROTOCOL,
-              "the peer has sent a message of kind " + ControlLayout.kind(block, at));
+      case ControlLayout.MOVED, ControlLayout.GONE ->
+          heard(kind, number, ControlLayout.value(block, at));
+      default -> lose(Cause.PROTOCOL, "the peer has sent a message of kind " + kind);
+    }
+  }
+
+  private void heard(int kind, int number, long value) {
+    if (detours == null || !detours.heard(this, kind, number, value)) {
+      lose(Cause.PROTOCOL, "the peer has named queue pair " + number + ", which does not exist");
     }
   }
 
@@ -253,23 +212,20 @@ final class QueuePair implements AutoCloseable {
    * @return how many requests have taken effect
    */
   int progress() {
-    if (log.settled()) {
+    if (outbox.settled()) {
       return 0;
     }
     long now = ControlLayout.handled(block);
-    if (now < handled || now > log.messages()) {
-      lose(
-          Cause.PROTOCOL,
-          "the peer says that it has handled %d of %d messages".formatted(now, log.messages()));
+    if (!outbox.possible(now)) {
+      lose(Cause.PROTOCOL, "the peer says that it has handled " + now + " messages");
       return 0;
     }
-    handled = now;
-    return log.apply(now);
+    return outbox.handled(now);
   }
 
   /** Asks the device for a sign of life of the peer: a word that says nothing new. */
   void probe() {
-    if (broken == null && log.underWay() == 0 && log.room()) {
+    if (broken == null && outbox.quiet()) {
       told--;
       send();
     }
@@ -283,17 +239,63 @@ final class QueuePair implements AutoCloseable {
   boolean sayGoodbye() {
     renew(1);
     if (broken == null && !farewell) {
-      if (log.underWay() > depth - RESERVED || !log.room()) {
+      if (!outbox.roomForFarewell()) {
         return false;
       }
-      batch.clear();
+      RequestBatch batch = outbox.begin();
       tell();
-      batch.message(RequestId.send(index, log.next()), ControlLayout.FAREWELL, 0, 0);
-      log.add(null, 0, true);
+      outbox.message(ControlLayout.FAREWELL, 0, 0);
       farewell = true;
-      post();
+      post(batch);
     }
-    return broken != null || log.underWay() == 0;
+    return broken != null || outbox.quiet();
+  }
+
+  /** Sends a message about another queue pair; false while there is no room. */
+  boolean announce(int kind, int number, long value) {
+    if (broken != null || !outbox.roomForMessage()) {
+      return false;
+    }
+    RequestBatch batch = outbox.begin();
+    outbox.message(kind, number, value);
+    post(batch);
+    return broken == null;
+  }
+
+  /** Stops it: the device returns what it holds. */
+  void stop() {
+    device.stop();
+  }
+
+  /** Whether the device of a stopped one holds nothing any more: its counts are final. */
+  boolean drained() {
+    return outbox.empty() && unused == receives.posted();
+  }
+
+  /** Receives that were handled. */
+  long handledHere() {
+    return receives.used();
+  }
+
+  /**
+   * Settles a drained one with what the peer has handled in the end; its lanes are the caller's.
+   *
+   * @return null if that cannot be
+   */
+  VerbsLane @Nullable [] settle(long handledThere) {
+    if (!outbox.possible(handledThere)) {
+      return null;
+    }
+    outbox.settle(handledThere);
+    close();
+    VerbsLane[] homeless = outbox.lanes();
+    outbox.dismiss();
+    return homeless;
+  }
+
+  /** Carries one more lane; false if that is not possible without delivering something twice. */
+  boolean adopt(VerbsLane lane) {
+    return outbox.adopt(this, lane);
   }
 
   /** Takes note that it is lost; its strand ends it after looking what else had come. */
@@ -320,13 +322,13 @@ final class QueuePair implements AutoCloseable {
     Cause cause = broken == null ? Cause.LOST : broken;
     String text = "port %s: %s; %s".formatted(port.name(), reason, fate);
     int failed = 0;
-    for (VerbsLane lane : lanes) {
+    for (VerbsLane lane : outbox.lanes()) {
       if (lane.failure() == null) {
         lane.fail(cause, text);
         failed++;
       }
     }
-    waiting = 0;
+    outbox.dismiss();
     return failed;
   }
 

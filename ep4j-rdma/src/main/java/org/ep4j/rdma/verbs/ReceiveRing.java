@@ -74,6 +74,11 @@ final class ReceiveRing {
     return used;
   }
 
+  /** Receives that the device holds, or has returned unused. */
+  int posted() {
+    return size - waiting();
+  }
+
   /** Used receives that wait to be posted anew. */
   int waiting() {
     return (int) (used - renewed);

@@ -107,4 +107,27 @@ final class RequestLog {
     }
     return (int) (applied - before);
   }
+
+  /** Number of the last request. */
+  long posted() {
+    return posted;
+  }
+
+  /**
+   * The queue pair has stopped, and the peer has handled so many of its receives in the end. A
+   * message that was handled is done, and all before it, even if the device could not say so.
+   */
+  void settle(long handled) {
+    for (long request = posted; request > done; request--) {
+      long number = message[(int) request & mask];
+      if (number != 0 && number <= handled) {
+        done(request);
+        break;
+      }
+    }
+    apply(handled);
+    // The rest belongs to nobody here any more.
+    done = posted;
+    applied = posted;
+  }
 }

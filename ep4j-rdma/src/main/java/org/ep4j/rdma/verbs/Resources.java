@@ -164,6 +164,11 @@ final class Resources implements AutoCloseable {
     return pairs.get(strand);
   }
 
+  /** Queue pairs of a strand to each peer. */
+  int pairsPerPeer() {
+    return map.queuePairs();
+  }
+
   CompletionQueue[] completions(int strand) {
     int from = strand * ports.length;
     return completions.subList(from, from + ports.length).toArray(CompletionQueue[]::new);

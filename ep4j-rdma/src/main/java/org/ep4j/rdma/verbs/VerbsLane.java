@@ -151,6 +151,22 @@ final class VerbsLane implements Lane {
     remote[slot] = null;
   }
 
+  /**
+   * Its queue pair is lost, and what has taken effect is known: what has not is posted again over
+   * another one, from the same bytes, which nobody was told may change.
+   *
+   * @return pieces of work to post; negative if bytes had left that never took effect
+   */
+  long move(QueuePair to) {
+    if (left > delivered) {
+      return -1;
+    }
+    pair = to;
+    posted = delivered;
+    postedBytes = 0;
+    return accepted - posted;
+  }
+
   /** Ends the lane, once. */
   void fail(Cause cause, String text) {
     failure = new LaneFailure(peer, index, cause, text, delivered, accepted);

@@ -20,12 +20,19 @@ final class VerbsStrand {
   private final Group group;
   private final CompletionQueue[] completions;
   private final QueuePair[] pairs;
+  private final Detours detours;
   private int looked;
   private int idle;
   private long probed = System.nanoTime();
 
-  VerbsStrand(VerbsWire wire, Group group, CompletionQueue[] completions, QueuePair[] pairs) {
+  /** A strand; of its queue pairs, {@code perPeer} go to each peer. */
+  VerbsStrand(
+      VerbsWire wire, Group group, CompletionQueue[] completions, QueuePair[] pairs, int perPeer) {
     this.wire = wire;
+    detours = new Detours(wire, pairs, perPeer);
+    for (QueuePair pair : pairs) {
+      pair.report(detours);
+    }
     this.group = group;
     this.completions = completions;
     this.pairs = pairs;
@@ -53,7 +60,7 @@ final class VerbsStrand {
         done += end(pair);
       }
     }
-    return done;
+    return detours.poll() ? done + 1 : done;
   }
 
   /** Takes all completions there are. */
@@ -77,7 +84,7 @@ final class VerbsStrand {
     QueuePair pair = pairs[RequestId.pair(id)];
     int status = queue.status(completion);
     if (status != VerbsConstants.IBV_WC_SUCCESS) {
-      pair.lose(cause(status), Verbs.statusText(status));
+      pair.returned(id, cause(status), Verbs.statusText(status));
     } else if (RequestId.isReceive(id)) {
       pair.received(queue.opcode(completion), queue.immediate(completion));
     } else {
@@ -141,10 +148,15 @@ final class VerbsStrand {
     return said;
   }
 
+  /** Goes round a lost queue pair, or lets its lanes fail. */
   private int end(QueuePair pair) {
     // Completions that came before the error count.
-    take();
+    int done = take();
+    if (detours.begin(pair)) {
+      return done;
+    }
     wire.failed(pair.end(wire.fate(pair.peer())));
+    detours.ended(pair);
     return 1;
   }
 }

@@ -41,7 +41,9 @@ final class VerbsWire implements Wire {
     for (int strand = 0; strand < strands.length; strand++) {
       QueuePair[] pairs = resources.pairs(strand);
       resources.makeLanes(this, strand, lanes);
-      strands[strand] = new VerbsStrand(this, group, resources.completions(strand), pairs);
+      strands[strand] =
+          new VerbsStrand(
+              this, group, resources.completions(strand), pairs, resources.pairsPerPeer());
     }
   }
 

@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.Callable;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
@@ -81,6 +82,102 @@ class VerbsFaultsTest {
       wires.until(() -> wires.b.counters().get(1) == 1, "the other lane");
       assertThat(next.get(1).segment().get(ValueLayout.JAVA_BYTE, BYTES - 1)).isEqualTo((byte) 7);
     }
+  }
+
+  @Test
+  void lanesOfAPulledCableGoOnOverTheOtherPort() throws Exception {
+    int lanes = 4;
+    try (PairOfWires wires = new PairOfWires(2, 1, WireConfig.builder().lanes(lanes))) {
+      goOnOverAnother(
+          wires,
+          () -> {
+            PairOfWires.link("down", "b1");
+            return null;
+          });
+    } finally {
+      PairOfWires.link("up", "b1");
+    }
+  }
+
+  @Test
+  void lanesOfAQueuePairInErrorGoOnOverAnother() throws Exception {
+    try (PairOfWires wires = new PairOfWires(1, 4, WireConfig.builder().lanes(8))) {
+      goOnOverAnother(
+          wires,
+          () -> {
+            wires.b.strand(0).pairs()[1].stop();
+            wires.a.strand(0).pairs()[2].stop();
+            return null;
+          });
+    }
+  }
+
+  @Test
+  void withoutAnotherTheLanesOfAQueuePairInErrorFail() throws Exception {
+    try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
+      wires.a.strand(0).pairs()[0].stop();
+      wires.until(() -> wires.a.lane(1, 0).failure() != null, "the lane to fail");
+      assertThat(failure(wires.a.lane(1, 0)).cause()).isEqualTo(Cause.LOST);
+    }
+  }
+
+  /**
+   * Rounds of puts in both directions, counted by themselves or by an add, each into a place of its
+   * own, and in the middle of them a fault: all must come, whole, and be counted once.
+   */
+  private static void goOnOverAnother(PairOfWires wires, Callable<Void> fault) throws Exception {
+    int rounds = 120;
+    long slot = 5_000;
+    int lanes = wires.a.config().lanes();
+    List<Region> source = wires.allocate(rounds * slot);
+    List<Region> target = wires.allocate(rounds * slot);
+    for (int side = 0; side < 2; side++) {
+      for (long at = 0; at < rounds * slot; at++) {
+        source
+            .get(side)
+            .segment()
+            .set(ValueLayout.JAVA_BYTE, at, (byte) (at * 7 + at / slot + side));
+      }
+    }
+    for (int round = 0; round < rounds; round++) {
+      for (int side = 0; side < 2; side++) {
+        VerbsWire wire = side == 0 ? wires.a : wires.b;
+        Lane lane = wire.lane(1 - side, round % lanes);
+        long at = round * slot;
+        boolean counted = round % 3 != 0;
+        int counter = counted ? round : Lane.NO_COUNTER;
+        assertThat(lane.put(source.get(side), at, target.get(side), at, slot, counter))
+            .isPositive();
+        if (!counted) {
+          assertThat(lane.add(round, 1)).isPositive();
+        }
+        wire.poll(0);
+      }
+      if (round == rounds / 2) {
+        fault.call();
+      }
+    }
+    wires.until(() -> delivered(wires.a, 1) && delivered(wires.b, 0), "all work");
+    assertThat(wires.a.failedLanes()).isZero();
+    assertThat(wires.b.failedLanes()).isZero();
+    for (int side = 0; side < 2; side++) {
+      VerbsWire receiver = side == 0 ? wires.b : wires.a;
+      for (int round = 0; round < rounds; round++) {
+        assertThat(receiver.counters().get(round)).as("round %d", round).isEqualTo(1);
+      }
+      MemorySegment got = target.get(1 - side).segment();
+      assertThat(got.mismatch(source.get(side).segment())).isEqualTo(-1);
+    }
+  }
+
+  private static boolean delivered(VerbsWire wire, int peer) {
+    boolean all = true;
+    for (int i = 0; i < wire.config().lanes(); i++) {
+      all &=
+          wire.lane(peer, i).flush()
+              && wire.lane(peer, i).delivered() == wire.lane(peer, i).accepted();
+    }
+    return all;
   }
 
   @Test
