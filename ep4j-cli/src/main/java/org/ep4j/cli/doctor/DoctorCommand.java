@@ -12,6 +12,7 @@ import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.Style;
+import org.ep4j.rdma.verbs.RdmaPorts;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -53,6 +54,7 @@ public final class DoctorCommand implements Callable<Integer> {
     findings.addAll(GpuFacts.look(libraries));
     findings.addAll(NetworkFacts.look(libraries));
     findings.addAll(SettingFacts.look(environment));
+    findings.addAll(RdmaFacts.settings(environment, RdmaPorts.discover()));
     return findings;
   }
 

@@ -10,6 +10,7 @@ import java.util.Map;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
+import org.ep4j.rdma.verbs.RdmaPort;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -33,7 +34,8 @@ class DoctorTest {
         .contains("NCCL")
         .contains("NVSHMEM")
         .contains("libibverbs")
-        .contains("RDMA devices");
+        .contains("RDMA")
+        .contains("EP4J_IB_QPS_PER_PORT");
   }
 
   @Test
@@ -74,6 +76,32 @@ class DoctorTest {
         .contains("from EP4J_RENDEZVOUS")
         .contains("from EP4J_SECRET")
         .doesNotContain("do not print me");
+  }
+
+  @Test
+  void rdmaPortsAndSettingsAreShown() {
+    RdmaPort.Address address = new RdmaPort.Address(3, "0000:ffff:0a00:0001", "RoCE v2");
+    List<RdmaPort> ports =
+        List.of(port("mlx5_0", "ACTIVE", List.of(address)), port("mlx5_1", "DOWN", List.of()));
+
+    String text = DoctorCommand.text(RdmaFacts.ports(ports), Style.PLAIN);
+    assertThat(text).contains("mlx5_0:1").contains("GID 3").contains("NUMA node 1");
+    assertThat(text).contains("mlx5_1:1").contains("not active");
+    assertThat(rdma(Map.of("EP4J_IB_SL", "3"), ports))
+        .contains("ports of local rank 0; default")
+        .contains("EP4J_IB_SL")
+        .contains("from the environment");
+    assertThat(rdma(Map.of("EP4J_IB_SL", "99"), ports)).contains("from 0 to 15");
+    assertThat(rdma(Map.of("EP4J_IB_HCA", "mlx5_1"), ports)).contains("no usable port");
+  }
+
+  private static String rdma(Map<String, String> environment, List<RdmaPort> ports) {
+    return DoctorCommand.text(RdmaFacts.settings(environment, ports), Style.PLAIN);
+  }
+
+  private static RdmaPort port(String device, String state, List<RdmaPort.Address> addresses) {
+    String path = "/sys/devices/pci0000:00/0000:3b:00.0";
+    return new RdmaPort(device, 1, state, "Ethernet", "400 Gb/sec", 1, path, addresses);
   }
 
   @Test

@@ -1,0 +1,100 @@
+package org.ep4j.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.rdma.verbs.RdmaPort;
+import org.ep4j.rdma.verbs.RdmaPorts;
+import org.ep4j.rdma.verbs.RdmaSettings;
+import org.ep4j.wire.WireException;
+
+/** The RDMA ports of this host, and what the wire {@code verbs} would do with them. */
+final class RdmaFacts {
+  private static final String PORTS = "Network";
+  private static final String SETTINGS = "RDMA settings";
+
+  private RdmaFacts() {}
+
+  static List<Finding> ports(List<RdmaPort> ports) {
+    if (ports.isEmpty()) {
+      return List.of(
+          Finding.missing(
+              PORTS,
+              "RDMA devices",
+              "none below /sys/class/infiniband",
+              "ranks of one host need none; between hosts there is TCP"));
+    }
+    return ports.stream().map(RdmaFacts::port).toList();
+  }
+
+  private static Finding port(RdmaPort port) {
+    String value = "%s, %s, %s".formatted(port.state(), port.rate(), port.linkLayer());
+    if (!port.active()) {
+      return Finding.warning(
+          PORTS, "RDMA port " + port.name(), value, "not active: no traffic can use it");
+    }
+    List<String> meaning = new ArrayList<>();
+    port.addresses().stream()
+        .filter(address -> address.index() == port.usualAddress())
+        .forEach(address -> meaning.add("GID %d is %s".formatted(address.index(), address.gid())));
+    if (port.numaNode() >= 0) {
+      meaning.add("NUMA node " + port.numaNode());
+    }
+    if (!port.pciPath().isEmpty()) {
+      meaning.add("at " + port.pciPath().replaceFirst("^.*/devices/", ""));
+    }
+    return Finding.found(PORTS, "RDMA port " + port.name(), value, String.join("; ", meaning));
+  }
+
+  /** Each effective value, and where it came from. */
+  static List<Finding> settings(Map<String, String> environment, List<RdmaPort> ports) {
+    RdmaSettings settings;
+    try {
+      settings = RdmaSettings.of(environment);
+    } catch (InvalidArgumentException e) {
+      return List.of(
+          Finding.warning(
+              SETTINGS, "unusable variables", "refused", String.valueOf(e.getMessage())));
+    }
+    List<Finding> findings = new ArrayList<>();
+    findings.add(chosen(environment, settings, ports));
+    Map<String, String> values = new LinkedHashMap<>();
+    values.put(
+        RdmaSettings.GID_INDEX,
+        settings.gidIndex() < 0 ? "by itself" : String.valueOf(settings.gidIndex()));
+    values.put(RdmaSettings.SERVICE_LEVEL, String.valueOf(settings.serviceLevel()));
+    values.put(RdmaSettings.TRAFFIC_CLASS, String.valueOf(settings.trafficClass()));
+    values.put(RdmaSettings.QPS_PER_PORT, String.valueOf(settings.queuePairsPerPort()));
+    values.put(RdmaSettings.QP_DEPTH, String.valueOf(settings.depth()));
+    values.put(RdmaSettings.TIMEOUT, String.valueOf(settings.timeout()));
+    values.put(RdmaSettings.RETRY_COUNT, String.valueOf(settings.retries()));
+    values.forEach(
+        (name, value) ->
+            findings.add(Finding.found(SETTINGS, name, value, origin(environment, name))));
+    return findings;
+  }
+
+  private static Finding chosen(
+      Map<String, String> environment, RdmaSettings settings, List<RdmaPort> ports) {
+    String name = RdmaSettings.HCA;
+    try {
+      List<String> names =
+          RdmaPorts.choose(ports, settings, 0).stream().map(RdmaPort::name).toList();
+      return Finding.found(
+          SETTINGS,
+          name,
+          String.join(",", names),
+          "ports of local rank 0; " + origin(environment, name));
+    } catch (WireException e) {
+      return ports.isEmpty()
+          ? Finding.missing(SETTINGS, name, "no port", String.valueOf(e.getMessage()))
+          : Finding.warning(SETTINGS, name, "no usable port", String.valueOf(e.getMessage()));
+    }
+  }
+
+  private static String origin(Map<String, String> environment, String name) {
+    return environment.getOrDefault(name, "").isBlank() ? "default" : "from the environment";
+  }
+}
