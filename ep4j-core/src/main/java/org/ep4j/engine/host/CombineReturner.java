@@ -58,7 +58,9 @@ final class CombineReturner implements WorkerTeam.Task {
 
   /** Sends a chunk if there is room for one; whether it did. */
   boolean step(long epoch, WorkerTeam team) {
-    if (done || !sender.push()) {
+    // Also at the end: the wire may not have taken the last chunk yet.
+    boolean taken = sender.push();
+    if (done || !taken) {
       return false;
     }
     long room = sender.room();

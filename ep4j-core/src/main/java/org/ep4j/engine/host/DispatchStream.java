@@ -51,7 +51,9 @@ final class DispatchStream {
 
   /** Sends a chunk if there is room for one; whether it did. */
   boolean step(HostHandle handle, Payload payload, long epoch) {
-    if (done || !sender.push()) {
+    // Also at the end: the wire may not have taken the last chunk yet.
+    boolean taken = sender.push();
+    if (done || !taken) {
       return false;
     }
     long room = sender.room();

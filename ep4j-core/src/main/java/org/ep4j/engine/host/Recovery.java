@@ -33,7 +33,8 @@ final class Recovery {
    */
   static void reset(
       HostContext context, LowLatency lowLatency, @Nullable Reconnection reconnection) {
-    Duration timeout = context.config.timeout();
+    // Others may have begun to wait for what never comes only when this rank was told.
+    Duration timeout = context.config.timeout().multipliedBy(2);
     Group live = context.group.survivors(timeout);
     boolean kept = false;
     try {

@@ -1,0 +1,155 @@
+package org.ep4j.conformance;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.foreign.Arena;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.BufferConfig;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.conformance.wire.FaultPlan;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.verify.CombineOracle;
+import org.ep4j.verify.CombineOracle.Terms;
+import org.ep4j.verify.HighThroughputOracle;
+import org.ep4j.verify.HighThroughputOracle.Payload;
+import org.ep4j.verify.Inputs;
+import org.ep4j.verify.Inputs.Part;
+import org.ep4j.verify.RoutingGenerator;
+import org.ep4j.verify.RoutingKind;
+import org.ep4j.verify.WorldRouting;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/**
+ * One rank loses its lanes to a rank of another node at any step: no rank gets wrong bytes, every
+ * rank is told, and after a reset all go on.
+ */
+class LostLanesTest {
+  private static final int RANKS = 4;
+  private static final int RANKS_PER_NODE = 2;
+  private static final int HIDDEN = 256;
+  private static final int TOP_K = 4;
+  private static final int EXPERTS = 12;
+  private static final int TOKENS = 60;
+  private static final int MOST_STEPS = 600;
+  private static final ExpertPlacement PLACEMENT = ExpertPlacement.blocks(EXPERTS, RANKS);
+
+  /** Without rounding of partial sums nodes make no difference to the bits. */
+  private static final CombineOptions EXACT =
+      CombineOptions.builder().partialRounding(false).build();
+
+  @AfterEach
+  void legalAgain() {
+    FaultyWireProvider.planLegal();
+  }
+
+  @Test
+  void aLaneLostAtAnyStepIsToldAndAResetHeals() {
+    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    int campaigns = Integer.getInteger("ep4j.campaigns", 8);
+    System.out.printf("LostLanesTest: -Dep4j.seed=%d -Dep4j.campaigns=%d%n", seed, campaigns);
+    SplittableRandom random = new SplittableRandom(seed);
+    for (int i = 0; i < campaigns; i++) {
+      int unlucky = random.nextInt(RANKS);
+
+      int node = unlucky / RANKS_PER_NODE;
+      int far = (1 - node) * RANKS_PER_NODE + random.nextInt(RANKS_PER_NODE);
+      long step = 1 + random.nextLong(MOST_STEPS);
+      long faults = random.nextLong();
+      AtomicInteger opened = new AtomicInteger();
+      FaultyWireProvider.plan(
+          rank -> {
+            FaultPlan plan = FaultPlan.legal(faults + rank);
+            // Only the first connection is lost, not the one that the reset makes.
+            return opened.getAndIncrement() < RANKS && rank == unlucky
+                ? plan.dropping(far, step)
+                : plan;
+          });
+      ThreadRanks.run(RANKS, LostLanesTest::runUntilLost);
+    }
+  }
+
+  private static void runUntilLost(Group group) {
+    BufferConfig config =
+        BufferConfig.builder()
+            .engine("host")
+            .hidden(HIDDEN)
+            .topK(TOP_K)
+            .placement(PLACEMENT)
+            .maxTokens(TOKENS)
+            .ranksPerNode(RANKS_PER_NODE)
+            .wire(FaultyWireProvider.NAME)
+            .timeout(Duration.ofSeconds(2))
+            .build();
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+      boolean told = false;
+      for (long round = 0; round < 10 * MOST_STEPS && !told; round++) {
+        try {
+          operate(buffer, round);
+        } catch (PeerTimeoutException e) {
+          told = true;
+        }
+      }
+      assertTrue(told, "rank " + group.rank() + " was never told");
+      buffer.reset();
+      for (long round = 0; round < 3; round++) {
+        operate(buffer, round);
+      }
+    }
+  }
+
+  private static void operate(ExpertBuffer buffer, long seed) {
+    int rank = buffer.rank();
+    Layout layout = Layout.values()[(int) (seed % 2)];
+    try (Arena arena = Arena.ofShared()) {
+      RoutingGenerator generator = new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K);
+      List<Routing> routings = new ArrayList<>();
+      for (int r = 0; r < RANKS; r++) {
+        routings.add(generator.routing(r, TOKENS, arena));
+      }
+      WorldRouting world = WorldRouting.of(PLACEMENT, routings);
+      Inputs inputs = new Inputs(seed);
+      Tensor x = inputs.tensor(Part.PAYLOAD, DType.BF16, rank, TOKENS, HIDDEN, arena);
+      DispatchOptions options = DispatchOptions.builder().layout(layout).build();
+      Dispatch dispatch = buffer.dispatch(Tokens.of(x), routings.get(rank), options);
+      new HighThroughputOracle(world, RANKS_PER_NODE)
+          .checkDispatch(
+              rank,
+              dispatch,
+              Payload.of(DType.BF16, HIDDEN, inputs.rows(Part.PAYLOAD, DType.BF16, HIDDEN)),
+              options);
+      try (DispatchHandle handle = dispatch.handle()) {
+        Tensor y =
+            inputs.tensor(Part.EXPERT_OUTPUT, DType.BF16, rank, handle.rows(), HIDDEN, arena);
+        Combine combine = buffer.combine(y, handle, EXACT);
+        Terms terms =
+            new Terms(
+                DType.BF16,
+                HIDDEN,
+                inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, HIDDEN),
+                false,
+                null,
+                null,
+                null);
+        new CombineOracle(world, layout, 1).checkCombine(rank, combine, terms);
+      }
+    }
+  }
+}
