@@ -37,12 +37,13 @@ import org.ep4j.verify.WorldRouting;
 /**
  * Operations without end, until a rank is killed; then a reset, and verified operations among those
  * that are left. What happens is written to standard output. Arguments: engine, and whether it has
- * low-latency operations.
+ * low-latency operations; then {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
   static final String RUNNING = "kill job: running";
   static final String LOST = "kill job: lost rank ";
+  static final String GOING_ON = "kill job: going on";
   static final String SURVIVED = "kill job: survived";
   static final String GAVE_UP = "kill job: gave up in open: ";
 
@@ -50,12 +51,15 @@ final class KillJob implements RankJob {
   private static final int TOP_K = 4;
   private static final int EXPERTS = 12;
   private static final int TOKENS = 40;
+  private static final int ROUNDS_A_REPORT = 16;
 
   @Override
   public void run(Group group, List<String> arguments) {
     System.out.println(JOINED);
+    NodeArguments nodes = NodeArguments.of(arguments);
     BufferConfig config =
-        BufferConfig.builder()
+        nodes
+            .apply(BufferConfig.builder())
             .hidden(HIDDEN)
             .topK(TOP_K)
             .experts(EXPERTS)
@@ -88,6 +92,9 @@ final class KillJob implements RankJob {
         operate(buffer, round, -1);
         if (round == 1) {
           System.out.println(RUNNING);
+        }
+        if (round % ROUNDS_A_REPORT == 0) {
+          System.out.println(GOING_ON);
         }
       }
     } catch (PeerTimeoutException e) {
@@ -141,13 +148,14 @@ final class KillJob implements RankJob {
     Rows x = inputs.rows(Part.PAYLOAD, DType.BF16, HIDDEN);
     Tensor rows = inputs.tensor(Part.PAYLOAD, DType.BF16, rank, routing.tokens(), HIDDEN, arena);
     Dispatch dispatch = buffer.dispatch(Tokens.of(rows), routing, options);
-    new HighThroughputOracle(world)
+    int ranksPerNode = buffer.config().ranksPerNode();
+    new HighThroughputOracle(world, ranksPerNode)
         .checkDispatch(rank, dispatch, Payload.of(DType.BF16, HIDDEN, x), options);
     try (DispatchHandle handle = dispatch.handle()) {
       Tensor y = inputs.tensor(Part.EXPERT_OUTPUT, DType.BF16, rank, handle.rows(), HIDDEN, arena);
       Combine combine = buffer.combine(y, handle);
       Rows expected = inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, HIDDEN);
-      new CombineOracle(world, layout, 1)
+      new CombineOracle(world, layout, 1, ranksPerNode)
           .checkCombine(rank, combine, Terms.of(DType.BF16, HIDDEN, expected));
     }
   }

@@ -1,14 +1,17 @@
 package org.ep4j.conformance;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
@@ -24,6 +27,9 @@ public abstract class KillKit {
   /** Far below the operations' own timeout of two minutes: death is noticed, not waited for. */
   private static final Duration LIMIT = Duration.ofSeconds(60);
 
+  /** Below the liveness timeout of ten seconds. */
+  private static final int STOPPED_MILLIS = 2_000;
+
   /** For subclasses. */
   protected KillKit() {}
 
@@ -35,19 +41,36 @@ public abstract class KillKit {
     return true;
   }
 
+  /** Ranks of a node, 0 = all of them. */
+  protected int ranksPerNode() {
+    return 0;
+  }
+
+  /** The wire between nodes. */
+  protected String wire() {
+    return "auto";
+  }
+
+  /** How many are killed in each test, unless {@code ep4j.kills} says otherwise. */
+  protected int kills() {
+    return 2;
+  }
+
   private List<String> arguments() {
-    return List.of(engine(), String.valueOf(lowLatency()));
+    return new NodeArguments(ranksPerNode(), wire())
+        .behind(List.of(engine(), String.valueOf(lowLatency())));
   }
 
   private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
-  private final int kills = Integer.getInteger("ep4j.kills", 2);
 
   @Test
   final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
     SplittableRandom random = start("in operations");
+    int first = random.nextInt(RANKS);
+    int kills = Integer.getInteger("ep4j.kills", kills());
     for (int i = 0; i < kills; i++) {
       try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
-        int victim = random.nextInt(RANKS);
+        int victim = (first + i) % RANKS;
         for (int rank = 0; rank < RANKS; rank++) {
           ranks.awaitOutput(rank, KillJob.RUNNING, LIMIT);
         }
@@ -70,6 +93,7 @@ public abstract class KillKit {
   @Test
   final void aRankKilledWhileTheBufferOpensLeavesNothingBehind() throws Exception {
     SplittableRandom random = start("in open");
+    int kills = Integer.getInteger("ep4j.kills", kills());
     for (int i = 0; i < kills; i++) {
       try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
         int victim = random.nextInt(RANKS);
@@ -90,11 +114,54 @@ public abstract class KillKit {
     }
   }
 
+  @Test
+  final void aRankStoppedForAWhileIsWaitedFor() throws Exception {
+    SplittableRandom random = start("stopped");
+    int stopped = random.nextInt(RANKS);
+    try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
+      for (int rank = 0; rank < RANKS; rank++) {
+        ranks.awaitOutput(rank, KillJob.RUNNING, LIMIT);
+      }
+      signal("STOP", ranks.pid(stopped));
+      Thread.sleep(STOPPED_MILLIS);
+      List<Integer> before = new ArrayList<>();
+      for (int rank = 0; rank < RANKS; rank++) {
+        assertFalse(ranks.output(rank).contains(KillJob.LOST), ranks.output(rank));
+        before.add(ranks.output(rank).length());
+      }
+      signal("CONT", ranks.pid(stopped));
+      for (int rank = 0; rank < RANKS; rank++) {
+        ranks.awaitMoreOutput(rank, before.get(rank), LIMIT);
+      }
+      int victim = (stopped + 1) % RANKS;
+      ranks.kill(victim);
+      for (int rank = 0; rank < RANKS; rank++) {
+        if (rank != victim) {
+          int exit = ranks.awaitExit(rank, LIMIT);
+          String output = ranks.output(rank);
+          assertEquals(0, exit, output);
+          assertTrue(output.contains(KillJob.LOST + victim), output);
+        }
+      }
+      assertNothingIsLeft(ranks.jobId());
+    }
+  }
+
+  private static void signal(String name, long pid) throws Exception {
+    Process kill = new ProcessBuilder("kill", "-" + name, String.valueOf(pid)).start();
+    assertTrue(kill.waitFor(LIMIT.toMillis(), TimeUnit.MILLISECONDS), "kill did not end");
+    assertEquals(0, kill.exitValue(), "kill -" + name);
+  }
+
   private SplittableRandom start(String where) {
     Available.orSkip(engine());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d %s%n",
-        getClass().getSimpleName(), engine(), seed, kills, where);
+        getClass().getSimpleName(),
+        engine(),
+        seed,
+        Integer.getInteger("ep4j.kills", kills()),
+        where);
     return new SplittableRandom(seed);
   }
 

@@ -112,6 +112,18 @@ public final class RankProcesses implements AutoCloseable {
     }
   }
 
+  /** Waits until a rank has written more than {@code length} characters. */
+  public void awaitMoreOutput(int rank, int length, Duration limit) {
+    long end = System.nanoTime() + limit.toNanos();
+    while (output(rank).length() <= length) {
+      if (System.nanoTime() > end || !isAlive(rank)) {
+        throw new IllegalStateException(
+            "rank " + rank + " has written nothing more, but:\n" + tail(rank));
+      }
+      pause();
+    }
+  }
+
   /** Waits until all ranks have ended well; the first that fails ends the wait. */
   void awaitSuccess(Duration limit) {
     long end = System.nanoTime() + limit.toNanos();

@@ -35,7 +35,7 @@ import org.ep4j.verify.WorldRouting;
 /**
  * Many operations on one buffer, each with a routing of its own, and every byte of every result
  * compared with the oracle. What was delivered is poisoned before the next operation. Arguments:
- * engine, number of operations, seed.
+ * engine, number of operations, seed; then {@link NodeArguments}.
  */
 final class RoutingSoakJob implements RankJob {
   private static final int HIDDEN = 256;
@@ -50,7 +50,8 @@ final class RoutingSoakJob implements RankJob {
     long operations = Long.parseLong(arguments.get(1));
     long seed = Long.parseLong(arguments.get(2));
     BufferConfig config =
-        BufferConfig.builder()
+        NodeArguments.of(arguments)
+            .apply(BufferConfig.builder())
             .hidden(HIDDEN)
             .topK(TOP_K)
             .experts(EXPERTS)
@@ -84,7 +85,7 @@ final class RoutingSoakJob implements RankJob {
       List<Routing> routings = routings(buffer.worldSize(), seed, shared, arena);
       WorldRouting world =
           WorldRouting.of(ExpertPlacement.blocks(EXPERTS, buffer.worldSize()), routings);
-      HighThroughputOracle oracle = new HighThroughputOracle(world);
+      HighThroughputOracle oracle = new HighThroughputOracle(world, buffer.config().ranksPerNode());
       DispatchOptions options = options(buffer.worldSize(), oracle, shared);
       Inputs inputs = new Inputs(seed);
       Dispatch dispatch =
@@ -164,7 +165,8 @@ final class RoutingSoakJob implements RankJob {
           }
         });
     Combine combine = buffer.combine(region, dispatch.handle());
-    new CombineOracle(world, options.layout(), options.expertAlignment())
+    int ranksPerNode = buffer.config().ranksPerNode();
+    new CombineOracle(world, options.layout(), options.expertAlignment(), ranksPerNode)
         .checkCombine(rank, combine, Terms.of(DType.BF16, HIDDEN, y));
     Poison.fill(combine);
   }

@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Many small operations on one buffer: neither the heap nor the process may grow, and the last
  * results must be those of the first. Arguments: engine, number of operations, whether low-latency
- * operations are among them.
+ * operations are among them; then {@link NodeArguments}.
  */
 final class SoakJob implements RankJob {
   private static final int HIDDEN = 128;
@@ -47,7 +47,8 @@ final class SoakJob implements RankJob {
     boolean lowLatency = Boolean.parseBoolean(arguments.get(2));
     long rounds = Long.parseLong(arguments.get(1)) / (lowLatency ? 4 : 2);
     BufferConfig config =
-        BufferConfig.builder()
+        NodeArguments.of(arguments)
+            .apply(BufferConfig.builder())
             .hidden(HIDDEN)
             .topK(TOP_K)
             .experts(EXPERTS)

@@ -26,6 +26,16 @@ public abstract class SoakKit {
   /** Number of ranks. */
   protected abstract int ranks();
 
+  /** Ranks of a node, 0 = all of them. */
+  protected int ranksPerNode() {
+    return 0;
+  }
+
+  /** The wire between nodes. */
+  protected String wire() {
+    return "auto";
+  }
+
   @Test
   final void everyByteOfEveryRoutingIsRight() {
     run(SHORT);
@@ -48,6 +58,7 @@ public abstract class SoakKit {
         .run(
             ranks(),
             RoutingSoakJob.class,
-            List.of(engine(), String.valueOf(operations), String.valueOf(seed)));
+            new NodeArguments(ranksPerNode(), wire())
+                .behind(List.of(engine(), String.valueOf(operations), String.valueOf(seed))));
   }
 }

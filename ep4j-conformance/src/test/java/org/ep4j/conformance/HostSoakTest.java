@@ -6,9 +6,28 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 class HostSoakTest {
+  private static final NodeArguments ONE_NODE = new NodeArguments(0, "auto");
+  private static final NodeArguments TWO_NODES = new NodeArguments(2, "tcp");
+
   @Test
   void tenThousandOperationsLeaveMemoryAsItWas() {
-    new ThreadWorld().run(2, SoakJob.class, List.of("host", "10000", "true"));
+    new ThreadWorld().run(2, SoakJob.class, ONE_NODE.behind(List.of("host", "10000", "true")));
+  }
+
+  @Test
+  void tenThousandOperationsAcrossNodesLeaveMemoryAsItWas() {
+    new ThreadWorld().run(3, SoakJob.class, TWO_NODES.behind(List.of("host", "10000", "true")));
+  }
+
+  /** Runs with {@code -Dgroups=soak} only, as the next. */
+  @Test
+  @Tag("soak")
+  void manyOperationsAcrossNodesLeaveMemoryAsItWas() {
+    new ProcessWorld(Duration.ofMinutes(30), Duration.ofSeconds(10))
+        .run(
+            3,
+            SoakJob.class,
+            TWO_NODES.behind(List.of("host", System.getProperty("ep4j.soak", "100000"), "true")));
   }
 
   /** Runs with {@code -Dgroups=soak} only; {@code -Dep4j.soak} is another number. */
@@ -16,6 +35,9 @@ class HostSoakTest {
   @Tag("soak")
   void aMillionOperationsLeaveMemoryAsItWas() {
     new ProcessWorld(Duration.ofMinutes(30), Duration.ofSeconds(10))
-        .run(2, SoakJob.class, List.of("host", System.getProperty("ep4j.soak", "1000000"), "true"));
+        .run(
+            2,
+            SoakJob.class,
+            ONE_NODE.behind(List.of("host", System.getProperty("ep4j.soak", "1000000"), "true")));
   }
 }

@@ -41,14 +41,28 @@ class WarmLoopAllocatesNothingTest {
   void dispatchCachedDispatchAndCombine() {
     for (Layout layout : Layout.values()) {
       for (boolean limited : new boolean[] {false, true}) {
-        ThreadRanks.run(2, group -> loop(group, layout, limited));
+        ThreadRanks.run(2, group -> loop(group, layout, limited, 0));
       }
     }
   }
 
-  private static void loop(Group group, Layout layout, boolean limited) {
+  @Test
+  void acrossNodesToo() {
+    for (Layout layout : Layout.values()) {
+      ThreadRanks.run(3, group -> loop(group, layout, false, 2));
+    }
+  }
+
+  private static void loop(Group group, Layout layout, boolean limited, int ranksPerNode) {
     BufferConfig config =
-        BufferConfig.builder().hidden(HIDDEN).topK(3).experts(8).maxTokens(TOKENS).build();
+        BufferConfig.builder()
+            .hidden(HIDDEN)
+            .topK(3)
+            .experts(8)
+            .maxTokens(TOKENS)
+            .ranksPerNode(ranksPerNode)
+            .wire(ranksPerNode == 0 ? "auto" : "tcp")
+            .build();
     DispatchOptions.Builder options =
         DispatchOptions.builder().layout(layout).expertAlignment(4).zeroPadding(true);
     if (limited) {

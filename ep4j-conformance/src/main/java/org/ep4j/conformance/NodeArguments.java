@@ -1,0 +1,29 @@
+package org.ep4j.conformance;
+
+import java.util.List;
+import java.util.stream.Stream;
+import org.ep4j.BufferConfig;
+
+/**
+ * Which ranks of a job share memory, as the last two arguments of the job.
+ *
+ * @param ranksPerNode as in {@link BufferConfig#ranksPerNode()}; 0 = all of them
+ * @param wire as in {@link BufferConfig#wire()}
+ */
+record NodeArguments(int ranksPerNode, String wire) {
+  private static final int COUNT = 2;
+
+  static NodeArguments of(List<String> arguments) {
+    int first = arguments.size() - COUNT;
+    return new NodeArguments(Integer.parseInt(arguments.get(first)), arguments.get(first + 1));
+  }
+
+  List<String> behind(List<String> arguments) {
+    return Stream.concat(arguments.stream(), Stream.of(String.valueOf(ranksPerNode), wire))
+        .toList();
+  }
+
+  BufferConfig.Builder apply(BufferConfig.Builder config) {
+    return config.ranksPerNode(ranksPerNode).wire(wire);
+  }
+}
