@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.function.IntFunction;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -42,6 +43,16 @@ public final class LaunchCommand implements Callable<Integer> {
       paramLabel = "N",
       description = "Number of ranks.")
   private int ranks;
+
+  @Option(
+      names = "--hosts",
+      split = ",",
+      paramLabel = "NETNS",
+      description =
+          "Run the ranks in these network namespaces, as many consecutive ones in each: tests of a"
+              + " job on several hosts. Rank 0 hosts the rendezvous. Namespaces and the links"
+              + " between them must be there; only root can enter them.")
+  private List<String> hosts = List.of();
 
   @Option(
       names = "--env",
@@ -83,9 +94,22 @@ public final class LaunchCommand implements Callable<Integer> {
     check(graceSeconds >= 0, "--grace is " + graceSeconds + "; it must be >= 0");
     check(timeoutSeconds >= 0, "--timeout is " + timeoutSeconds + "; it must be >= 0");
     Duration limit = timeoutSeconds == 0 ? Launcher.NO_LIMIT : Duration.ofSeconds(timeoutSeconds);
-    try (LocalJob job = LocalJob.open(ranks);
-        Launcher launcher = new Launcher(Duration.ofSeconds(graceSeconds))) {
-      Outcome outcome = launcher.run(processes(job), limit);
+    check(
+        hosts.isEmpty() || NamespaceJob.hosts(ranks, hosts.size()) == hosts.size(),
+        "--hosts names %d hosts, but %d ranks fill %d: name fewer"
+            .formatted(hosts.size(), ranks, NamespaceJob.hosts(ranks, Math.max(1, hosts.size()))));
+    if (!hosts.isEmpty()) {
+      NamespaceJob job = NamespaceJob.open(ranks, hosts);
+      return run(processes(job::environment, rank -> job.command(rank, command)), limit);
+    }
+    try (LocalJob job = LocalJob.open(ranks)) {
+      return run(processes(job::environment, rank -> command), limit);
+    }
+  }
+
+  private int run(List<RankProcess> processes, Duration limit) throws InterruptedException {
+    try (Launcher launcher = new Launcher(Duration.ofSeconds(graceSeconds))) {
+      Outcome outcome = launcher.run(processes, limit);
       if (outcome.exitCode() != 0) {
         throw new CommandFailure(outcome.exitCode(), outcome.report());
       }
@@ -93,11 +117,12 @@ public final class LaunchCommand implements Callable<Integer> {
     }
   }
 
-  private List<RankProcess> processes(LocalJob job) {
+  private List<RankProcess> processes(
+      IntFunction<Map<String, String>> environments, IntFunction<List<String>> commands) {
     Style style = Style.detect();
     List<RankProcess> processes = new ArrayList<>();
     for (int rank = 0; rank < ranks; rank++) {
-      Map<String, String> variables = job.environment(rank);
+      Map<String, String> variables = environments.apply(rank);
       if (style == Style.COLOURED) {
         variables.put(Style.FORCE, "1");
       }
@@ -105,7 +130,7 @@ public final class LaunchCommand implements Callable<Integer> {
       String prefix = noPrefix ? "" : style.ofRank(rank, "[" + rank + "]") + " ";
       processes.add(
           new RankProcess(
-              command,
+              commands.apply(rank),
               variables,
               LineSink.printing(System.out, prefix),
               LineSink.printing(System.err, prefix)));

@@ -44,6 +44,14 @@ class LaunchCommandTest {
   }
 
   @Test
+  void aHostThatIsNoNamespaceIsSaidSo() {
+    CommandLineRun run = CommandLineRun.of("launch", "-n", "2", "--hosts", "no-such-ns", "true");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(run.err()).contains("--hosts");
+  }
+
+  @Test
   void theSecretTravelsByEnvironmentAndNotByArguments() throws Exception {
     CommandLineRun run =
         CliProcess.run(

@@ -1,0 +1,143 @@
+package org.ep4j.cli.launch;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.group.GroupConfig;
+import org.ep4j.group.LaunchEnvironment;
+
+/**
+ * A job whose ranks run in network namespaces of this machine, each of which stands for a host with
+ * a network stack of its own. Rank 0 hosts the rendezvous, in the first of them; the ranks of a
+ * namespace are consecutive.
+ */
+final class NamespaceJob {
+  private static final int SECRET_BYTES = 32;
+  private static final int PATIENCE_SECONDS = 10;
+
+  /** Below what kernels hand out by themselves. */
+  private static final int FIRST_PORT = 20_000;
+
+  private static final int PORTS = 10_000;
+
+  private static final Pattern ADDRESS = Pattern.compile("\\binet6? ([0-9a-fA-F.:]+)/");
+
+  private final int ranks;
+  private final List<String> namespaces;
+  private final int ranksOfEach;
+  private final String master;
+  private final int port;
+  private final String secret;
+
+  private NamespaceJob(int ranks, List<String> namespaces, String master) {
+    SecureRandom random = new SecureRandom();
+    byte[] bytes = new byte[SECRET_BYTES];
+    random.nextBytes(bytes);
+    this.ranks = ranks;
+    this.namespaces = List.copyOf(namespaces);
+    ranksOfEach = Math.ceilDiv(ranks, namespaces.size());
+    this.master = master;
+    // One for the rendezvous, the next for programs that look at MASTER_PORT.
+    port = FIRST_PORT + 2 * random.nextInt(PORTS / 2);
+    secret = HexFormat.of().formatHex(bytes);
+  }
+
+  /**
+   * Looks at the namespaces.
+   *
+   * @throws CommandFailure if one is not there, or has no address
+   */
+  static NamespaceJob open(int ranks, List<String> namespaces) throws InterruptedException {
+    String first = "";
+    for (String namespace : namespaces) {
+      String address = address(namespace);
+      first = first.isEmpty() ? address : first;
+    }
+    return new NamespaceJob(ranks, namespaces, first);
+  }
+
+  private static String address(String namespace) throws InterruptedException {
+    Process ip;
+    String listed;
+    try {
+      ip =
+          new ProcessBuilder("ip", "-n", namespace, "-o", "addr", "show", "up", "scope", "global")
+              .redirectErrorStream(true)
+              .start();
+      listed = new String(ip.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      if (!ip.waitFor(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
+        ip.destroyForcibly();
+        throw new CommandFailure(
+            ExitCodes.UNAVAILABLE,
+            "--hosts %s: ip did not end within %d s".formatted(namespace, PATIENCE_SECONDS));
+      }
+    } catch (IOException e) {
+      throw new CommandFailure(
+          ExitCodes.UNAVAILABLE, "--hosts needs the program ip (package iproute2): " + e, e);
+    }
+    if (ip.exitValue() != 0) {
+      throw new CommandFailure(
+          ExitCodes.UNAVAILABLE,
+          "--hosts %s: %s; it must be a network namespace, made by root with 'ip netns add %s'"
+              .formatted(namespace, listed.strip(), namespace));
+    }
+    Matcher matcher = ADDRESS.matcher(listed);
+    if (!matcher.find()) {
+      throw new CommandFailure(
+          ExitCodes.UNAVAILABLE,
+          "--hosts %s: no interface of it is up and has an address: 'ip -n %s addr add ... dev ...'"
+              .formatted(namespace, namespace));
+    }
+    return matcher.group(1);
+  }
+
+  /** How many of so many hosts get a rank, if all but the last get the same number. */
+  static int hosts(int ranks, int hosts) {
+    return Math.ceilDiv(ranks, Math.ceilDiv(ranks, hosts));
+  }
+
+  private int host(int rank) {
+    return rank / ranksOfEach;
+  }
+
+  /** The command of a rank, inside its namespace. */
+  List<String> command(int rank, List<String> command) {
+    List<String> inside = new ArrayList<>();
+    inside.addAll(List.of("ip", "netns", "exec", namespaces.get(host(rank))));
+    inside.addAll(command);
+    return inside;
+  }
+
+  /** Variables of a rank, as {@link LocalJob#environment}. */
+  Map<String, String> environment(int rank) {
+    int local = rank % ranksOfEach;
+    int ranksHere = Math.min(ranksOfEach, ranks - host(rank) * ranksOfEach);
+    GroupConfig config =
+        GroupConfig.builder()
+            .rank(rank)
+            .size(ranks)
+            .rendezvous(master, port)
+            .secret(secret)
+            .hostsRendezvous(rank == 0)
+            .build();
+    Map<String, String> variables = new LinkedHashMap<>();
+    variables.putAll(LaunchEnvironment.variables(config, local));
+    variables.put("RANK", String.valueOf(rank));
+    variables.put("WORLD_SIZE", String.valueOf(ranks));
+    variables.put("LOCAL_RANK", String.valueOf(local));
+    variables.put("LOCAL_WORLD_SIZE", String.valueOf(ranksHere));
+    variables.put("MASTER_ADDR", master);
+    variables.put("MASTER_PORT", String.valueOf(port + 1));
+    return variables;
+  }
+}
