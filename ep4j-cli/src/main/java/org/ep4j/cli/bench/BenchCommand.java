@@ -11,6 +11,7 @@ import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -37,7 +38,8 @@ import picocli.CommandLine.Spec;
           + " byte on every rank. A time is that of the slowest rank after a common start. GB/s count"
           + " the rows a rank receives (logical) or receives from other ranks (remote). The ceiling"
           + " is what this machine's memory allows, measured in the same run with all ranks at once:"
-          + " copying a dispatch's bytes, reading a combine's.",
+          + " copying a dispatch's bytes, reading a combine's. With --nodes (host) a second"
+          + " table of ht says what crossed between nodes, beside what the wire alone carries.",
       ""
     })
 public final class BenchCommand implements Callable<Integer> {
@@ -67,6 +69,7 @@ public final class BenchCommand implements Callable<Integer> {
   private @Nullable Integer ranks;
 
   @Mixin private WorldOptions world = new WorldOptions();
+  @Mixin private NodeOptions nodes = new NodeOptions();
 
   @Option(
       names = "--device",
@@ -214,7 +217,7 @@ public final class BenchCommand implements Callable<Integer> {
     BenchSettings settings = settings();
     int worldSize = ranks(settings);
     if (!world.join()) {
-      checkShape(settings, worldSize);
+      checkShape(across(settings, worldSize), worldSize);
     }
     Path artifact = json;
     boolean threads = world.threads(settings.onDevice());
@@ -224,15 +227,22 @@ public final class BenchCommand implements Callable<Integer> {
         threads,
         (group, progress) ->
             new BenchSession(
-                    new RankContext(group, new Agreement(group), settings, progress), artifact)
+                    new RankContext(
+                        group, new Agreement(group), across(settings, group.size()), progress),
+                    artifact)
                 .run(threads));
+  }
+
+  private BenchSettings across(BenchSettings settings, int worldSize) {
+    nodes.check(CommandSpecs.require(spec), worldSize);
+    return settings.across(new NodeChoice(nodes.ranksPerNode(worldSize), nodes.wire()));
   }
 
   private int ranks(BenchSettings settings) {
     if (ranks != null) {
       return ranks;
     }
-    return settings.onDevice() ? Math.max(1, CudaDevice.count()) : HOST_RANKS;
+    return nodes.ranks(settings.onDevice() ? Math.max(1, CudaDevice.count()) : HOST_RANKS);
   }
 
   /** What the options ask for. */
@@ -283,7 +293,8 @@ public final class BenchCommand implements Callable<Integer> {
         new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
         new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial),
-        sms);
+        sms,
+        NodeChoice.HOSTS);
   }
 
   /** Refuses here, once, what every rank would refuse. */
@@ -299,6 +310,9 @@ public final class BenchCommand implements Callable<Integer> {
             "--dtype %s is for ht only; ll takes bf16, fp8 or nvfp4"
                 .formatted(BenchSettings.word(payload)));
       }
+    }
+    if (settings.nodes().several(worldSize) && settings.onDevice()) {
+      throw usage("--nodes is for the host engine: add --device host");
     }
     if (withoutNvlink) {
       throw usage(

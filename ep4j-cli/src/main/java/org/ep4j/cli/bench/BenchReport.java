@@ -56,11 +56,13 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
   }
 
   private String where(String engine, int threadsOfRank) {
-    return "%s engine, %d rank%s (%s), %d thread%s a rank, %d cores"
+    int nodes = settings.nodes().count(ranks);
+    return "%s engine, %d rank%s%s (%s), %d thread%s a rank, %d cores"
         .formatted(
             engine,
             ranks,
             ranks == 1 ? "" : "s",
+            nodes == 1 ? "" : " of " + nodes + " nodes",
             threads ? "threads" : "processes",
             threadsOfRank,
             threadsOfRank == 1 ? "" : "s",
@@ -114,7 +116,35 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
         "%d iterations, the slowest rank of each; GB/s a rank; ceiling: copying (dispatch) or reading"
                 .formatted(iterations(results))
             + " (combine) the same bytes on all ranks at once, in this run";
-    return table.render(style) + style.faint(note) + "\n";
+    return table.render(style) + style.faint(note) + "\n" + crossings(style, results);
+  }
+
+  /** What moved between nodes; empty if there is one. */
+  private static String crossings(Style style, List<Result> results) {
+    Table table = new Table("between nodes", "rows", "bytes", "GB/s", "wire alone GB/s", "% of it");
+    String wire = "";
+    for (Result result : results) {
+      Crossing crossing = result.crossing();
+      if (crossing != null) {
+        double gbps = crossing.gbps(result.timings().median());
+        wire = crossing.wire();
+        table.row(
+            result.operation() + " " + result.payload(),
+            Units.fixed(crossing.rows(), 0),
+            Units.bytes((long) crossing.bytes()),
+            Units.significant(gbps),
+            Units.significant(crossing.wireGbps()),
+            Units.fixed(100 * gbps / crossing.wireGbps(), 0));
+      }
+    }
+    if (wire.isEmpty()) {
+      return "";
+    }
+    String note =
+        "a rank, in each direction at once; a row counts once a node; wire alone: puts of 1 MiB over "
+            + wire
+            + ", 4 lanes, all ranks at once, before and after, in this run";
+    return "\n" + table.render(style) + style.faint(note) + "\n";
   }
 
   private static int iterations(List<Result> results) {

@@ -32,6 +32,7 @@ import org.ep4j.verify.RoutingKind;
  * @param seed of inputs and routing
  * @param options of low latency
  * @param sms SMs or threads of a rank, 0 = the engine's choice; the host takes the first
+ * @param nodes which ranks share memory
  */
 record BenchSettings(
     Kind kind,
@@ -50,7 +51,8 @@ record BenchSettings(
     Effort effort,
     long seed,
     LowLatencyWays options,
-    List<Integer> sms) {
+    List<Integer> sms,
+    NodeChoice nodes) {
   /** Which operations are measured. */
   enum Kind {
     /** High throughput. */
@@ -136,6 +138,29 @@ record BenchSettings(
     return with(payloads, tokens, rows, most, hidden, effort);
   }
 
+  /** The same with these nodes. */
+  BenchSettings across(NodeChoice choice) {
+    return new BenchSettings(
+        kind,
+        device,
+        tokens,
+        lowLatencyTokens,
+        sweep,
+        maxTokens,
+        hidden,
+        topk,
+        experts,
+        payloads,
+        layout,
+        mode,
+        routing,
+        effort,
+        seed,
+        options,
+        sms,
+        choice);
+  }
+
   private BenchSettings with(
       List<Payload> rowsTravelAs,
       int highThroughputRows,
@@ -160,7 +185,8 @@ record BenchSettings(
         work,
         seed,
         options,
-        sms);
+        sms,
+        nodes);
   }
 
   /** Rows of high throughput. */
@@ -189,7 +215,9 @@ record BenchSettings(
         .topK(topk)
         .placement(ExpertPlacement.blocks(experts, ranks))
         .timeout(TIMEOUT)
-        .numSms(sms.getFirst());
+        .numSms(sms.getFirst())
+        .ranksPerNode(nodes.ranksPerNode())
+        .wire(nodes.wire());
   }
 
   /** For the artifact. */
@@ -216,6 +244,8 @@ record BenchSettings(
     tree.put("zero_copy", options.zeroCopy);
     tree.put("partial", options.partial);
     tree.put("sms", sms);
+    tree.put("ranks_per_node", nodes.ranksPerNode());
+    tree.put("wire", nodes.wire());
     return tree;
   }
 

@@ -19,6 +19,7 @@ import org.ep4j.verify.CombineOracle;
 import org.ep4j.verify.HighThroughputOracle;
 import org.ep4j.verify.Inputs;
 import org.ep4j.verify.WorldRouting;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Dispatch and combine of high throughput on one rank: checked by the oracle, timed, and checked
@@ -124,7 +125,7 @@ final class HighThroughputBench implements AutoCloseable {
   }
 
   private void checkDispatch(InputSet input, Dispatch dispatch) {
-    new HighThroughputOracle(input.world())
+    new HighThroughputOracle(input.world(), settings.nodes().ranksPerNode())
         .checkDispatch(rank, dispatch, input.expected(payload, settings.hidden()), options);
   }
 
@@ -135,7 +136,11 @@ final class HighThroughputBench implements AutoCloseable {
             dtype,
             settings.hidden(),
             input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, dtype, settings.hidden()));
-    new CombineOracle(input.world(), options.layout(), options.expertAlignment())
+    new CombineOracle(
+            input.world(),
+            options.layout(),
+            options.expertAlignment(),
+            settings.nodes().ranksPerNode())
         .checkCombine(rank, combine, terms);
   }
 
@@ -149,11 +154,22 @@ final class HighThroughputBench implements AutoCloseable {
 
   /** Times the operations and measures the ceilings. */
   List<Result> measure() {
+    WireCeiling wire = null;
+    if (settings.nodes().several(context.group().size())) {
+      // Before and after, for what else runs on the machine changes meanwhile.
+      wire = new WireCeiling(context.group(), context.agreement(), settings.nodes());
+      context.at("measuring the wire");
+      wire.measure();
+    }
     context.at("timing dispatch and combine");
     settings.effort().spend(BUDGET, context.agreement(), this::run);
+    if (wire != null) {
+      context.at("measuring the wire");
+      wire.measure();
+    }
     context.at("measuring the ceilings");
     Ceilings ceilings = new Ceilings(buffer, context.agreement());
-    return List.of(dispatchResult(ceilings), combineResult(ceilings));
+    return List.of(dispatchResult(ceilings, wire), combineResult(ceilings, wire));
   }
 
   private void run(int first, int count) {
@@ -175,24 +191,41 @@ final class HighThroughputBench implements AutoCloseable {
     }
   }
 
-  private Result dispatchResult(Ceilings ceilings) {
+  private Result dispatchResult(Ceilings ceilings, @Nullable WireCeiling wire) {
     InputSet first = sets.getFirst();
     long rowBytes = payload.rows().bytes(settings.hidden());
     RowCopies copies = RowCopies.of(first.world(), rank, settings.layout());
     MemorySegment x = first.tokens().x().segment();
     double bytes = traffic.mean() * payload.dispatchBytes(settings.hidden());
     double ceiling = ceilings.copyMicros(x, rowBytes, copies, (long) bytes);
-    return result("dispatch", BenchSettings.word(payload), dispatchNanos, bytes, ceiling);
+    Crossing crossing = crossing(wire, payload.dispatchBytes(settings.hidden()));
+    return result("dispatch", BenchSettings.word(payload), dispatchNanos, bytes, ceiling, crossing);
   }
 
-  private Result combineResult(Ceilings ceilings) {
+  private Result combineResult(Ceilings ceilings, @Nullable WireCeiling wire) {
     double bytes = traffic.mean() * payload.combineBytes(settings.hidden());
     String dtype = BenchSettings.word(payload.sums());
-    return result("combine", dtype, combineNanos, bytes, ceilings.readMicros((long) bytes));
+    Crossing crossing = crossing(wire, payload.combineBytes(settings.hidden()));
+    double ceiling = ceilings.readMicros((long) bytes);
+    return result("combine", dtype, combineNanos, bytes, ceiling, crossing);
+  }
+
+  /** A row once a node, in a combine as a partial sum. */
+  private @Nullable Crossing crossing(@Nullable WireCeiling wire, long rowBytes) {
+    if (wire == null) {
+      return null;
+    }
+    double rows = Traffic.crossing(sets.stream().map(InputSet::world).toList(), settings.nodes());
+    return new Crossing(wire.wire(), rows, rows * rowBytes, wire.gbps());
   }
 
   private Result result(
-      String operation, String dtype, long[] nanos, double bytes, double ceilingMicros) {
+      String operation,
+      String dtype,
+      long[] nanos,
+      double bytes,
+      double ceilingMicros,
+      @Nullable Crossing crossing) {
     double share = traffic.mean() == 0 ? 0 : traffic.meanRemote() / traffic.mean();
     return new Result(
         operation,
@@ -201,7 +234,8 @@ final class HighThroughputBench implements AutoCloseable {
         traffic.mean(),
         bytes,
         bytes * share,
-        ceilingMicros);
+        ceilingMicros,
+        crossing);
   }
 
   @Override

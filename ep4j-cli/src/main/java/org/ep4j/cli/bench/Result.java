@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One measured operation; the same on every rank.
@@ -15,6 +16,7 @@ import java.util.Map;
  * @param remoteBytes the part of them that comes from other ranks
  * @param ceilingMicros how long the memory of this machine needs for those bytes; NaN if that was
  *     not measured
+ * @param crossing what moved between nodes; null if there is one, or if that was not measured
  */
 record Result(
     String operation,
@@ -23,7 +25,20 @@ record Result(
     double rows,
     double bytes,
     double remoteBytes,
-    double ceilingMicros) {
+    double ceilingMicros,
+    @Nullable Crossing crossing) {
+  /** An operation in one node. */
+  Result(
+      String operation,
+      String payload,
+      Timings timings,
+      double rows,
+      double bytes,
+      double remoteBytes,
+      double ceilingMicros) {
+    this(operation, payload, timings, rows, bytes, remoteBytes, ceilingMicros, null);
+  }
+
   /** Bytes of received rows over the median, in 10^9 a second. */
   double logicalGbps() {
     return bytes / timings.median() / 1e3;
@@ -57,6 +72,9 @@ record Result(
     if (!Double.isNaN(ceilingMicros)) {
       tree.put("ceiling_us", ceilingMicros);
       tree.put("ceiling_percent", ceilingPercent());
+    }
+    if (crossing != null) {
+      tree.put("between_nodes", crossing.tree(timings.median()));
     }
     tree.put("iterations", timings.micros().length);
     tree.put("iterations_us", timings.micros());

@@ -41,6 +41,27 @@ record Traffic(double mean, double meanRemote, long most) {
     return new Traffic(rows / ways, remote / ways, most);
   }
 
+  /** Rows that a rank sends to other nodes, each once a node; mean of ranks and input sets. */
+  static double crossing(List<WorldRouting> sets, NodeChoice nodes) {
+    long rows = 0;
+    int ranks = sets.getFirst().ranks();
+    for (WorldRouting world : sets) {
+      for (int source = 0; source < ranks; source++) {
+        for (int token = 0; token < world.tokens(source); token++) {
+          int last = nodes.of(source);
+          for (int receiver = 0; receiver < ranks; receiver++) {
+            int node = nodes.of(receiver);
+            if (node != last && node != nodes.of(source) && world.goesTo(source, token, receiver)) {
+              rows++;
+              last = node;
+            }
+          }
+        }
+      }
+    }
+    return (double) rows / ranks / sets.size();
+  }
+
   private static int countExperts(
       WorldRouting world, int source, int token, int receiver, long[] perExpert) {
     int count = 0;

@@ -12,6 +12,7 @@ import org.ep4j.cases.CaseRunner;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.World;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
@@ -26,9 +27,11 @@ import org.ep4j.verify.Blame;
  * @param cases all for as many ranks as the world has, or some for others, which are left out
  * @param problems directories that cannot be cases, and why
  * @param device the engine
+ * @param nodes which ranks share memory
  * @param way how the ranks were made, for the report
  */
-record CaseVerifier(List<CaseDirectory> cases, List<String> problems, String device, String way)
+record CaseVerifier(
+    List<CaseDirectory> cases, List<String> problems, String device, NodeOptions nodes, String way)
     implements World.RankBody {
   @Override
   public int run(Group group, Progress progress) {
@@ -83,7 +86,9 @@ record CaseVerifier(List<CaseDirectory> cases, List<String> problems, String dev
   private String compare(CaseDirectory one, Group group, List<String> compared) {
     try (Arena arena = Arena.ofShared();
         CaseFile file = one.read(group.rank());
-        ExpertBuffer buffer = ExpertBuffer.open(group, one.config().engine(device).build())) {
+        ExpertBuffer buffer =
+            ExpertBuffer.open(
+                group, nodes.declare(one.config().engine(device), group.size()).build())) {
       CaseComparison comparison =
           CaseComparison.of(group.rank(), file, CaseRunner.run(buffer, file, arena));
       compared.addAll(comparison.compared());

@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Tensor;
 import org.ep4j.cases.CaseDirectory;
@@ -16,6 +17,7 @@ import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.group.Group;
@@ -56,6 +58,8 @@ public final class RunCommand implements Callable<Integer> {
   private Path output = Path.of("");
 
   @Mixin private WorldOptions world = new WorldOptions();
+
+  @Mixin private NodeOptions nodes = new NodeOptions();
 
   @Mixin private DeviceOption device = new DeviceOption();
 
@@ -104,12 +108,17 @@ public final class RunCommand implements Callable<Integer> {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
     }
     // Refuses here, once, what every rank would refuse.
-    ExpertBuffer.sizes(directory.config().engine(device.device()).build(), ranks);
+    nodes.check(command, ranks);
+    ExpertBuffer.sizes(config(directory), ranks);
     try {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
     } finally {
       OutputFiles.sweep(output);
     }
+  }
+
+  private BufferConfig config(CaseDirectory directory) {
+    return nodes.declare(directory.config().engine(device.device()), directory.ranks()).build();
   }
 
   private int runRank(CaseDirectory directory, Group group, Progress progress) {
@@ -123,8 +132,7 @@ public final class RunCommand implements Callable<Integer> {
     progress.at("reading " + directory.path());
     try (Arena arena = Arena.ofShared();
         CaseFile file = directory.read(group.rank());
-        ExpertBuffer buffer =
-            ExpertBuffer.open(group, directory.config().engine(device.device()).build());
+        ExpertBuffer buffer = ExpertBuffer.open(group, config(directory));
         OutputFiles files = new OutputFiles(output, group.rank())) {
       progress.at("running " + directory.path());
       Map<String, Tensor> outputs = CaseRunner.run(buffer, file, arena);

@@ -14,6 +14,7 @@ import org.ep4j.cases.CaseDirectory;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.World;
 import org.ep4j.cli.launch.WorldOptions;
 import org.jspecify.annotations.Nullable;
@@ -61,6 +62,8 @@ public final class VerifyCommand implements Callable<Integer> {
 
   @Mixin private WorldOptions world = new WorldOptions();
 
+  @Mixin private NodeOptions nodes = new NodeOptions();
+
   @Mixin private DeviceOption device = new DeviceOption();
 
   @Spec private @Nullable CommandSpec spec;
@@ -90,11 +93,12 @@ public final class VerifyCommand implements Callable<Integer> {
               : String.join("\n", problems));
     }
     if (world.join()) {
-      return World.join(new CaseVerifier(cases, problems, device.device(), "processes"));
+      return World.join(new CaseVerifier(cases, problems, device.device(), nodes, "processes"));
     }
     int worst = ExitCodes.OK;
     for (int ranks : new TreeSet<>(cases.stream().map(CaseDirectory::ranks).toList())) {
-      CaseVerifier verifier = new CaseVerifier(cases, problems, device.device(), "threads");
+      nodes.check(CommandSpecs.require(spec), ranks);
+      CaseVerifier verifier = new CaseVerifier(cases, problems, device.device(), nodes, "threads");
       if (!world.processes()) {
         worst = Math.max(worst, World.threads(ranks, verifier));
       }

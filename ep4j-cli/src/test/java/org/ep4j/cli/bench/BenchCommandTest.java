@@ -54,6 +54,24 @@ class BenchCommandTest {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "ht --threads --nodes 3 --wire inproc",
+        "ht --threads --ranks 3 --ranks-per-node 2 --wire tcp --layout expert-major --dtype fp8",
+        "all --processes --nodes 2 --ranks-per-node 1 --wire shm"
+      })
+  void acrossNodesATableMoreSaysWhatCrossed(String arguments) throws Exception {
+    Path file = scratch.resolve("nodes.json");
+    CommandLineRun run = bench(arguments + " --json " + file);
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("equal the oracle's bits", "nodes (", "wire alone GB/s");
+    assertThat(fields(Files.readString(file)))
+        .contains("ranks_per_node", "between_nodes", "gbps_each_way", "wire_alone_gbps_each_way");
+  }
+
   @Test
   void lowLatencyWithoutNvlinkIsRefusedUntilThereIsAWire() throws Exception {
     CommandLineRun run = bench("ll --threads --ranks 2 --disable-nvlink");

@@ -118,6 +118,11 @@ class BenchOptionsTest {
         "ll --logfmt --zero-copy | exclude each other",
         "ll --tokens 8 --max-tokens 4 | --max-tokens is 4; it must be 8..",
         "--json no/such/place/x.json | its directory does not exist",
+        "ht --device host --ranks 4 --nodes 3 | 4 ranks of 2 a node make 2 nodes, but --nodes is 3",
+        "ht --device host --nodes 0 | --nodes is 0",
+        "ht --device host --ranks-per-node -1 | --ranks-per-node is -1",
+        "ht --device host --wire tcp | --wire tcp is between nodes",
+        "ll --device cuda --nodes 2 | --nodes is for the host engine",
         "--frobnicate         | --frobnicate"
       })
   void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {

@@ -67,6 +67,22 @@ class FiguresTest {
   }
 
   @Test
+  void aTokenCrossesToANodeOnce() {
+    // Four ranks of two experts each; ranks 0, 1 and 2 are a node, rank 3 is another.
+    WorldRouting world =
+        world(
+            4,
+            8,
+            Routing.of(new int[] {0, 6, 2, 4}, new float[4], 2),
+            Routing.of(new int[] {6, 7}, new float[2], 2),
+            Routing.of(new int[] {-1, 1}, new float[2], 2),
+            Routing.of(new int[] {0, 4}, new float[2], 2));
+
+    assertThat(Traffic.crossing(List.of(world), new NodeChoice(3, "auto"))).isEqualTo(3 / 4.0);
+    assertThat(Traffic.crossing(List.of(world), new NodeChoice(1, "auto"))).isEqualTo(7 / 4.0);
+  }
+
+  @Test
   void theRowsOfACeilingAreThoseOfTheDispatch() {
     try (Arena arena = Arena.ofConfined()) {
       RoutingGenerator generator = new RoutingGenerator(RoutingKind.HOT, 5, 32, 4);

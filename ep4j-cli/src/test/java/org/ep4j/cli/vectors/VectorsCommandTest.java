@@ -52,6 +52,23 @@ class VectorsCommandTest {
   }
 
   @Test
+  void acrossNodesTheBitsAreThoseOfOneNode() throws Exception {
+    CommandLineRun run =
+        verify(
+            RecordedVectors.directory(),
+            "--threads",
+            "--device",
+            "host",
+            "--ranks-per-node",
+            "3",
+            "--wire",
+            "tcp");
+
+    assertThat(run.code()).as(run.out()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("6 of 6 cases equal");
+  }
+
+  @Test
   void aKindThatNoCaseHasIsSaid() {
     CommandLineRun run =
         CommandLineRun.of(

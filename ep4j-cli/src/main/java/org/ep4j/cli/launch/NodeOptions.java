@@ -1,0 +1,93 @@
+package org.ep4j.cli.launch;
+
+import org.ep4j.BufferConfig;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+
+/** Options that declare ranks to be of several nodes, which reach each other over a wire. */
+public final class NodeOptions {
+  @Option(
+      names = "--nodes",
+      paramLabel = "N",
+      description =
+          "Declare the ranks to be of N nodes, which share no memory and reach each other over a"
+              + " wire; default: the ranks of a host are a node.")
+  private @Nullable Integer nodes;
+
+  @Option(
+      names = "--ranks-per-node",
+      paramLabel = "N",
+      description = "Consecutive ranks of a node, the last node may have fewer.")
+  private @Nullable Integer ranksPerNode;
+
+  @Option(
+      names = "--wire",
+      paramLabel = "NAME",
+      description =
+          "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs or auto; default auto: the best"
+              + " that all ranks have.")
+  private @Nullable String wire;
+
+  /** Used by picocli. */
+  public NodeOptions() {}
+
+  /** Whether nodes were declared. */
+  public boolean declared() {
+    return nodes != null || ranksPerNode != null;
+  }
+
+  /** Number of ranks if nobody says it otherwise: about so many, the same in each node. */
+  public int ranks(int preferred) {
+    if (nodes == null || nodes < 1) {
+      return preferred;
+    }
+    return nodes * (ranksPerNode == null ? Math.ceilDiv(preferred, nodes) : ranksPerNode);
+  }
+
+  /** Ranks of a node of so many ranks; 0 if no nodes were declared. */
+  public int ranksPerNode(int ranks) {
+    if (ranksPerNode != null) {
+      return ranksPerNode;
+    }
+    return nodes == null ? 0 : Math.ceilDiv(ranks, nodes);
+  }
+
+  /** The wire between nodes. */
+  public String wire() {
+    return wire == null ? "auto" : wire;
+  }
+
+  /** Refuses what cannot be for so many ranks. */
+  public void check(CommandSpec spec, int ranks) {
+    require(spec, nodes == null || nodes >= 1, "--nodes is " + nodes + "; it must be >= 1");
+    require(
+        spec,
+        ranksPerNode == null || ranksPerNode >= 1,
+        "--ranks-per-node is " + ranksPerNode + "; it must be >= 1");
+    require(
+        spec,
+        wire == null || declared(),
+        "--wire " + wire + " is between nodes: declare them with --nodes");
+    if (nodes != null) {
+      int each = ranksPerNode(ranks);
+      require(
+          spec,
+          Math.ceilDiv(ranks, each) == nodes,
+          "%d ranks of %d a node make %d nodes, but --nodes is %d: make them agree"
+              .formatted(ranks, each, Math.ceilDiv(ranks, each), nodes));
+    }
+  }
+
+  /** The configuration for so many ranks, with the nodes that were declared. */
+  public BufferConfig.Builder declare(BufferConfig.Builder config, int ranks) {
+    return config.ranksPerNode(ranksPerNode(ranks)).wire(wire());
+  }
+
+  private static void require(CommandSpec spec, boolean holds, String message) {
+    if (!holds) {
+      throw new ParameterException(spec.commandLine(), message);
+    }
+  }
+}
