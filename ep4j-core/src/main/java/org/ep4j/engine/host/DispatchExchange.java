@@ -6,9 +6,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and
  * pushes to this node what arrives for it, until both are done. Tokens for this node itself are
- * pushed while the first chunks are under way.
+ * pushed in between.
  */
 final class DispatchExchange {
+  /** Parts in which the own tokens are pushed; between them the wire gets its turn. */
+  private static final int PARTS = 16;
+
   private final HostContext context;
   private final ScaleOut connection;
   private final WorkerTeam team;
@@ -73,11 +76,12 @@ final class DispatchExchange {
         forwards[place].clear();
       }
     }
-    for (DispatchStream stream : streams) {
-      stream.step(handle, payload, epoch);
+    step(handle, forwards, payload, epoch);
+    push.prepare(handle);
+    for (int part = 0; part < PARTS; part++) {
+      push.push(part, PARTS, team);
+      step(handle, forwards, payload, epoch);
     }
-    connection.poll();
-    push.push(handle, team);
     long begin = 0;
     int idle = 0;
     while (!done()) {

@@ -40,6 +40,10 @@ final class RowPush implements WorkerTeam.Task {
   private int first;
 
   private int last;
+
+  /** Tokens of a push in parts. */
+  private int all;
+
   private int topK;
   private boolean flat;
   private boolean streaming;
@@ -74,6 +78,13 @@ final class RowPush implements WorkerTeam.Task {
 
   /** Sends the payload along the ways of {@code handle}. */
   void push(HostHandle handle, WorkerTeam team) {
+    prepare(handle);
+    push(0, 1, team);
+  }
+
+  /** Makes ready to send the payload along the ways of {@code handle}, in parts. */
+  void prepare(HostHandle handle) {
+    all = handle.tokens;
     begin(handle, 0, handle.tokens, handle.start, handle.nearWays);
     source = rank;
     names = null;
@@ -82,6 +93,13 @@ final class RowPush implements WorkerTeam.Task {
     if (streaming && pages != null) {
       requirePages(pages);
     }
+  }
+
+  /** Sends part {@code part} of {@code parts} of what {@link #prepare} was given. */
+  void push(int part, int parts, WorkerTeam team) {
+    long tokens = all;
+    first = (int) (tokens * part / parts);
+    last = (int) (tokens * (part + 1) / parts);
     run(team);
   }
 
