@@ -23,7 +23,8 @@ import picocli.CommandLine.Spec;
       "",
       "Latency is half a round trip: put and count there, put and count back. The stream is many puts"
           + " from rank 0, all lanes in turn, timed until it knows that rank 1 has counted the last."
-          + " Where iperf3 is installed, it sends over as many connections in the same run.",
+          + " Where iperf3 is installed, it sends over as many connections in the same run;"
+          + " beside verbs ib_write_bw does, over as many queue pairs of the first port.",
       ""
     })
 final class WireCommand implements Callable<Integer> {
@@ -37,7 +38,7 @@ final class WireCommand implements Callable<Integer> {
       paramLabel = "NAME",
       description =
           "Wires, each in turn; default shm,tcp between processes and inproc,tcp between threads."
-              + " Between hosts: tcp.")
+              + " Between hosts: tcp, verbs.")
   private @Nullable List<String> wires;
 
   @Option(

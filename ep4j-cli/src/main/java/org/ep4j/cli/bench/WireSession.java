@@ -13,6 +13,7 @@ import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.group.Group;
+import org.ep4j.rdma.verbs.RdmaSettings;
 import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
@@ -43,6 +44,7 @@ record WireSession(
     Agreement agreement = new Agreement(group);
     List<WireSpeed> speeds = new ArrayList<>();
     Map<Integer, Double> iperf = new LinkedHashMap<>();
+    Map<String, Object> ibWriteBw = new LinkedHashMap<>();
     Style style = Style.detect();
     try {
       for (String wire : wires) {
@@ -56,8 +58,14 @@ record WireSession(
             other = Iperf.measure(group, agreement, used);
             iperf.put(used, other);
           }
+          String writes = "";
+          if (wire.equals("verbs")) {
+            double gbps = IbWriteBw.measure(group, agreement, COMPARED, queuePairs());
+            ibWriteBw.put(queuePairs() + "_queue_pairs_gbps", gbps);
+            writes = reached(found, gbps);
+          }
           if (group.rank() == 0) {
-            String text = text(style, found, other);
+            String text = text(style, found, other, writes);
             progress.above(() -> System.out.print(text));
           }
         }
@@ -75,6 +83,7 @@ record WireSession(
       Map<String, Object> others = new LinkedHashMap<>();
       iperf.forEach((number, gbps) -> others.put(number + "_connections_gbps", gbps));
       tree.put("iperf3", others);
+      tree.put("ib_write_bw", ibWriteBw);
       Artifact.write(artifact, tree);
     }
     return ExitCodes.OK;
@@ -100,7 +109,7 @@ record WireSession(
     return found;
   }
 
-  private static String text(Style style, List<WireSpeed> found, double other) {
+  private static String text(Style style, List<WireSpeed> found, double other, String writes) {
     WireSpeed first = found.getFirst();
     Table table = new Table("size", "latency", "p99", "puts/s", "GB/s");
     for (WireSpeed speed : found) {
@@ -122,6 +131,7 @@ record WireSession(
     if (first.connections() > 0) {
       text.append(comparison(found, other));
     }
+    text.append(writes);
     return text.append(style.good("verified: every byte of each size")).append("\n\n").toString();
   }
 
@@ -138,6 +148,26 @@ record WireSession(
     String text =
         "iperf3 -P %d -l 1M: %s GB/s"
             .formatted(found.getFirst().connections(), Units.significant(other));
+    for (WireSpeed speed : found) {
+      if (speed.bytes() == COMPARED) {
+        text += "; puts of 1 MiB reach %.0f %% of it".formatted(100 * speed.gbps() / other);
+      }
+    }
+    return text + "\n";
+  }
+
+  /** Queue pairs of the wire {@code verbs} on a port, as it was opened. */
+  private static int queuePairs() {
+    return RdmaSettings.of(System.getenv()).queuePairsPerPort();
+  }
+
+  private static String reached(List<WireSpeed> found, double other) {
+    if (other == 0) {
+      return "ib_write_bw is not installed on both hosts, or failed: nothing to compare with\n";
+    }
+    String text =
+        "ib_write_bw -s %d -q %d on the first port: %s GB/s"
+            .formatted(COMPARED, queuePairs(), Units.significant(other));
     for (WireSpeed speed : found) {
       if (speed.bytes() == COMPARED) {
         text += "; puts of 1 MiB reach %.0f %% of it".formatted(100 * speed.gbps() / other);

@@ -67,4 +67,16 @@ class WireCommandTest {
     assertThat(Iperf.gbps(report)).isCloseTo(3.0, within(1e-9));
     assertThat(Iperf.gbps("{\"error\": \"unable to connect\"}")).isZero();
   }
+
+  @Test
+  void theReportOfIbWriteBwIsRead() {
+    String report =
+        """
+         #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+         65536      1000             31.20              30.50              0.000488
+        ---------------------------------------------------------------------------------------
+        """;
+    assertThat(IbWriteBw.gbps(report)).isCloseTo(30.5 * (1 << 20) / 1e9, within(1e-9));
+    assertThat(IbWriteBw.gbps("Couldn't connect to 10.0.0.1:18515")).isZero();
+  }
 }

@@ -7,6 +7,8 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
+import org.ep4j.group.Group;
+import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.WireException;
 
 /** Which RDMA ports this host has, and which of them a rank uses. Reads files of the system. */
@@ -64,6 +66,23 @@ public final class RdmaPorts {
       }
     }
     return addresses;
+  }
+
+  /**
+   * The ports of this rank of a group, as the variables of its process say.
+   *
+   * @throws org.ep4j.InvalidArgumentException if a variable is bad; names it
+   * @throws WireException as {@link #choose}
+   */
+  public static List<RdmaPort> of(Group group) {
+    return choose(discover(), RdmaSettings.of(System.getenv()), localRank(group));
+  }
+
+  /** Number of this rank on its host; ranks of one JVM are on one host. */
+  static int localRank(Group group) {
+    return group.inProcess()
+        ? group.rank()
+        : LaunchEnvironment.localRank(System.getenv()).orElse(group.rank());
   }
 
   /**

@@ -1,9 +1,7 @@
 package org.ep4j.rdma.verbs;
 
-import java.util.List;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
-import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
@@ -28,8 +26,7 @@ public final class VerbsWireProvider implements WireProvider {
       return problem;
     }
     try {
-      List<RdmaPort> chosen = RdmaPorts.choose(RdmaPorts.discover(), settings(), localRank(group));
-      return chosen.isEmpty() ? "no port is chosen" : "";
+      return RdmaPorts.of(group).isEmpty() ? "no port is chosen" : "";
     } catch (InvalidArgumentException | WireException e) {
       return String.valueOf(e.getMessage());
     }
@@ -37,17 +34,7 @@ public final class VerbsWireProvider implements WireProvider {
 
   @Override
   public Wire open(Group group, WireConfig config) {
-    return new Opening(group, config, settings(), localRank(group)).open();
-  }
-
-  private static RdmaSettings settings() {
-    return RdmaSettings.of(System.getenv());
-  }
-
-  /** Number of this rank on its host; ranks of one JVM are on one host. */
-  static int localRank(Group group) {
-    return group.inProcess()
-        ? group.rank()
-        : LaunchEnvironment.localRank(System.getenv()).orElse(group.rank());
+    RdmaSettings settings = RdmaSettings.of(System.getenv());
+    return new Opening(group, config, settings, RdmaPorts.localRank(group)).open();
   }
 }
