@@ -2,6 +2,7 @@ package org.ep4j.wire;
 
 import java.time.Duration;
 import org.ep4j.InvalidArgumentException;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How a wire is opened. The same on all ranks: opening tells which rank differs in which field.
@@ -40,13 +41,16 @@ public record WireConfig(
   /** Most connections to a peer. */
   public static final int MOST_CONNECTIONS = 256;
 
+  /** Most pieces of work that may be under way to a peer. */
+  public static final int MOST_OPERATIONS = 1 << 20;
+
   /** Checks the values, and settles {@code connections}. */
   public WireConfig {
     range("lanes", lanes, 1, MOST_LANES);
     range("strands", strands, 1, lanes);
     range("counters", counters, 1, MOST_COUNTERS);
     range("bytesInFlight", bytesInFlight, 1, Long.MAX_VALUE);
-    range("operationsInFlight", operationsInFlight, 1, 1 << 20);
+    range("operationsInFlight", operationsInFlight, 1, MOST_OPERATIONS);
     range("connections", connections, 0, MOST_CONNECTIONS);
     connections = connections == 0 ? strands : connections;
     if (connections % strands != 0) {
@@ -72,22 +76,25 @@ public record WireConfig(
     }
   }
 
-  /** A builder with the defaults. */
+  /**
+   * A builder; what is not set is taken from the environment ({@link WireEnvironment}), else it is
+   * the default. A wire {@code auto} counts as not set.
+   */
   public static Builder builder() {
     return new Builder();
   }
 
   /** Collects the values of a {@link WireConfig}. */
   public static final class Builder {
-    private String wire = "auto";
-    private int lanes = 4;
+    private @Nullable String wire;
+    private @Nullable Integer lanes;
     private int strands = 1;
     private int counters = 1024;
-    private long bytesInFlight = 64L << 20;
-    private int operationsInFlight = 1024;
-    private int connections;
-    private boolean encrypted;
-    private Duration timeout = Duration.ofSeconds(60);
+    private @Nullable Long bytesInFlight;
+    private @Nullable Integer operationsInFlight;
+    private @Nullable Integer connections;
+    private @Nullable Boolean encrypted;
+    private @Nullable Duration timeout;
 
     private Builder() {}
 
@@ -151,16 +158,21 @@ public record WireConfig(
      * @throws InvalidArgumentException if a value is bad; names it and the remedy
      */
     public WireConfig build() {
+      return build(WireEnvironment.of(System.getenv()));
+    }
+
+    /** The configuration in some other environment. */
+    WireConfig build(WireEnvironment environment) {
       return new WireConfig(
-          wire,
-          lanes,
+          wire == null || wire.equals("auto") ? environment.wire() : wire,
+          lanes == null ? environment.lanes() : lanes,
           strands,
           counters,
-          bytesInFlight,
-          operationsInFlight,
-          connections,
-          encrypted,
-          timeout);
+          bytesInFlight == null ? environment.bytesInFlight() : bytesInFlight,
+          operationsInFlight == null ? environment.operationsInFlight() : operationsInFlight,
+          connections == null ? environment.connections(strands) : connections,
+          encrypted == null ? environment.encrypted() : encrypted,
+          timeout == null ? environment.timeout() : timeout);
     }
   }
 }

@@ -8,6 +8,14 @@ public interface WireProvider {
   String name();
 
   /**
+   * Empty if this host has what the wire needs of libraries and devices; otherwise what is missing,
+   * and what helps. For whoever looks at a host when there are no ranks.
+   */
+  default String unavailableHere() {
+    return "";
+  }
+
+  /**
    * Empty if the wire can connect the ranks of this group, as far as this rank can tell alone;
    * otherwise why not, and what helps. Not collective.
    */

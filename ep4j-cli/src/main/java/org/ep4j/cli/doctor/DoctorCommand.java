@@ -53,6 +53,7 @@ public final class DoctorCommand implements Callable<Integer> {
     findings.addAll(EngineFacts.look());
     findings.addAll(GpuFacts.look(libraries));
     findings.addAll(NetworkFacts.look(libraries));
+    findings.addAll(WireFacts.look(environment));
     findings.addAll(SettingFacts.look(environment));
     findings.addAll(RdmaFacts.settings(environment, RdmaPorts.discover()));
     return findings;

@@ -105,6 +105,28 @@ class DoctorTest {
   }
 
   @Test
+  void wiresSayWhetherTheyCanBeUsedAndWhatTheirSettingsAre() {
+    List<Finding> findings = WireFacts.look(Map.of("EP4J_WIRE", "tcp", "EP4J_WIRE_LANES", "2"));
+
+    assertThat(findings).extracting(Finding::name).contains("inproc", "shm", "tcp", "ucx");
+    assertThat(DoctorCommand.text(findings, Style.PLAIN))
+        .containsPattern("EP4J_WIRE_LANES +2\n +from the environment")
+        .containsPattern("EP4J_WIRE_ENCRYPTED +false\n +default");
+  }
+
+  @Test
+  void badWireSettingsAreFindings() {
+    assertThat(WireFacts.look(Map.of("EP4J_WIRE_LANES", "many")))
+        .filteredOn(finding -> finding.state() == Finding.State.WARNING)
+        .singleElement()
+        .satisfies(finding -> assertThat(finding.meaning()).contains("EP4J_WIRE_LANES is many"));
+    assertThat(WireFacts.look(Map.of("EP4J_WIRE", "pigeon")))
+        .filteredOn(finding -> finding.state() == Finding.State.WARNING)
+        .singleElement()
+        .satisfies(finding -> assertThat(finding.meaning()).contains("set it to one of"));
+  }
+
+  @Test
   void badSettingsAreAFindingAndNotACrash() {
     String text =
         DoctorCommand.text(

@@ -1,7 +1,9 @@
 package org.ep4j.rdma.verbs;
 
+import java.util.List;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
+import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
@@ -20,13 +22,24 @@ public final class VerbsWireProvider implements WireProvider {
   }
 
   @Override
+  public String unavailableHere() {
+    return problem(LaunchEnvironment.localRank(System.getenv()).orElse(0));
+  }
+
+  @Override
   public String unavailableBecause(Group group) {
+    return problem(RdmaPorts.localRank(group));
+  }
+
+  private static String problem(int localRank) {
     String problem = VerbsLibrary.problem();
     if (!problem.isEmpty()) {
       return problem;
     }
     try {
-      return RdmaPorts.of(group).isEmpty() ? "no port is chosen" : "";
+      RdmaSettings settings = RdmaSettings.of(System.getenv());
+      List<RdmaPort> chosen = RdmaPorts.choose(RdmaPorts.discover(), settings, localRank);
+      return chosen.isEmpty() ? "no port is chosen" : "";
     } catch (InvalidArgumentException | WireException e) {
       return String.valueOf(e.getMessage());
     }

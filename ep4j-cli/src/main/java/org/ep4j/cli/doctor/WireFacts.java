@@ -1,0 +1,68 @@
+package org.ep4j.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.wire.WireEnvironment;
+import org.ep4j.wire.WireProvider;
+import org.ep4j.wire.Wires;
+
+/** The wires on the module path, whether this host has what they need, and their settings. */
+final class WireFacts {
+  private static final String TOPIC = "Wires";
+
+  private static final Map<String, String> USES =
+      Map.of(
+          "inproc", "threads of one JVM",
+          "shm", "processes of one host",
+          "tcp", "any hosts",
+          "ucx", "any fabric that UCX drives; bench wire --wire ucx",
+          "verbs", "RDMA devices; bench wire --wire verbs");
+
+  private static final String UCX_LIBRARY = "EP4J_UCX_LIBRARY";
+
+  private WireFacts() {}
+
+  static List<Finding> look(Map<String, String> environment) {
+    List<Finding> findings = new ArrayList<>();
+    Set<String> names = new TreeSet<>(Set.of("auto"));
+    for (WireProvider provider : Wires.providers()) {
+      names.add(provider.name());
+      String problem = provider.unavailableHere();
+      findings.add(
+          problem.isEmpty()
+              ? Finding.found(
+                  TOPIC, provider.name(), "available", USES.getOrDefault(provider.name(), ""))
+              : Finding.missing(TOPIC, provider.name(), "cannot be used here", problem));
+    }
+    try {
+      for (WireEnvironment.Setting setting : WireEnvironment.of(environment).settings()) {
+        findings.add(finding(setting, names));
+      }
+    } catch (InvalidArgumentException e) {
+      findings.add(
+          Finding.warning(TOPIC, "settings", "unusable variables", String.valueOf(e.getMessage())));
+    }
+    String library = environment.getOrDefault(UCX_LIBRARY, "");
+    if (!library.isBlank()) {
+      findings.add(Finding.found(TOPIC, UCX_LIBRARY, library, "the libucp.so.0 of the wire ucx"));
+    }
+    return findings;
+  }
+
+  private static Finding finding(WireEnvironment.Setting setting, Set<String> names) {
+    String name = setting.variable();
+    if (name.equals(WireEnvironment.WIRE) && !names.contains(setting.value())) {
+      return Finding.warning(
+          TOPIC,
+          name,
+          setting.value(),
+          "no such wire: set it to one of " + String.join(", ", names));
+    }
+    String source = setting.given() ? "from the environment" : "default";
+    return Finding.found(TOPIC, name, setting.value(), source);
+  }
+}

@@ -1,0 +1,156 @@
+package org.ep4j.wire;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.InvalidArgumentException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the environment says about wires: for whoever runs a program that leaves it open. A value
+ * that the program sets in {@link WireConfig.Builder} wins. The ranks must agree, see {@link
+ * Wires#open}.
+ *
+ * <p>Not among the variables are strands and counters: how many there are belongs to the program.
+ */
+public final class WireEnvironment {
+  /** Kind of wire. */
+  public static final String WIRE = "EP4J_WIRE";
+
+  /** Lanes to each peer. */
+  public static final String LANES = "EP4J_WIRE_LANES";
+
+  /** Connections to each peer. */
+  public static final String CONNECTIONS = "EP4J_WIRE_CONNECTIONS";
+
+  /** Bytes that may be under way from a strand to one peer. */
+  public static final String BYTES_IN_FLIGHT = "EP4J_WIRE_BYTES_IN_FLIGHT";
+
+  /** Pieces of work that may be under way from a strand to one peer. */
+  public static final String OPERATIONS_IN_FLIGHT = "EP4J_WIRE_OPERATIONS_IN_FLIGHT";
+
+  /** Whether a wire that leaves the host encrypts. */
+  public static final String ENCRYPTED = "EP4J_WIRE_ENCRYPTED";
+
+  /** How long opening may take, in milliseconds. */
+  public static final String TIMEOUT = "EP4J_WIRE_TIMEOUT_MS";
+
+  /**
+   * A setting as it is.
+   *
+   * @param variable its name
+   * @param value what counts
+   * @param given whether the variable is set
+   */
+  public record Setting(String variable, String value, boolean given) {}
+
+  private final Map<String, String> variables;
+  private final List<Setting> settings = new ArrayList<>();
+  private final String wire;
+  private final int lanes;
+  private final int connections;
+  private final long bytesInFlight;
+  private final int operationsInFlight;
+  private final boolean encrypted;
+  private final Duration timeout;
+
+  private WireEnvironment(Map<String, String> variables) {
+    this.variables = variables;
+    wire = text(WIRE, "auto");
+    lanes = (int) number(LANES, 4, 1, WireConfig.MOST_LANES);
+    connections = (int) number(CONNECTIONS, 0, 0, WireConfig.MOST_CONNECTIONS);
+    bytesInFlight = number(BYTES_IN_FLIGHT, 64L << 20, 1, Long.MAX_VALUE);
+    operationsInFlight = (int) number(OPERATIONS_IN_FLIGHT, 1024, 1, WireConfig.MOST_OPERATIONS);
+    encrypted = flag(ENCRYPTED);
+    timeout = Duration.ofMillis(number(TIMEOUT, 60_000, 1, Integer.MAX_VALUE));
+  }
+
+  /**
+   * Reads variables.
+   *
+   * @throws InvalidArgumentException if one has a bad value; names it and the remedy
+   */
+  public static WireEnvironment of(Map<String, String> variables) {
+    return new WireEnvironment(variables);
+  }
+
+  /** Every setting, with its value. */
+  public List<Setting> settings() {
+    return List.copyOf(settings);
+  }
+
+  String wire() {
+    return wire;
+  }
+
+  int lanes() {
+    return lanes;
+  }
+
+  /** Connections for a program that drives so many strands. */
+  int connections(int strands) {
+    if (connections % strands != 0) {
+      throw refused(
+          CONNECTIONS,
+          String.valueOf(connections),
+          "a multiple of the program's strands, " + strands);
+    }
+    return connections;
+  }
+
+  long bytesInFlight() {
+    return bytesInFlight;
+  }
+
+  int operationsInFlight() {
+    return operationsInFlight;
+  }
+
+  boolean encrypted() {
+    return encrypted;
+  }
+
+  Duration timeout() {
+    return timeout;
+  }
+
+  private @Nullable String lookup(String variable) {
+    String value = variables.get(variable);
+    return value == null || value.isBlank() ? null : value.strip();
+  }
+
+  private String text(String variable, String otherwise) {
+    String given = lookup(variable);
+    String value = given == null ? otherwise : given;
+    settings.add(new Setting(variable, value, given != null));
+    return value;
+  }
+
+  private long number(String variable, long otherwise, long least, long most) {
+    String value = text(variable, String.valueOf(otherwise));
+    try {
+      long number = Long.parseLong(value);
+      if (number >= least && number <= most) {
+        return number;
+      }
+    } catch (NumberFormatException e) {
+      // Said below.
+    }
+    throw refused(variable, value, "an integer from " + least + " to " + most);
+  }
+
+  private boolean flag(String variable) {
+    String value = text(variable, "false");
+    return switch (value) {
+      case "true", "1" -> true;
+      case "false", "0" -> false;
+      default -> throw refused(variable, value, "true or false");
+    };
+  }
+
+  private static InvalidArgumentException refused(String variable, String value, String wanted) {
+    return new InvalidArgumentException(
+        variable, value, wanted, "correct the variable or leave it out");
+  }
+}
