@@ -6,5 +6,6 @@ module org.ep4j.rdma {
   exports org.ep4j.rdma.verbs;
 
   provides org.ep4j.wire.WireProvider with
+      org.ep4j.rdma.ucx.UcxWireProvider,
       org.ep4j.rdma.verbs.VerbsWireProvider;
 }

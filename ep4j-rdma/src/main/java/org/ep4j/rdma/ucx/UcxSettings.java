@@ -1,0 +1,45 @@
+package org.ep4j.rdma.ucx;
+
+import java.lang.foreign.Arena;
+import java.util.TreeMap;
+import org.ep4j.wire.WireException;
+
+/**
+ * Settings of UCX for the wires of this JVM: a system property {@code ep4j.ucx.NAME} wins over the
+ * variable {@code UCX_NAME}, for settings of the library as a whole (not of one transport).
+ */
+final class UcxSettings {
+  private static final String PROPERTY = "ep4j.ucx.";
+
+  private UcxSettings() {}
+
+  /** Does what must be done before the variables are read. */
+  static void prepare() {
+    UcxEnvironment.prepareFor(System.getProperty(PROPERTY + "TLS", System.getenv("UCX_TLS")));
+  }
+
+  /** Changes a configuration that has been read from the variables. */
+  static void apply(long config) {
+    TreeMap<String, String> settings = new TreeMap<>();
+    System.getProperties()
+        .forEach(
+            (name, value) -> {
+              if (name.toString().startsWith(PROPERTY)) {
+                settings.put(name.toString().substring(PROPERTY.length()), value.toString());
+              }
+            });
+    settings.forEach((name, value) -> set(config, name, value));
+  }
+
+  private static void set(long config, String name, String value) {
+    try (Arena arena = Arena.ofConfined()) {
+      byte status =
+          UcpSetUp.modifyConfig(
+              config, arena.allocateFrom(name).address(), arena.allocateFrom(value).address());
+      if (status < 0) {
+        throw new WireException(
+            "UCX does not take %s=%s: %s".formatted(name, value, UcpStatus.text(status)));
+      }
+    }
+  }
+}

@@ -1,0 +1,289 @@
+package org.ep4j.rdma.ucx;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.Checks;
+import org.jspecify.annotations.Nullable;
+
+/** A wire over whatever fabric UCX finds; {@link MessageLayout} says how. */
+final class UcxWire implements Wire {
+  /** How long a closing rank waits for its last words to be heard. */
+  private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+
+  private final Group group;
+  private final WireConfig config;
+  private final UcxContext context;
+  private final Strand[] strands;
+  // Holds the counters, the buffers and the functions that UCX calls.
+  private final Arena arena;
+  private final Counters counters;
+  private final AtomicInteger failedLanes = new AtomicInteger();
+  // Also those that are closed but may be written until the workers are gone.
+  private final List<UcxRegion> regions = new CopyOnWriteArrayList<>();
+  // Exposed regions by id; replaced as a whole, so that strands read it without a lock.
+  private volatile @Nullable UcxRegion[] exposed = {};
+  private final Lane[][] lanes;
+  private volatile boolean closed;
+
+  /** A wire over workers that know of no peer yet; the caller gives them links. */
+  UcxWire(Group group, WireConfig config, UcxContext context, Strand[] strands, Arena arena) {
+    this.group = group;
+    this.config = config;
+    this.context = context;
+    this.strands = strands;
+    this.arena = arena;
+    counters = new Counters(arena.allocate((long) config.counters() * Long.BYTES, 64));
+    lanes = new Lane[group.size()][];
+    Arrays.setAll(lanes, peer -> new Lane[peer == group.rank() ? 0 : config.lanes()]);
+  }
+
+  /** Takes the lanes of a link. */
+  void add(Link link) {
+    for (UcxLane lane : link.lanes()) {
+      lanes[link.peer()][lane.index()] = lane;
+    }
+  }
+
+  Strand[] strands() {
+    return strands;
+  }
+
+  @Override
+  public String name() {
+    return UcxWireProvider.NAME;
+  }
+
+  @Override
+  public int rank() {
+    return group.rank();
+  }
+
+  @Override
+  public int size() {
+    return group.size();
+  }
+
+  @Override
+  public WireConfig config() {
+    return config;
+  }
+
+  @Override
+  public Lane lane(int peer, int index) {
+    Checks.lane(peer, index, group.rank(), group.size(), config);
+    return lanes[peer][index];
+  }
+
+  @Override
+  public Region allocate(long bytes, Duration timeout) {
+    requireOpen();
+    String error = "";
+    UcxMemory owned = null;
+    byte[] key = {};
+    try {
+      owned = context.allocate(bytes);
+      key = owned.packedKey();
+    } catch (WireException e) {
+      error = String.valueOf(e.getMessage());
+    }
+    Arena access = Arena.ofShared();
+    MemorySegment segment =
+        owned == null
+            ? access.allocate(0)
+            : NativeBytes.at(owned.address(), bytes, access).fill((byte) 0);
+    UcxRegion region = expose(WireMemory.host(segment), owned, access);
+    boolean done = false;
+    try {
+      tell(region, error, key, timeout);
+      done = true;
+      return region;
+    } finally {
+      if (!done) {
+        region.close();
+      }
+    }
+  }
+
+  @Override
+  public Region expose(WireMemory memory, Duration timeout) {
+    requireOpen();
+    if (!memory.onHost()) {
+      String error =
+          "wire 'ucx' cannot let peers reach device memory: stage it through host memory";
+      Agreement.exchange(group, error, new byte[0], timeout);
+    }
+    UcxRegion region = expose(memory, registered(memory), null);
+    boolean done = false;
+    try {
+      tell(region, "", new byte[0], timeout);
+      done = true;
+      return region;
+    } finally {
+      if (!done) {
+        region.close();
+      }
+    }
+  }
+
+  /** Peers may put as soon as they have heard of it, so the region is there before they do. */
+  private synchronized UcxRegion expose(
+      WireMemory memory, @Nullable UcxMemory registered, @Nullable Arena access) {
+    @Nullable UcxRegion[] before = exposed;
+    UcxRegion region = region(before.length, memory, registered, access);
+    @Nullable UcxRegion[] after = Arrays.copyOf(before, before.length + 1);
+    after[before.length] = region;
+    exposed = after;
+    return region;
+  }
+
+  /** Exchanges size, address and key of every rank's part. */
+  private void tell(UcxRegion region, String error, byte[] key, Duration timeout) {
+    ByteBuffer mine = ByteBuffer.allocate(2 * Long.BYTES + key.length);
+    mine.putLong(region.bytes()).putLong(region.address()).put(key);
+    byte[][] all = Agreement.exchange(group, error, mine.array(), timeout);
+    long[] sizes = new long[all.length];
+    long[] addresses = new long[all.length];
+    MemorySegment[] keys = new MemorySegment[all.length];
+    for (int rank = 0; rank < all.length; rank++) {
+      ByteBuffer theirs = ByteBuffer.wrap(all[rank]);
+      sizes[rank] = theirs.getLong();
+      addresses[rank] = theirs.getLong();
+      keys[rank] = arena.allocate(Math.max(1, theirs.remaining()), 8);
+      keys[rank].asByteBuffer().put(theirs);
+    }
+    region.peers(sizes, addresses, keys);
+  }
+
+  @Override
+  public Region register(WireMemory memory) {
+    requireOpen();
+    if (!memory.onHost()) {
+      throw new WireException(
+          "wire 'ucx' cannot read device memory: copy it to host memory and register that");
+    }
+    return region(UcxRegion.LOCAL, memory, registered(memory), null);
+  }
+
+  private @Nullable UcxMemory registered(WireMemory memory) {
+    return memory.bytes() == 0 ? null : context.register(memory.address(), memory.bytes());
+  }
+
+  private UcxRegion region(
+      int id, WireMemory memory, @Nullable UcxMemory registered, @Nullable Arena access) {
+    int links = config.connections() * group.size();
+    UcxRegion region = new UcxRegion(this, id, memory, registered, access, links);
+    regions.add(region);
+    return region;
+  }
+
+  /** Takes a closed region out of what peers may name. */
+  synchronized void forget(UcxRegion region) {
+    if (region.exposed()) {
+      @Nullable UcxRegion[] after = exposed.clone();
+      after[region.id()] = null;
+      exposed = after;
+    } else {
+      regions.remove(region);
+    }
+  }
+
+  /** The region that peers call by this id; null if there is none. */
+  @Nullable UcxRegion region(int id) {
+    @Nullable UcxRegion[] all = exposed;
+    return id >= 0 && id < all.length ? all[id] : null;
+  }
+
+  @Override
+  public boolean exposes(WireMemory memory) {
+    return memory.onHost();
+  }
+
+  @Override
+  public Counters counters() {
+    return counters;
+  }
+
+  @Override
+  public int poll(int strand) {
+    requireOpen();
+    Checks.strand(strand, config);
+    return strands[strand].poll();
+  }
+
+  void failed(int count) {
+    failedLanes.addAndGet(count);
+  }
+
+  @Override
+  public int failedLanes() {
+    return failedLanes.get();
+  }
+
+  /** What the group says of a peer. */
+  String fate(int peer) {
+    String report = group.deathReport(peer);
+    return report == null ? "the group still counts rank " + peer + " as alive" : report;
+  }
+
+  void requireOpen() {
+    if (closed) {
+      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
+    }
+  }
+
+  @Override
+  public synchronized void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    sayGoodbye();
+    regions.forEach(UcxRegion::release);
+    for (Strand strand : strands) {
+      strand.close();
+    }
+    // No worker is left that could write it.
+    regions.forEach(UcxRegion::giveBack);
+    context.close();
+    arena.close();
+  }
+
+  /** Ends all links in good order, as far as the peers answer. */
+  private void sayGoodbye() {
+    for (Strand strand : strands) {
+      for (Link link : strand.links()) {
+        link.leave();
+      }
+    }
+    // A link ends by force after a second; what is left then is UCX's own.
+    long end = System.nanoTime() + LAST_WORDS.multipliedBy(2).toNanos();
+    boolean ended = false;
+    while (!ended && System.nanoTime() - end < 0) {
+      ended = true;
+      for (Strand strand : strands) {
+        int _ = strand.poll();
+        for (Link link : strand.links()) {
+          ended &= link.hasEnded();
+        }
+      }
+      if (!ended) {
+        Thread.yield();
+      }
+    }
+  }
+}

@@ -1,0 +1,40 @@
+package org.ep4j.rdma.ucx;
+
+import org.ep4j.group.Group;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireProvider;
+
+/** The wire {@code ucx}: ranks are anywhere, and libucp is installed. */
+public final class UcxWireProvider implements WireProvider {
+  static final String NAME = "ucx";
+
+  /** Used by the service loader. */
+  public UcxWireProvider() {}
+
+  @Override
+  public String name() {
+    return NAME;
+  }
+
+  @Override
+  public String unavailableHere() {
+    return UcxLibrary.problem();
+  }
+
+  @Override
+  public String unavailableBecause(Group group) {
+    return unavailableHere();
+  }
+
+  @Override
+  public Wire open(Group group, WireConfig config) {
+    if (config.encrypted()) {
+      // All ranks were asked for the same.
+      throw new WireException(
+          "wire 'ucx' does not encrypt: take wire tcp, or encrypt below it, as with IPsec");
+    }
+    return new Opening(group, config).open();
+  }
+}

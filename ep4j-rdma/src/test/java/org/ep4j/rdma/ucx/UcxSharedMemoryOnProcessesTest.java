@@ -1,0 +1,16 @@
+package org.ep4j.rdma.ucx;
+
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.World;
+
+class UcxSharedMemoryOnProcessesTest extends UcxWireKit {
+  @Override
+  protected String transports() {
+    return "posix";
+  }
+
+  @Override
+  protected World world() {
+    return new ProcessWorld();
+  }
+}

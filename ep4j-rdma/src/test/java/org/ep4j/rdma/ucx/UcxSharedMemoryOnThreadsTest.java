@@ -1,0 +1,16 @@
+package org.ep4j.rdma.ucx;
+
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+
+class UcxSharedMemoryOnThreadsTest extends UcxWireKit {
+  @Override
+  protected String transports() {
+    return "posix";
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld();
+  }
+}

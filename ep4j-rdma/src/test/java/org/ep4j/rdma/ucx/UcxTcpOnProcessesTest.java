@@ -1,0 +1,16 @@
+package org.ep4j.rdma.ucx;
+
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.World;
+
+class UcxTcpOnProcessesTest extends UcxWireKit {
+  @Override
+  protected String transports() {
+    return "tcp";
+  }
+
+  @Override
+  protected World world() {
+    return new ProcessWorld();
+  }
+}

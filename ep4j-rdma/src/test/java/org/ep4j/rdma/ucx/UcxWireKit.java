@@ -1,0 +1,33 @@
+package org.ep4j.rdma.ucx;
+
+import org.ep4j.conformance.wire.WireKit;
+import org.ep4j.conformance.wire.WireSetup;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.TestInstance;
+
+/** The wire kit over one transport of UCX; skipped where there is no libucp. */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+abstract class UcxWireKit extends WireKit {
+  private static final String TRANSPORTS = "ep4j.ucx.TLS";
+
+  /** As in {@code UCX_TLS}; ranks in processes get it too. */
+  protected abstract String transports();
+
+  @BeforeAll
+  void chooseTransports() {
+    Assumptions.assumeTrue(UcxLibrary.problem().isEmpty(), UcxLibrary.problem());
+    System.setProperty(TRANSPORTS, transports());
+  }
+
+  @AfterAll
+  void chooseNone() {
+    System.clearProperty(TRANSPORTS);
+  }
+
+  @Override
+  protected WireSetup setup() {
+    return WireSetup.of("ucx");
+  }
+}
