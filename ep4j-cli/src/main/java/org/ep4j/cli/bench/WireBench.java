@@ -87,7 +87,7 @@ final class WireBench implements AutoCloseable {
     puts = Math.clamp(puts, 8, MOST_PUTS);
     nanos = stream(bytes, puts);
     verify(bytes);
-    boolean connected = wire.name().equals("tcp");
+    boolean connected = wire.name().equals("tcp") || wire.name().equals("ucx");
     return new WireSpeed(
         wire.name(),
         config.lanes(),

@@ -23,8 +23,9 @@ import picocli.CommandLine.Spec;
       "",
       "Latency is half a round trip: put and count there, put and count back. The stream is many puts"
           + " from rank 0, all lanes in turn, timed until it knows that rank 1 has counted the last."
-          + " Where iperf3 is installed, it sends over as many connections in the same run;"
-          + " beside verbs ib_write_bw does, over as many queue pairs of the first port.",
+          + " In the same run the fabric's own tool sends, where it is installed: beside tcp iperf3 over"
+          + " as many connections, beside ucx ucx_perftest, beside verbs ib_write_bw over as many queue"
+          + " pairs of the first port.",
       ""
     })
 final class WireCommand implements Callable<Integer> {
@@ -38,7 +39,7 @@ final class WireCommand implements Callable<Integer> {
       paramLabel = "NAME",
       description =
           "Wires, each in turn; default shm,tcp between processes and inproc,tcp between threads."
-              + " Between hosts: tcp, verbs.")
+              + " Between hosts: tcp, ucx, verbs.")
   private @Nullable List<String> wires;
 
   @Option(
@@ -53,7 +54,7 @@ final class WireCommand implements Callable<Integer> {
       names = "--connections",
       paramLabel = "N",
       defaultValue = "0",
-      description = "Connections between the ranks (tcp); default: one for each lane.")
+      description = "Connections between the ranks (tcp, ucx); default: one for each lane.")
   private int connections;
 
   @Option(names = "--encrypted", description = "With TLS 1.3 (tcp).")

@@ -43,8 +43,7 @@ record WireSession(
   int run(Group group, Progress progress) {
     Agreement agreement = new Agreement(group);
     List<WireSpeed> speeds = new ArrayList<>();
-    Map<Integer, Double> iperf = new LinkedHashMap<>();
-    Map<String, Object> ibWriteBw = new LinkedHashMap<>();
+    Map<String, Object> others = new LinkedHashMap<>();
     Style style = Style.detect();
     try {
       for (String wire : wires) {
@@ -52,20 +51,9 @@ record WireSession(
           progress.at("wire " + wire + " with " + count + " lanes");
           List<WireSpeed> found = measure(group, agreement, wire, count);
           speeds.addAll(found);
-          double other = 0;
-          int used = found.getFirst().connections();
-          if (used > 0) {
-            other = Iperf.measure(group, agreement, used);
-            iperf.put(used, other);
-          }
-          String writes = "";
-          if (wire.equals("verbs")) {
-            double gbps = IbWriteBw.measure(group, agreement, COMPARED, queuePairs());
-            ibWriteBw.put(queuePairs() + "_queue_pairs_gbps", gbps);
-            writes = reached(found, gbps);
-          }
+          String comparison = compare(group, agreement, found, others);
           if (group.rank() == 0) {
-            String text = text(style, found, other, writes);
+            String text = text(style, found, comparison);
             progress.above(() -> System.out.print(text));
           }
         }
@@ -80,10 +68,7 @@ record WireSession(
     if (group.rank() == 0 && artifact != null) {
       Map<String, Object> tree = Artifact.head();
       tree.put("results", speeds.stream().map(WireSpeed::tree).toList());
-      Map<String, Object> others = new LinkedHashMap<>();
-      iperf.forEach((number, gbps) -> others.put(number + "_connections_gbps", gbps));
-      tree.put("iperf3", others);
-      tree.put("ib_write_bw", ibWriteBw);
+      tree.put("others", others);
       Artifact.write(artifact, tree);
     }
     return ExitCodes.OK;
@@ -109,7 +94,7 @@ record WireSession(
     return found;
   }
 
-  private static String text(Style style, List<WireSpeed> found, double other, String writes) {
+  private static String text(Style style, List<WireSpeed> found, String comparison) {
     WireSpeed first = found.getFirst();
     Table table = new Table("size", "latency", "p99", "puts/s", "GB/s");
     for (WireSpeed speed : found) {
@@ -128,10 +113,7 @@ record WireSession(
           ", %d connection%s".formatted(first.connections(), first.connections() == 1 ? "" : "s"));
     }
     text.append("\n").append(table.render(style));
-    if (first.connections() > 0) {
-      text.append(comparison(found, other));
-    }
-    text.append(writes);
+    text.append(comparison);
     return text.append(style.good("verified: every byte of each size")).append("\n\n").toString();
   }
 
@@ -141,38 +123,67 @@ record WireSession(
         : Units.significant(millions * 1e3) + " k";
   }
 
-  private static String comparison(List<WireSpeed> found, double other) {
-    if (other == 0) {
-      return "iperf3 is not installed on both hosts: nothing to compare with\n";
-    }
-    String text =
-        "iperf3 -P %d -l 1M: %s GB/s"
-            .formatted(found.getFirst().connections(), Units.significant(other));
+  /** Lets the fabric's own tool send over the same way; what it says, for people and for JSON. */
+  private static String compare(
+      Group group, Agreement agreement, List<WireSpeed> found, Map<String, Object> others) {
+    WireSpeed first = found.getFirst();
+    return switch (first.wire()) {
+      case "tcp" -> {
+        double gbps = Iperf.measure(group, agreement, first.connections());
+        others.put("iperf3_%d_connections_gbps".formatted(first.connections()), gbps);
+        String program = "iperf3 -P %d -l 1M".formatted(first.connections());
+        yield gbps == 0 ? missing("iperf3") : reached(program, gbps, found) + "\n";
+      }
+      case "ucx" -> {
+        UcxPerftest other = UcxPerftest.measure(group, agreement, COMPARED);
+        others.put("ucx_perftest_put_gbps", other.gbps());
+        others.put("ucx_perftest_put_latency_us", other.micros());
+        yield other.gbps() == 0
+            ? missing("ucx_perftest")
+            : reached("ucx_perftest -t ucp_put_bw", other.gbps(), found)
+                + latencies(other.micros(), found)
+                + "\n";
+      }
+      case "verbs" -> {
+        double gbps = IbWriteBw.measure(group, agreement, COMPARED, queuePairs());
+        others.put("ib_write_bw_%d_queue_pairs_gbps".formatted(queuePairs()), gbps);
+        String program =
+            "ib_write_bw -s %d -q %d on the first port".formatted(COMPARED, queuePairs());
+        yield gbps == 0 ? missing("ib_write_bw") : reached(program, gbps, found) + "\n";
+      }
+      default -> "";
+    };
+  }
+
+  private static String missing(String tool) {
+    return tool + " is not installed on both hosts, or failed: nothing to compare with\n";
+  }
+
+  private static String reached(String program, double gbps, List<WireSpeed> found) {
+    String text = "%s: %s GB/s".formatted(program, Units.significant(gbps));
     for (WireSpeed speed : found) {
       if (speed.bytes() == COMPARED) {
-        text += "; puts of 1 MiB reach %.0f %% of it".formatted(100 * speed.gbps() / other);
+        text += "; puts of 1 MiB reach %.0f %% of it".formatted(100 * speed.gbps() / gbps);
       }
     }
-    return text + "\n";
+    return text;
+  }
+
+  private static String latencies(double micros, List<WireSpeed> found) {
+    if (micros == 0) {
+      return "";
+    }
+    String text = "\nucx_perftest -t ucp_put_lat: %s".formatted(Units.micros(micros));
+    for (WireSpeed speed : found) {
+      if (speed.bytes() == 8) {
+        text += "; puts of 8 B take %.2f times as long".formatted(speed.latency() / micros);
+      }
+    }
+    return text;
   }
 
   /** Queue pairs of the wire {@code verbs} on a port, as it was opened. */
   private static int queuePairs() {
     return RdmaSettings.of(System.getenv()).queuePairsPerPort();
-  }
-
-  private static String reached(List<WireSpeed> found, double other) {
-    if (other == 0) {
-      return "ib_write_bw is not installed on both hosts, or failed: nothing to compare with\n";
-    }
-    String text =
-        "ib_write_bw -s %d -q %d on the first port: %s GB/s"
-            .formatted(COMPARED, queuePairs(), Units.significant(other));
-    for (WireSpeed speed : found) {
-      if (speed.bytes() == COMPARED) {
-        text += "; puts of 1 MiB reach %.0f %% of it".formatted(100 * speed.gbps() / other);
-      }
-    }
-    return text + "\n";
   }
 }

@@ -60,6 +60,6 @@ final class JdkFacts {
         "native access",
         "not enabled",
         "the JDK warns on first use: start java with --enable-native-access="
-            + (core.isNamed() ? core.getName() + ",org.ep4j.cuda" : "ALL-UNNAMED"));
+            + (core.isNamed() ? core.getName() + ",org.ep4j.cuda,org.ep4j.rdma" : "ALL-UNNAMED"));
   }
 }

@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -29,7 +30,9 @@ class WireCommandTest {
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("Wire inproc  1 lane\n").contains("Wire tcp  1 lane, 1 conn");
     assertThat(run.out()).contains("verified").contains("4.9 KiB");
-    assertThat(Files.readString(file)).contains("\"mputs_per_s\"").contains("\"iperf3\"");
+    assertThat(Files.readString(file))
+        .contains("\"mputs_per_s\"")
+        .contains("\"iperf3_1_connections_gbps\"");
   }
 
   @Test
@@ -40,6 +43,29 @@ class WireCommandTest {
     assertThat(run.err()).isEmpty();
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("Wire tcp").contains("verified");
+  }
+
+  @Test
+  void ucxIsMeasuredBesideItsOwnTool() throws Exception {
+    assumeTrue(Files.exists(Path.of("/usr/bin/ucx_perftest")), "no ucx_perftest, so maybe no UCX");
+    CommandLineRun run = bench("--threads --wire ucx --lanes 1 --sizes 8,1048576 --millis 5");
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("Wire ucx  1 lane").contains("ucp_put_bw").contains("verified");
+  }
+
+  @Test
+  void theReportOfUcxPerftestIsRead() {
+    String report =
+        """
+        [1795.1] [host:1] warning, one two
+        iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
+        2000,0.162,78.894,1309.053,0.10,2156.40,12675,764
+        """;
+    assertThat(UcxPerftest.value(report, "50.0_percentile_lat")).isCloseTo(0.162, within(1e-9));
+    assertThat(UcxPerftest.value(report, "overall_bw")).isCloseTo(2156.40, within(1e-9));
+    assertThat(UcxPerftest.value("unable to connect", "overall_bw")).isZero();
   }
 
   @Test
