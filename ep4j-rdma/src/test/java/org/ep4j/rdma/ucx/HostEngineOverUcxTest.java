@@ -1,0 +1,35 @@
+package org.ep4j.rdma.ucx;
+
+import org.ep4j.conformance.EngineKit;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeAll;
+
+/** Ranks of several nodes, of random sizes, over UCX; skipped where there is no libucp. */
+class HostEngineOverUcxTest extends EngineKit {
+  @BeforeAll
+  static void requireUcx() {
+    Assumptions.assumeTrue(UcxLibrary.problem().isEmpty(), UcxLibrary.problem());
+  }
+
+  @Override
+  protected String engine() {
+    return "host";
+  }
+
+  @Override
+  protected String wire() {
+    return "ucx";
+  }
+
+  @Override
+  protected int cases() {
+    return 40;
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld();
+  }
+}
