@@ -25,8 +25,8 @@ import org.jspecify.annotations.Nullable;
  * @param engine {@code auto}, {@code host} or {@code cuda}
  * @param ranksPerNode consecutive ranks that share memory and form a node; the last node may have
  *     fewer. 0 (default): the ranks of a host form a node
- * @param wire kind of wire between nodes, as {@link org.ep4j.wire.WireConfig#wire()}; {@code auto}
- *     (default) takes the best that all ranks have
+ * @param wire kind of wire between nodes, as {@link org.ep4j.wire.WireConfig#wire()}, which also
+ *     says what {@code auto} (default) takes
  */
 public record BufferConfig(
     int hidden,

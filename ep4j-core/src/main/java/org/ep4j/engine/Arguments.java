@@ -27,6 +27,13 @@ public final class Arguments {
     return new InvalidArgumentException(name, String.valueOf(value), limit, remedy);
   }
 
+  /** Requires a rank of the group. */
+  public static void rank(int rank, int ranks) {
+    if (rank < 0 || rank >= ranks) {
+      throw invalid("rank", rank, "0.." + (ranks - 1), "name a rank of the group");
+    }
+  }
+
   /** Requires two dimensions of the given type. */
   public static void shape(String name, Tensor tensor, DType dtype, long rows, long columns) {
     if (tensor.dtype() != dtype

@@ -46,7 +46,7 @@ final class ChunkSender {
 
   /** Goes on with a chunk that the wire did not take; whether all chunks are with the wire. */
   boolean push() {
-    if (step == TO_PUT && connection.put(peer, place, number, bytes)) {
+    if (step == TO_PUT && connection.putChunk(peer, place, number, bytes)) {
       step = TO_ANNOUNCE;
     }
     if (step == TO_ANNOUNCE && connection.announce(peer, number)) {

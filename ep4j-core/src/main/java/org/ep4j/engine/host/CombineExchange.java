@@ -1,6 +1,5 @@
 package org.ep4j.engine.host;
 
-import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -32,19 +31,15 @@ final class CombineExchange {
     Rails rails = connection.rails();
     int own = context.nodes.of(context.rank);
     int[] partners = rails.partners(context.rank);
-    CombineStream[] all = new CombineStream[context.nodes.count()];
-    int count = 0;
-    for (int node = 0; node < all.length; node++) {
-      int rail = rails.rail(context.rank, node);
-      if (node != own && rail != Rails.NOBODY) {
-        all[count++] =
-            new CombineStream(
-                connection.receivers()[rails.place(context.rank, rail)],
-                context.nodes.first(node),
-                context.nodes.end(node));
-      }
+    int[] others = rails.nodesBeside(context.rank);
+    streams = new CombineStream[others.length];
+    for (int i = 0; i < others.length; i++) {
+      int place = rails.place(context.rank, rails.rail(context.rank, others[i]));
+      streams[i] =
+          new CombineStream(
+              connection.receivers()[place],
+              new NodeWays(context.nodes.first(others[i]), context.nodes.end(others[i])));
     }
-    streams = Arrays.copyOf(all, count);
     returners = new CombineReturner[partners.length];
     for (int place = 0; place < partners.length; place++) {
       if (rails.rail(partners[place], own) == context.rank) {

@@ -6,8 +6,7 @@ package org.ep4j.engine.host;
  */
 final class CombineStream {
   private final ChunkReceiver receiver;
-  private final int firstRank;
-  private final int endRank;
+  private final NodeWays there;
   private final CombineChunk chunk = new CombineChunk();
 
   /** For each chunk that is held, the first token behind those in it, oldest first. */
@@ -17,14 +16,9 @@ final class CombineStream {
   private int next;
   private boolean last;
 
-  /**
-   * @param firstRank first rank of the node
-   * @param endRank behind its last one
-   */
-  CombineStream(ChunkReceiver receiver, int firstRank, int endRank) {
+  CombineStream(ChunkReceiver receiver, NodeWays there) {
     this.receiver = receiver;
-    this.firstRank = firstRank;
-    this.endRank = endRank;
+    this.there = there;
   }
 
   /** The rank that sends. */
@@ -46,22 +40,9 @@ final class CombineStream {
 
   /** Moves to the next token that has ways to the node. */
   private void skip(HostHandle handle) {
-    while (next < handle.tokens && firstWay(handle, next) < 0) {
+    while (next < handle.tokens && there.firstOf(handle, next) < 0) {
       next++;
     }
-  }
-
-  private int firstWay(HostHandle handle, int token) {
-    for (int i = handle.start[token]; i < handle.start[token + 1]; i++) {
-      if (goesThere(handle.ways[i])) {
-        return i;
-      }
-    }
-    return -1;
-  }
-
-  private boolean goesThere(long way) {
-    return way >= 0 && Ways.rank(way) >= firstRank && Ways.rank(way) < endRank;
   }
 
   /** Tokens before this one have all that they get from the node. */
@@ -92,7 +73,7 @@ final class CombineStream {
     }
     int place = 0;
     for (int n = 0; n < chunk.tokens; n++) {
-      int way = firstWay(handle, next);
+      int way = there.firstOf(handle, next);
       do {
         far.row[way] = chunk.rows + place * terms.rowBytes;
         far.weights[way] = chunk.weights + place * weightBytes;
@@ -100,7 +81,7 @@ final class CombineStream {
         way++;
       } while (!terms.partialRounding
           && way < handle.start[next + 1]
-          && goesThere(handle.ways[way]));
+          && there.holds(handle.ways[way]));
       next++;
       skip(handle);
     }

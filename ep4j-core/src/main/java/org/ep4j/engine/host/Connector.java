@@ -2,16 +2,21 @@ package org.ep4j.engine.host;
 
 import java.lang.foreign.MemorySegment;
 import org.ep4j.group.Group;
-import org.jspecify.annotations.Nullable;
 
-/** Connects a rank with those of other nodes: when its buffer is opened, and at each reset. */
+/**
+ * Connects a rank with those of other nodes, if there are any: when its buffer is opened, and at
+ * each reset.
+ */
 final class Connector implements AutoCloseable {
   private final HostContext context;
   private final HighThroughput highThroughput;
   private final LowLatency lowLatency;
   private final ScaleOut.Plan plan;
 
-  private Connector(
+  /**
+   * @param region this rank's region
+   */
+  Connector(
       HostContext context,
       RegionLayout layout,
       MemorySegment region,
@@ -37,42 +42,40 @@ final class Connector implements AutoCloseable {
                     context.config,
                     layout.lowLatency,
                     context.placement.localExperts(context.rank),
-                    chunks.low())
+                    chunks.firstFar())
                 : null);
   }
 
-  /**
-   * Connects all ranks of a buffer; collective. Null if they share one node.
-   *
-   * @param region this rank's region
-   */
-  static @Nullable Connector open(
-      HostContext context,
-      RegionLayout layout,
-      MemorySegment region,
-      HighThroughput highThroughput,
-      LowLatency lowLatency) {
-    if (context.nodes.count() == 1) {
-      return null;
+  private boolean oneNode() {
+    return context.nodes.count() == 1;
+  }
+
+  /** Connects all ranks of the buffer; collective. */
+  void connect() {
+    if (!oneNode()) {
+      int[] numbers = new int[context.ranks];
+      for (int r = 0; r < numbers.length; r++) {
+        numbers[r] = r;
+      }
+      connect(context.group, false, numbers);
     }
-    Connector connector = new Connector(context, layout, region, highThroughput, lowLatency);
-    int[] numbers = new int[context.ranks];
-    for (int r = 0; r < numbers.length; r++) {
-      numbers[r] = r;
-    }
-    connector.connect(context.group, false, numbers);
-    return connector;
   }
 
   /**
-   * Connects the ranks that are left anew, and keeps their group until the next time; collective
-   * among them. What was under way between them is of no use any more.
+   * Connects the ranks that are left anew; collective among them. What was under way between them
+   * is of no use any more.
    *
+   * @param live their group
    * @param numbers their numbers in the buffer
+   * @return whether the connection keeps the group, and closes it in the end
    */
-  void reconnect(Group live, int[] numbers) {
+  boolean reconnect(Group live, int[] numbers) {
+    if (oneNode()) {
+      return false;
+    }
     close();
     connect(live, true, numbers);
+    return true;
   }
 
   private void connect(Group live, boolean owned, int[] numbers) {

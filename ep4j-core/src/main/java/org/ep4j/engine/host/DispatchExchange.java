@@ -1,6 +1,5 @@
 package org.ep4j.engine.host;
 
-import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -9,8 +8,8 @@ import org.jspecify.annotations.Nullable;
  * pushed in between.
  */
 final class DispatchExchange {
-  /** Parts in which the own tokens are pushed; between them the wire gets its turn. */
-  private static final int PARTS = 16;
+  /** Own tokens that are pushed before the wire gets its turn again. */
+  private static final int TOKENS_A_TURN = 256;
 
   private final HostContext context;
   private final ScaleOut connection;
@@ -34,20 +33,16 @@ final class DispatchExchange {
     Rails rails = connection.rails();
     int own = context.nodes.of(context.rank);
     int[] partners = rails.partners(context.rank);
-    DispatchStream[] all = new DispatchStream[context.nodes.count()];
-    int count = 0;
-    for (int node = 0; node < all.length; node++) {
-      int rail = rails.rail(context.rank, node);
-      if (node != own && rail != Rails.NOBODY) {
-        all[count++] =
-            new DispatchStream(
-                connection.senders()[rails.place(context.rank, rail)],
-                context.nodes.first(node),
-                context.nodes.end(node),
-                connection.layout().chunkBytes);
-      }
+    int[] others = rails.nodesBeside(context.rank);
+    streams = new DispatchStream[others.length];
+    for (int i = 0; i < others.length; i++) {
+      int place = rails.place(context.rank, rails.rail(context.rank, others[i]));
+      streams[i] =
+          new DispatchStream(
+              connection.senders()[place],
+              new NodeWays(context.nodes.first(others[i]), context.nodes.end(others[i])),
+              connection.layout().chunkBytes);
     }
-    streams = Arrays.copyOf(all, count);
     Payload inChunk = new Payload();
     RowPush push = new RowPush(context, layout, table, inChunk);
     forwarders = new DispatchForwarder[partners.length];
@@ -78,8 +73,9 @@ final class DispatchExchange {
     }
     step(handle, forwards, payload, epoch);
     push.prepare(handle);
-    for (int part = 0; part < PARTS; part++) {
-      push.push(part, PARTS, team);
+    int parts = Math.ceilDiv(handle.tokens, TOKENS_A_TURN);
+    for (int part = 0; part < parts; part++) {
+      push.push(part, parts, team);
       step(handle, forwards, payload, epoch);
     }
     long begin = 0;

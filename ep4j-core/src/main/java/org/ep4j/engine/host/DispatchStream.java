@@ -5,8 +5,7 @@ import org.ep4j.memory.NativeMemory;
 /** Sends the tokens of one dispatch that go to one other node, a chunk at a time. */
 final class DispatchStream {
   private final ChunkSender sender;
-  private final int firstRank;
-  private final int endRank;
+  private final NodeWays there;
   private final long chunkBytes;
   private final DispatchChunk chunk = new DispatchChunk();
 
@@ -18,14 +17,9 @@ final class DispatchStream {
   private int next;
   private boolean done;
 
-  /**
-   * @param firstRank first rank of the node
-   * @param endRank behind its last one
-   */
-  DispatchStream(ChunkSender sender, int firstRank, int endRank, long chunkBytes) {
+  DispatchStream(ChunkSender sender, NodeWays there, long chunkBytes) {
     this.sender = sender;
-    this.firstRank = firstRank;
-    this.endRank = endRank;
+    this.there = there;
     this.chunkBytes = chunkBytes;
   }
 
@@ -86,7 +80,7 @@ final class DispatchStream {
       int first = end;
       int ways = 0;
       for (int i = handle.start[next]; i < end; i++) {
-        if (goesThere(handle.ways[i])) {
+        if (there.holds(handle.ways[i])) {
           first = Math.min(first, i);
           ways++;
         }
@@ -103,17 +97,13 @@ final class DispatchStream {
     }
   }
 
-  private boolean goesThere(long way) {
-    return way >= 0 && Ways.rank(way) >= firstRank && Ways.rank(way) < endRank;
-  }
-
   private void fill(HostHandle handle, Payload payload) {
     long idBytes = payload.wideIds ? Long.BYTES : Integer.BYTES;
     int ways = 0;
     for (int n = 0; n < chunk.tokens; n++) {
       int token = chosen[n];
       for (int i = firstWay[n]; i < handle.start[token + 1]; i++) {
-        if (goesThere(handle.ways[i])) {
+        if (there.holds(handle.ways[i])) {
           NativeMemory.putLong(chunk.wayWords + 8L * ways++, handle.ways[i]);
         }
       }

@@ -111,7 +111,7 @@ final class FarRanks {
 
   /** Tells {@code peer} that it has been masked or admitted. */
   void countMask(int peer) {
-    connection.add(peer, 0, layout.mask(rank), 1);
+    connection.add(peer, ScaleOut.CONTROL, layout.mask(rank), 1);
   }
 
   /** Sends the line of an operation, after its list and rows, from the shadow. */

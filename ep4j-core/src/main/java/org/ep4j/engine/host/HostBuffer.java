@@ -46,8 +46,7 @@ final class HostBuffer implements ExpertBuffer {
 
   private final Entrance entrance = new Entrance();
 
-  /** How ranks of other nodes are connected; null if there are none. */
-  private final @Nullable Connector connector;
+  private final Connector connector;
 
   private HostBuffer(
       Group group, BufferConfig config, Nodes nodes, RegionLayout layout, HostMemory memory) {
@@ -68,11 +67,25 @@ final class HostBuffer implements ExpertBuffer {
     highThroughput = new HighThroughput(context, layout, experts, memory, team, queue);
     lowLatency =
         new LowLatency(context, layout.lowLatency, experts, new LowLatencyCalls(), memory.views());
-    connector = Connector.open(context, layout, memory.region(), highThroughput, lowLatency);
+    connector = new Connector(context, layout, memory.region(), highThroughput, lowLatency);
   }
 
   /** Opens a buffer on every rank; collective. */
   static HostBuffer open(Group group, BufferConfig config) {
+    HostBuffer buffer = make(group, config);
+    boolean done = false;
+    try {
+      buffer.connector.connect();
+      done = true;
+      return buffer;
+    } finally {
+      if (!done) {
+        buffer.close();
+      }
+    }
+  }
+
+  private static HostBuffer make(Group group, BufferConfig config) {
     Nodes nodes = ConfigAgreement.require(group, config);
     RegionLayout layout = new RegionLayout(config);
     HostMemory memory = HostMemory.allocate(group, nodes, layout, config.timeout());
@@ -86,14 +99,6 @@ final class HostBuffer implements ExpertBuffer {
         memory.close();
       }
     }
-  }
-
-  private void enter() {
-    entrance.enter();
-  }
-
-  private void leave() {
-    entrance.leave();
   }
 
   @Override
@@ -118,41 +123,41 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public DispatchLayout dispatchLayout(Routing routing) {
-    enter();
+    entrance.enter();
     try {
       return highThroughput.layout(routing);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
-    enter();
+    entrance.enter();
     try {
       return highThroughput.dispatch(tokens, routing, options);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
-    enter();
+    entrance.enter();
     try {
       return highThroughput.dispatch(tokens, handle, schedule);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
-    enter();
+    entrance.enter();
     try {
       return highThroughput.combine(y, handle, options);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
@@ -163,7 +168,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.dispatch(x, routing, options);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
@@ -174,7 +179,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.combine(y, routing, handle, options);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
@@ -184,13 +189,13 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.combineBuffer(handle);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   /** Begins a low-latency call; one that is not asynchronous runs after all that are queued. */
   private void enterLowLatency(boolean async) {
-    enter();
+    entrance.enter();
     try {
       if (config.lowLatencyMaxTokens() == 0) {
         throw new IllegalStateException(
@@ -202,7 +207,7 @@ final class HostBuffer implements ExpertBuffer {
       }
       context.requireUsable();
     } catch (RuntimeException e) {
-      leave();
+      entrance.leave();
       throw e;
     }
   }
@@ -216,7 +221,7 @@ final class HostBuffer implements ExpertBuffer {
 
     @Override
     public void exit() {
-      leave();
+      entrance.leave();
     }
 
     @Override
@@ -242,36 +247,29 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public void updateMask(int rank, boolean masked) {
-    enter();
+    entrance.enter();
     try {
       queue.drain();
       lowLatency.updateMask(rank, masked);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public boolean isMasked(int rank) {
-    enter();
+    entrance.enter();
     try {
-      checkRank(rank);
+      Arguments.rank(rank, context.ranks);
       return context.masked[rank];
     } finally {
-      leave();
-    }
-  }
-
-  private void checkRank(int rank) {
-    if (rank < 0 || rank >= context.ranks) {
-      throw Arguments.invalid(
-          "rank", rank, "0.." + (context.ranks - 1), "name a rank of the group");
+      entrance.leave();
     }
   }
 
   @Override
   public void queryMask(Tensor mask) {
-    enter();
+    entrance.enter();
     try {
       Arguments.shape("mask", mask, DType.INT32, context.ranks);
       Arguments.writableOnHost("mask", mask);
@@ -279,34 +277,34 @@ final class HostBuffer implements ExpertBuffer {
         mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, context.masked[r] ? 1 : 0);
       }
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public void cleanMask() {
-    enter();
+    entrance.enter();
     try {
       queue.drain();
       lowLatency.cleanMask();
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public int numSms() {
-    enter();
+    entrance.enter();
     try {
       return team.size();
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public void setNumSms(int sms) {
-    enter();
+    entrance.enter();
     try {
       if (sms < 0) {
         throw Arguments.invalid("sms", sms, ">= 0", "0 = the engine's own choice");
@@ -314,13 +312,13 @@ final class HostBuffer implements ExpertBuffer {
       queue.drain();
       team.resize(WorkerTeam.size(sms, context.nodes, context.rank));
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public void barrier() {
-    enter();
+    entrance.enter();
     try {
       queue.drain();
       context.requireUsable();
@@ -331,24 +329,24 @@ final class HostBuffer implements ExpertBuffer {
         context.settle();
       }
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public void reset() {
-    enter();
+    entrance.enter();
     try {
       queue.drain();
-      Recovery.reset(context, lowLatency, connector == null ? null : connector::reconnect);
+      Recovery.reset(context, lowLatency, connector);
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
   @Override
   public BufferStatistics statistics() {
-    enter();
+    entrance.enter();
     try {
       queue.drain();
       Traffic traffic = highThroughput.traffic();
@@ -364,7 +362,7 @@ final class HostBuffer implements ExpertBuffer {
           context.sharedBytes(),
           memory.scratch().byteSize() + lowLatency.privateBytes());
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 
@@ -380,14 +378,12 @@ final class HostBuffer implements ExpertBuffer {
       queue.close();
       entrance.shut();
       team.close();
-      if (connector != null) {
-        connector.close();
-      }
+      connector.close();
       memory.closeViews();
       lowLatency.close();
       memory.close();
     } finally {
-      leave();
+      entrance.leave();
     }
   }
 

@@ -6,6 +6,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -179,8 +180,7 @@ final class HostContext implements PeerWait.Carrier {
   void finish(String name, String phaseName) {
     publish(ControlLayout.FINISHED);
     awaitAll(ControlLayout.FINISHED, name, phaseName);
-    // From here on this rank may not come back for long, and nobody polls.
-    flush(name);
+    awaitSent(excluded, name, epoch);
     entered = "";
   }
 
@@ -224,18 +224,24 @@ final class HostContext implements PeerWait.Carrier {
     publish(ControlLayout.FINISHED);
   }
 
-  /** Waits until everything sent to other nodes has left. */
-  private void flush(String name) {
+  /**
+   * Waits until everything sent to other nodes has left: after that, nobody may poll for long.
+   *
+   * @param skipped ranks that do not count
+   * @param number of the operation
+   * @throws PeerTimeoutException naming a rank for which something is left
+   */
+  void awaitSent(boolean[] skipped, String operation, long number) {
     ScaleOut connection = scaleOut;
     if (connection == null) {
       return;
     }
     long begin = PeerWait.begin();
-    int unsent = connection.flush(excluded);
+    int unsent = connection.flush(skipped);
     for (int round = 1; unsent != Rails.NOBODY; round++) {
       connection.poll();
-      wait.idle(round, begin, unsent, 0, 0, name, "bytes to leave", epoch);
-      unsent = connection.flush(excluded);
+      wait.idle(round, begin, unsent, 0, 0, operation, "bytes to leave", number);
+      unsent = connection.flush(skipped);
     }
   }
 

@@ -83,7 +83,7 @@ final class LowLatencyCombineReceiver {
       NativeMemory.copy(sums, out.segment(), 0, out.byteSize());
     }
     signals.received(op.number);
-    signals.settle(op.number, op.operation);
+    signals.awaitSent(op.number, op.operation);
   }
 
   /** Learns where an owner holds this rank's rows. */

@@ -65,7 +65,7 @@ final class LowLatencyDispatchReceiver {
     }
     writeCounts(op);
     signals.received(op.number);
-    signals.settle(op.number, op.operation);
+    signals.awaitSent(op.number, op.operation);
   }
 
   /** Places the rows of one source; returns how many. */

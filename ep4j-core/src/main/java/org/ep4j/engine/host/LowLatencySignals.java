@@ -68,25 +68,18 @@ final class LowLatencySignals {
     }
   }
 
-  /** Waits until everything sent to other nodes has left: after that, nobody may poll for long. */
-  void settle(long number, String operation) {
-    ScaleOut connection = context.scaleOut();
-    if (connection == null) {
-      return;
-    }
-    long begin = PeerWait.begin();
-    int unsent = connection.flush(masked);
-    for (int round = 1; unsent != Rails.NOBODY; round++) {
-      connection.poll();
+  /** Waits until everything sent to other nodes has left, or masks who does not take it. */
+  void awaitSent(long number, String operation) {
+    while (true) {
       try {
-        context.wait.idle(round, begin, unsent, 0, 0, operation, "bytes to leave", number);
+        context.awaitSent(masked, operation, number);
+        return;
       } catch (PeerTimeoutException e) {
         if (!masking) {
           throw e;
         }
-        maskSilent(unsent, number, operation);
+        maskSilent(e.peer(), number, operation);
       }
-      unsent = connection.flush(masked);
     }
   }
 

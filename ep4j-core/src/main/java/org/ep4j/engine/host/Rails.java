@@ -66,6 +66,18 @@ final class Rails {
     return there[place % there.length];
   }
 
+  /** Nodes other than that of {@code rank} that have ranks left, ascending. */
+  int[] nodesBeside(int rank) {
+    int[] found = new int[live.length];
+    int count = 0;
+    for (int node = 0; node < live.length; node++) {
+      if (node != nodes.of(rank) && live[node].length > 0) {
+        found[count++] = node;
+      }
+    }
+    return Arrays.copyOf(found, count);
+  }
+
   /** Ranks that {@code rank} exchanges with, ascending; not to be changed. */
   int[] partners(int rank) {
     return partners[rank];

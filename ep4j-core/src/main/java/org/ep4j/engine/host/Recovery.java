@@ -4,7 +4,6 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import org.ep4j.group.Group;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Getting out of a broken operation: the ranks that are alive find each other through the group,
@@ -16,23 +15,8 @@ final class Recovery {
 
   private Recovery() {}
 
-  /** Connects ranks of several nodes. */
-  interface Reconnection {
-    /**
-     * Connects the ranks of {@code live}, and from then on owns the group.
-     *
-     * @param numbers their numbers in the buffer
-     */
-    void to(Group live, int[] numbers);
-  }
-
-  /**
-   * Collective among the live ranks.
-   *
-   * @param reconnection null if there is one node
-   */
-  static void reset(
-      HostContext context, LowLatency lowLatency, @Nullable Reconnection reconnection) {
+  /** Collective among the live ranks. */
+  static void reset(HostContext context, LowLatency lowLatency, Connector connector) {
     // Others may have begun to wait for what never comes only when this rank was told.
     Duration timeout = context.config.timeout().multipliedBy(2);
     Group live = context.group.survivors(timeout);
@@ -58,10 +42,7 @@ final class Recovery {
         lastLowLatency = Math.max(lastLowLatency, words.getLong());
       }
       System.arraycopy(gone, 0, context.excluded, 0, gone.length);
-      if (reconnection != null) {
-        reconnection.to(live, numbers);
-        kept = true;
-      }
+      kept = connector.reconnect(live, numbers);
       context.restart(epoch + 1);
       lowLatency.reset(lastLowLatency);
       // Nobody begins an operation before all have left the old epochs behind.

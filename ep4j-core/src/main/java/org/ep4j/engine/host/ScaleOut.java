@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
+import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
@@ -13,6 +14,7 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.WireTimeoutException;
 import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
@@ -27,12 +29,13 @@ import org.jspecify.annotations.Nullable;
 final class ScaleOut implements AutoCloseable {
   private static final int LANES = 4;
 
-  /** Mirrors and progress travel on this lane. */
-  private static final int CONTROL = 0;
+  /** Mirrors, progress and other words travel on this lane. */
+  static final int CONTROL = 0;
 
   private final int rank;
   private final Wire wire;
   private final WireWait wait;
+  private final Duration timeout;
   private final ScaleOutLayout layout;
   private final Rails rails;
   private final long headBytes;
@@ -69,6 +72,7 @@ final class ScaleOut implements AutoCloseable {
     this.memory = memory;
     this.rank = rank;
     this.wire = wire;
+    this.timeout = timeout;
     wait = new WireWait(wire, 0, timeout);
     this.rails = rails;
     layout = plan.layout;
@@ -172,11 +176,6 @@ final class ScaleOut implements AutoCloseable {
     }
   }
 
-  /** Kind of the wire. */
-  String wire() {
-    return wire.name();
-  }
-
   Rails rails() {
     return rails;
   }
@@ -240,6 +239,8 @@ final class ScaleOut implements AutoCloseable {
   /**
    * Puts bytes on a lane to {@code peer}; waits for room. Nothing is put on a lane that has failed:
    * whoever waits for that peer is told, see {@link #lost}.
+   *
+   * @throws PeerTimeoutException if there is no room after the timeout
    */
   void put(int peer, int lane, Region from, long at, Region to, long there, long bytes) {
     Lane[] ways = lanes[peer];
@@ -248,6 +249,8 @@ final class ScaleOut implements AutoCloseable {
         wait.put(ways[lane], from, at, to, there, bytes, Lane.NO_COUNTER);
       } catch (LaneFailedException e) {
         // As told.
+      } catch (WireTimeoutException e) {
+        throw noRoom(peer, ways[lane], e);
       }
     }
   }
@@ -260,8 +263,25 @@ final class ScaleOut implements AutoCloseable {
         wait.add(ways[lane], counter, value);
       } catch (LaneFailedException e) {
         // As told.
+      } catch (WireTimeoutException e) {
+        throw noRoom(peer, ways[lane], e);
       }
     }
+  }
+
+  private PeerTimeoutException noRoom(int peer, Lane lane, WireTimeoutException cause) {
+    PeerTimeoutException failure =
+        new PeerTimeoutException(
+            "sending to another node",
+            "room on the wire",
+            told / ControlLayout.PHASES,
+            peer,
+            lane.accepted(),
+            lane.delivered(),
+            timeout.toMillis(),
+            "");
+    failure.initCause(cause);
+    return failure;
   }
 
   /** Adds to a counter of all ranks of other nodes, after what was mirrored. */
@@ -272,7 +292,7 @@ final class ScaleOut implements AutoCloseable {
   }
 
   /** A chunk to {@code peer}; whether it is on its way, or would be if the lane worked. */
-  boolean put(int peer, int place, long number, long bytes) {
+  boolean putChunk(int peer, int place, long number, long bytes) {
     Lane lane = lane(peer, number);
     long theirs = layout.chunk(rails.place(peer, rank), number);
     return lane.put(outgoing, layout.chunk(place, number), incoming, theirs, bytes, Lane.NO_COUNTER)

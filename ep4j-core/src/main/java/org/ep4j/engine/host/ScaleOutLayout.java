@@ -59,11 +59,11 @@ final class ScaleOutLayout {
 
   /** Number of counters of a rank. */
   int counters() {
-    return low() + FarLayout.counters(ranks);
+    return firstFar() + FarLayout.counters(ranks);
   }
 
   /** First of the counters of {@link FarLayout}. */
-  int low() {
+  int firstFar() {
     return 2 * ranks + ranks * lanes;
   }
 

@@ -220,10 +220,7 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public boolean isMasked(int rank) {
-    if (rank < 0 || rank >= context.ranks) {
-      throw Arguments.invalid(
-          "rank", rank, "0.." + (context.ranks - 1), "name a rank of the group");
-    }
+    Arguments.rank(rank, context.ranks);
     return lowLatency == null ? context.completion.isExcluded(rank) : lowLatency.isMasked(rank);
   }
 
