@@ -60,7 +60,8 @@ public interface Lane {
   /**
    * Sends off what was held back, and tells whether the local bytes of all accepted work have left,
    * so that they may change. Does not wait: if not, poll and ask again. Says nothing about the
-   * peer. True on a failed lane: nobody reads the bytes any more.
+   * peer. Once it has said so, that work arrives as the peer polls, though this rank never polls
+   * again. True on a failed lane: nobody reads the bytes any more.
    */
   boolean flush();
 

@@ -4,12 +4,15 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.ServiceLoader;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.group.Group;
+import org.ep4j.wire.support.Agreement;
 import org.jspecify.annotations.Nullable;
 
 /** Opens wires. */
@@ -23,7 +26,8 @@ public final class Wires {
    * Opens a wire between all ranks of a group; collective.
    *
    * @throws ConfigurationMismatchException if the ranks' configurations differ
-   * @throws WireException if the kind of wire is not known, or cannot connect these ranks
+   * @throws WireException if a rank does not know the kind of wire, or says that it cannot connect
+   *     these ranks; names that rank, on all ranks
    */
   public static Wire open(Group group, WireConfig config) {
     boolean oneHost = agree(group, config);
@@ -31,7 +35,7 @@ public final class Wires {
     if (name.equals("auto")) {
       name = group.inProcess() ? "inproc" : oneHost ? "shm" : "tcp";
     }
-    return provider(name, group).open(group, config);
+    return provider(name, group, config.timeout()).open(group, config);
   }
 
   /** Every kind of wire on the module path. */
@@ -41,20 +45,24 @@ public final class Wires {
     return providers;
   }
 
-  private static WireProvider provider(String name, Group group) {
-    List<String> seen = new ArrayList<>();
+  /** Looks for a provider; one that a single rank lacks ends it on all ranks. */
+  private static WireProvider provider(String name, Group group, Duration timeout) {
+    List<String> known = new ArrayList<>();
+    @Nullable WireProvider found = null;
     for (WireProvider provider : providers()) {
-      if (provider.name().equals(name)) {
-        String problem = provider.unavailableBecause(group);
-        if (!problem.isEmpty()) {
-          throw new WireException("wire '" + name + "' cannot connect these ranks: " + problem);
-        }
-        return provider;
-      }
-      seen.add(provider.name());
+      known.add(provider.name());
+      found = provider.name().equals(name) ? provider : found;
     }
-    throw new WireException(
-        "wire '" + name + "' is not on the module path; known: auto, " + String.join(", ", seen));
+    String problem;
+    if (found == null) {
+      problem = "is not on the module path; known: auto, " + String.join(", ", known);
+    } else {
+      String reason = found.unavailableBecause(group);
+      problem = reason.isEmpty() ? "" : "cannot connect these ranks: " + reason;
+    }
+    String error = problem.isEmpty() ? "" : "wire '" + name + "' " + problem;
+    Agreement.exchange(group, error, new byte[0], timeout);
+    return Objects.requireNonNull(found, "without one the exchange has failed");
   }
 
   /** Compares the configurations; whether all ranks see the same host and shared memory. */

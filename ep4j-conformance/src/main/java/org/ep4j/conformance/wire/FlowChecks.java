@@ -1,7 +1,9 @@
 package org.ep4j.conformance.wire;
 
 import static org.ep4j.conformance.wire.WireContext.check;
+import static org.ep4j.conformance.wire.WireContext.fill;
 import static org.ep4j.conformance.wire.WireContext.lane;
+import static org.ep4j.conformance.wire.WireContext.verify;
 
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
@@ -19,6 +21,8 @@ import org.ep4j.wire.WireWait;
 final class FlowChecks {
   private static final int ROUNDS = 500;
   private static final Duration NAP = Duration.ofMillis(300);
+  private static final int[] SILENT_SIZES = {8, 4096, 4097, 30_000, 65_536, 262_144, 524_288};
+  private static final Duration SILENCE = Duration.ofSeconds(10);
 
   private FlowChecks() {}
 
@@ -81,6 +85,89 @@ final class FlowChecks {
       all &= wire.lane(peer, i).flush();
     }
     return all;
+  }
+
+  /**
+   * Once flush has said that work has left, it arrives though the sender polls no more: it may be
+   * waiting elsewhere, for this very work. Receivers poll at once, late, or now and then, so that
+   * work is at different places when it has left.
+   */
+  static void whatHasLeftArrivesWithoutTheSender(WireContext context) throws InterruptedException {
+    int sender = 0;
+    int rounds = 3 * SILENT_SIZES.length;
+    long slot = 512 << 10;
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, slot);
+      Region target = context.region(wire, slot);
+      WireWait wait = new WireWait(wire, 0, SILENCE);
+      for (int round = 0; round < rounds; round++) {
+        long bytes = SILENT_SIZES[round / 3];
+        if (context.rank() == sender) {
+          fill(source.segment(), 0, bytes, round);
+          for (int peer = 1; peer < context.size(); peer++) {
+            wait.put(lane(wire, peer, round), source, 0, target, 0, bytes, 0);
+            wait.add(lane(wire, peer, round), 1, 1);
+          }
+          for (int peer = 1; peer < context.size(); peer++) {
+            wait.flush(lane(wire, peer, round));
+          }
+        } else {
+          receiveFromSilence(wire, wait, round);
+          check(wire.counters().get(0) == round + 1L, "counted " + wire.counters().get(0));
+          verify(target.segment(), 0, bytes, round, "round " + round + " of a silent sender");
+        }
+        context.barrier();
+      }
+    }
+  }
+
+  private static void receiveFromSilence(Wire wire, WireWait wait, int round)
+      throws InterruptedException {
+    if (round % 3 == 1) {
+      Thread.sleep(20);
+    }
+    long end = System.nanoTime() + SILENCE.toNanos();
+    while (round % 3 == 2 && wire.counters().get(1) <= round && System.nanoTime() - end < 0) {
+      int _ = wire.poll(0);
+      Thread.sleep(1);
+    }
+    wait.counter(1, round + 1L, 0);
+  }
+
+  /**
+   * What has left arrives though its sender closes, with input that it has never read: a socket
+   * that is closed carelessly then takes back what its peer had yet to read.
+   */
+  static void whatHasLeftArrivesThoughTheSenderCloses(WireContext context)
+      throws InterruptedException {
+    int closer = 0;
+    for (int bytes : SILENT_SIZES) {
+      try (Wire wire = context.open()) {
+        Region source = context.region(wire, bytes);
+        Region target = context.region(wire, bytes);
+        WireWait wait = new WireWait(wire, 0, SILENCE);
+        if (context.rank() == closer) {
+          fill(source.segment(), 0, bytes, bytes);
+          for (int peer = 1; peer < context.size(); peer++) {
+            wait.put(lane(wire, peer, bytes), source, 0, target, 0, bytes, 0);
+            wait.add(lane(wire, peer, bytes), 1, 1);
+          }
+          for (int peer = 1; peer < context.size(); peer++) {
+            wait.flush(lane(wire, peer, bytes));
+          }
+        } else {
+          lane(wire, closer, bytes).put(source, 0, target, 0, bytes, 0);
+          if (context.rank() == 1) {
+            lane(wire, closer, bytes).flush();
+            Thread.sleep(50);
+          }
+          wait.counter(1, 1, closer);
+          check(wire.counters().get(0) == 1, "counted " + wire.counters().get(0));
+          verify(target.segment(), 0, bytes, bytes, bytes + " bytes of a rank that has closed");
+        }
+      }
+      context.barrier();
+    }
   }
 
   /** A rank that closes while others send fails their lanes to it, and theirs only. */

@@ -25,6 +25,11 @@ public final class WireJob implements RankJob {
     CHECKS.put("strandsRunAtOnce", ContentChecks::strandsRunAtOnce);
     CHECKS.put("aSlowPeerHoldsUpOnlyItself", FlowChecks::aSlowPeerHoldsUpOnlyItself);
     CHECKS.put(
+        "whatHasLeftArrivesWithoutTheSender", FlowChecks::whatHasLeftArrivesWithoutTheSender);
+    CHECKS.put(
+        "whatHasLeftArrivesThoughTheSenderCloses",
+        FlowChecks::whatHasLeftArrivesThoughTheSenderCloses);
+    CHECKS.put(
         "closingDuringTrafficFailsOnlyTheLanesOfTheCloser",
         FlowChecks::closingDuringTrafficFailsOnlyTheLanesOfTheCloser);
     CHECKS.put("mistakesAreRefused", FlowChecks::mistakesAreRefused);

@@ -1,0 +1,32 @@
+package org.ep4j.conformance;
+
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.Wires;
+import org.junit.jupiter.api.Test;
+
+class UnevenWireTest {
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
+
+  @Test
+  void allRanksAreToldWhichOneLacksTheWire() {
+    WireConfig config =
+        WireConfig.builder().wire(UnevenWireProvider.NAME).timeout(PATIENCE).build();
+    ThreadRanks.run(
+        3,
+        PATIENCE.multipliedBy(2),
+        group -> {
+          assertThatThrownBy(() -> Wires.open(group, config))
+              .isInstanceOf(WireException.class)
+              .hasMessage(
+                  "rank 2: wire 'uneven' cannot connect these ranks:"
+                      + " there is no port: load its driver");
+          // A rank that is done early would close its group under the others.
+          group.barrier(PATIENCE);
+        });
+  }
+}
