@@ -46,6 +46,7 @@ class LowLatencyMaskTest {
   private static void onRanks(int ranks, boolean masking, Duration timeout, Body body) {
     BufferConfig config =
         BufferConfig.builder()
+            .engine("host")
             .hidden(HIDDEN)
             .topK(ranks)
             .experts(ranks)

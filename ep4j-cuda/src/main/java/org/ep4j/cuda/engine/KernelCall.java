@@ -17,10 +17,21 @@ final class KernelCall<F extends Enum<F>> implements AutoCloseable {
   private final MemorySegment parameters;
 
   KernelCall(Kernel kernel, Class<F> fields, int threads, int mostSharedBytes) {
+    this(kernel, fields, threads, mostSharedBytes, false);
+  }
+
+  /**
+   * @param startsEarly the kernel may take its place before the one in front of it has ended
+   */
+  KernelCall(
+      Kernel kernel, Class<F> fields, int threads, int mostSharedBytes, boolean startsEarly) {
     kernel.setMaxDynamicSharedBytes(mostSharedBytes);
+    LaunchConfig config = LaunchConfig.of(1, threads);
     launch =
         Launch.of(
-            kernel, LaunchConfig.of(1, threads), fields.getEnumConstants().length * Long.BYTES);
+            kernel,
+            startsEarly ? config.asProgrammatic() : config,
+            fields.getEnumConstants().length * Long.BYTES);
     parameters = launch.parameters();
   }
 

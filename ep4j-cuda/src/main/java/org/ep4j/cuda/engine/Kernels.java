@@ -1,8 +1,10 @@
 package org.ep4j.cuda.engine;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
@@ -73,14 +75,17 @@ final class Kernels implements AutoCloseable {
   }
 
   /**
-   * Begins to look for the kernels while the caller does other things, such as waiting for the
-   * driver to make a context.
+   * Begins to look for the kernels of a buffer while the caller does other things, such as waiting
+   * for the driver to make a context.
    */
-  static void prepare(String architecture, boolean lowLatency) {
-    List<String> entries =
-        new ArrayList<>(List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, LAYOUT, COLUMNS));
-    if (lowLatency) {
-      entries.addAll(LowLatencyKernels.ENTRIES);
+  static void prepare(String architecture, BufferConfig config, int ranks) {
+    Map<String, Map<String, String>> entries = new LinkedHashMap<>();
+    for (String entry : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, LAYOUT, COLUMNS)) {
+      entries.put(entry, Map.of());
+    }
+    if (config.lowLatencyMaxTokens() > 0) {
+      LowLatencyKernels.ENTRIES.forEach(
+          entry -> entries.put(entry, LowLatencyKernels.constants(config, ranks)));
     }
     KernelCompiler.standard().prepare(entries, architecture);
   }

@@ -40,7 +40,7 @@ final class LowLatencyConstants {
     call.set(LowLatencyField.MASKING, config.masking());
     call.set(LowLatencyField.HOST_MASKS, words.masksOnDevice());
     call.set(LowLatencyField.HOST_GONE, words.goneOnDevice());
-    call.set(LowLatencyField.COUNT_WARPS, kernels.countWarps);
+    call.set(LowLatencyField.TURN_TOKENS, kernels.turnTokens);
     call.set(LowLatencyField.TIMEOUT, config.timeout().toNanos());
     call.set(LowLatencyField.RECORD, words.recordOnDevice());
     call.set(LowLatencyField.HOST_ABORT, words.abortOnDevice());

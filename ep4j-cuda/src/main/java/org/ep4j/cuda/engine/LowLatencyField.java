@@ -55,7 +55,7 @@ enum LowLatencyField {
   MASKING,
   HOST_MASKS,
   HOST_GONE,
-  COUNT_WARPS,
+  TURN_TOKENS,
   TIMEOUT,
   RECORD,
   HOST_ABORT,

@@ -12,8 +12,14 @@ import org.ep4j.cuda.jit.KernelCompiler;
 
 /** The low-latency kernels of one buffer on its device, and how they use shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
-  /** Words of a rank in the shared memory of a dispatch: an address and two numbers. */
-  private static final int RANK_WORDS = 4;
+  /** Words of a rank in the shared memory of a dispatch: two addresses and two numbers. */
+  private static final int RANK_WORDS = 6;
+
+  /** Bytes of a rank in that of a combine: two addresses and a number. */
+  private static final int RANK_BYTES = 20;
+
+  /** Tokens are told at once in groups of so many, a bit of a word each. */
+  private static final int GROUP = 32;
 
   private static final String DISPATCH = "low_latency_dispatch.cu";
   private static final String COMBINE = "low_latency_combine.cu";
@@ -21,10 +27,13 @@ final class LowLatencyKernels implements AutoCloseable {
   /** The files they are in. */
   static final List<String> ENTRIES = List.of(DISPATCH, COMBINE);
 
+  /** Devices whose kernels may take their place before the kernel in front of them has ended. */
+  private static final int FIRST_TO_START_EARLY = 9;
+
   private final List<AutoCloseable> owned = new ArrayList<>();
 
-  /** Warps that count experts at once. */
-  final int countWarps;
+  /** Tokens whose routing is told at once. */
+  final int turnTokens;
 
   /** Shared memory of a block of a dispatch. */
   final int dispatchBytes;
@@ -32,6 +41,8 @@ final class LowLatencyKernels implements AutoCloseable {
   /** Shared memory of a block of a combine. */
   final int combineBytes;
 
+  private final Map<String, String> constants;
+  private final boolean startsEarly;
   private final KernelCall<LowLatencyField> bf16;
   private final KernelCall<LowLatencyField> fp8;
   private final KernelCall<LowLatencyField> nvfp4;
@@ -45,23 +56,28 @@ final class LowLatencyKernels implements AutoCloseable {
    */
   LowLatencyKernels(
       CudaDevice device, BufferConfig config, int ranks, int localExperts, int sharedBytes) {
-    long tables = (long) RANK_WORDS * ranks + config.experts();
+    long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + localExperts * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
-    long places = localExperts * (ranks + 1L);
-    countWarps = Math.clamp(words / config.experts(), 0, Kernels.WARPS);
-    if (countWarps == 0 || places > words) {
+    long most = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
+    // A turn has a counter for each expert, and for each group a word an expert and its choices.
+    long groupWords = config.experts() + (long) GROUP * config.topK();
+    long groups = Math.clamp((words - config.experts()) / groupWords, 0, most);
+    if (groups == 0) {
       throw new InvalidArgumentException(
           "experts",
           config.experts() + ", " + localExperts + " of them on a rank of " + ranks,
           "few enough for their counters, "
-              + Math.max(places, config.experts())
+              + (tables + config.experts() + groupWords)
               + " of at most "
-              + words,
+              + (tables + words),
           "use more ranks, or the high-throughput operations");
     }
-    long needed = tables + Math.max(places, (long) countWarps * config.experts());
+    turnTokens = (int) groups * GROUP;
+    long needed = tables + config.experts() + groups * groupWords;
     dispatchBytes = (int) needed * Integer.BYTES;
-    combineBytes = ranks * Long.BYTES;
+    combineBytes = ranks * RANK_BYTES;
+    constants = constants(config, ranks);
+    startsEarly = device.properties().major() >= FIRST_TO_START_EARLY;
     KernelCompiler compiler = KernelCompiler.standard();
     CudaModule dispatching = load(compiler, device, DISPATCH);
     CudaModule combining = load(compiler, device, COMBINE);
@@ -73,15 +89,26 @@ final class LowLatencyKernels implements AutoCloseable {
     partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
   }
 
+  /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
+  static Map<String, String> constants(BufferConfig config, int ranks) {
+    return Map.of(
+        "EP4J_HIDDEN", String.valueOf(config.hidden()),
+        "EP4J_RANKS", String.valueOf(ranks),
+        "EP4J_EXPERTS", String.valueOf(config.experts()),
+        "EP4J_CHOICES", String.valueOf(config.topK()),
+        "EP4J_MASKING", config.masking() ? "1" : "0");
+  }
+
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {
-    CudaModule module = compiler.load(device, entry, Map.of());
+    CudaModule module = compiler.loadSpecial(device, entry, constants);
     owned.add(module);
     return module;
   }
 
   private KernelCall<LowLatencyField> call(CudaModule module, String name, int sharedBytes) {
     KernelCall<LowLatencyField> call =
-        new KernelCall<>(module.kernel(name), LowLatencyField.class, Kernels.THREADS, sharedBytes);
+        new KernelCall<>(
+            module.kernel(name), LowLatencyField.class, Kernels.THREADS, sharedBytes, startsEarly);
     owned.add(call);
     return call;
   }

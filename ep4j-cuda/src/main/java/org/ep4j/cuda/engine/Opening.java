@@ -50,7 +50,7 @@ final class Opening implements AutoCloseable {
     Duration timeout = config.timeout();
     int ordinal =
         DeviceChoice.ordinal(group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
-    Kernels.prepare(DeviceProperties.of(ordinal).architecture(), config.lowLatencyMaxTokens() > 0);
+    Kernels.prepare(DeviceProperties.of(ordinal).architecture(), config, group.size());
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     RegionLayout layout = new RegionLayout(config);

@@ -16,12 +16,15 @@ final class SmChoice {
   /**
    * Fewest blocks of a low-latency operation: one tells the routing, others move pieces at once.
    */
-  private static final int LEAST_FOR_LATENCY = 16;
+  private static final int LEAST_FOR_LATENCY = 32;
+
+  /** Pieces of a block: half of its warps receive while the others send. */
+  private static final int PIECES_FOR_LATENCY = Kernels.WARPS / 2;
 
   private SmChoice() {}
 
   /**
-   * SMs of a low-latency operation: each warp takes a piece, as far as there are SMs.
+   * SMs of a low-latency operation: a piece for every other warp, as far as there are SMs.
    *
    * @param wanted 0 = the engine's choice
    * @param most SMs for one rank
@@ -31,7 +34,7 @@ final class SmChoice {
     if (wanted != 0) {
       return wanted;
     }
-    long blocks = 1 + Math.ceilDiv(pieces, Kernels.WARPS);
+    long blocks = 1 + Math.ceilDiv(pieces, PIECES_FOR_LATENCY);
     return (int) Math.min(most, Math.max(LEAST_FOR_LATENCY, blocks));
   }
 

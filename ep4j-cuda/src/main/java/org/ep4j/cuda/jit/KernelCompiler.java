@@ -24,7 +24,15 @@ public final class KernelCompiler {
    */
   public static final String SHIPPED_VARIABLE = "EP4J_CUDA_SHIPPED";
 
+  /**
+   * {@code 0}: no kernels for the constants of one buffer are made or looked for, only general
+   * ones.
+   */
+  public static final String SPECIAL_VARIABLE = "EP4J_CUDA_SPECIAL";
+
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  private static final boolean SPECIAL = !"0".equals(System.getenv(SPECIAL_VARIABLE));
 
   /** Where a cubin came from. */
   public enum Origin {
@@ -65,8 +73,8 @@ public final class KernelCompiler {
   /** Kernels of this jar by what they were asked for: its files do not change. */
   private final ConcurrentHashMap<Asked, KernelSpec> specs = new ConcurrentHashMap<>();
 
-  /** Architectures whose kernels somebody looks for, or has. */
-  private final Set<String> prepared = ConcurrentHashMap.newKeySet();
+  /** Kernels that somebody looks for, or has. */
+  private final Set<Asked> prepared = ConcurrentHashMap.newKeySet();
 
   private final ConcurrentHashMap<String, Cubin> memory = new ConcurrentHashMap<>();
 
@@ -139,19 +147,42 @@ public final class KernelCompiler {
     return load(device, spec(entry, defines, device.architecture()));
   }
 
+  /**
+   * The same for a kernel that may be made for the constants of one buffer. Where that kernel is
+   * not, and there is no compiler for it, the general one is loaded.
+   */
+  public CudaModule loadSpecial(CudaDevice device, String entry, Map<String, String> constants) {
+    try {
+      return load(device, entry, SPECIAL ? constants : Map.of());
+    } catch (EngineUnavailableException e) {
+      LOG.log(Level.DEBUG, "General kernels instead: {0}", e.getMessage());
+      return load(device, entry, Map.of());
+    }
+  }
+
   /** A kernel of this jar. */
   private KernelSpec spec(String entry, Map<String, String> defines, String architecture) {
+    return spec(new Asked(entry, Map.copyOf(defines), architecture));
+  }
+
+  private KernelSpec spec(Asked wanted) {
     return specs.computeIfAbsent(
-        new Asked(entry, Map.copyOf(defines), architecture),
-        asked -> KernelSpec.of(asked.entry, asked.defines, asked.architecture));
+        wanted, asked -> KernelSpec.of(asked.entry, asked.defines, asked.architecture));
   }
 
   /**
    * Begins to look for kernels of this jar on a thread of its own, so that {@link #load} finds them
-   * in memory, or waits for the rest of the work. Once for an architecture.
+   * in memory, or waits for the rest of the work. Each once for an architecture.
+   *
+   * @param entries kernel files, with the constants that {@link #loadSpecial} will ask for, or none
    */
-  public void prepare(List<String> entries, String architecture) {
-    if (!prepared.add(architecture)) {
+  public void prepare(Map<String, Map<String, String>> entries, String architecture) {
+    List<Asked> wanted =
+        entries.entrySet().stream()
+            .map(e -> new Asked(e.getKey(), SPECIAL ? e.getValue() : Map.of(), architecture))
+            .filter(prepared::add)
+            .toList();
+    if (wanted.isEmpty()) {
       return;
     }
     Thread.ofPlatform()
@@ -160,7 +191,7 @@ public final class KernelCompiler {
         .start(
             () -> {
               try {
-                entries.forEach(entry -> compile(spec(entry, Map.of(), architecture)));
+                wanted.forEach(asked -> compile(spec(asked)));
               } catch (RuntimeException e) {
                 // Who loads the kernel asks again, and is told.
                 LOG.log(Level.DEBUG, "Kernels for {0} are not there yet: {1}", architecture, e);

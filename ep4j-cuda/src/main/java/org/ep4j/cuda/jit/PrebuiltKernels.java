@@ -8,6 +8,17 @@ import java.util.Map;
  * ep4j cache warm}. A kernel file that is not in this list is not tested.
  */
 public final class PrebuiltKernels {
+  /**
+   * The shape of large models, 8 choices of 256 experts on 8 ranks; see {@code low_latency.cuh}.
+   */
+  private static final Map<String, String> LARGE =
+      Map.of(
+          "EP4J_HIDDEN", "7168",
+          "EP4J_RANKS", "8",
+          "EP4J_EXPERTS", "256",
+          "EP4J_CHOICES", "8",
+          "EP4J_MASKING", "0");
+
   private static final List<PrebuiltKernel> ALL =
       List.of(
           new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
@@ -18,6 +29,8 @@ public final class PrebuiltKernels {
           new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
           new PrebuiltKernel("low-latency dispatch", "low_latency_dispatch.cu", Map.of(), true),
           new PrebuiltKernel("low-latency combine", "low_latency_combine.cu", Map.of(), true),
+          new PrebuiltKernel("large low-latency dispatch", "low_latency_dispatch.cu", LARGE, true),
+          new PrebuiltKernel("large low-latency combine", "low_latency_combine.cu", LARGE, true),
           new PrebuiltKernel("probe", "probe.cu", Map.of(), true));
 
   private PrebuiltKernels() {}

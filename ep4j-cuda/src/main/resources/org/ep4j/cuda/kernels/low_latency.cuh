@@ -24,8 +24,9 @@
 //                     with acquire by operation number + 2. A rank can be two operations ahead of
 //                     another, never three.
 //
-// A piece is what one warp moves at a time: 1024 values. Every warp works for itself; blocks meet
-// only at the end, where the last one counts the operation.
+// A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those
+// of a block that tell or learn the routing together; blocks meet only at the end, where the last one
+// counts the operation.
 //
 // Ranks that do not answer within the deadline are masked where the host wants that: the wait marks
 // them, everybody leaves them out, and the last block receives once more without them. A masked rank
@@ -74,21 +75,45 @@ struct Grant {
   }
 };
 
+// What may be known of a buffer when its kernels are compiled; 0, and 2 for masking: it is not. With
+// constants the kernels are a good deal shorter, and so short a kernel waits for its instructions as
+// well as for memory.
+#ifndef EP4J_HIDDEN
+#define EP4J_HIDDEN 0
+#define EP4J_RANKS 0
+#define EP4J_EXPERTS 0
+#define EP4J_CHOICES 0
+#define EP4J_MASKING 2
+#endif
+
+// A parameter with such a constant.
+template <u64 VALUE, u64 UNKNOWN = 0>
+struct Known {
+  u64 told;
+
+  __device__ __forceinline__ operator u64() const { return VALUE == UNKNOWN ? told : VALUE; }
+
+  __device__ __forceinline__ Known& operator=(u64 value) {
+    told = value;
+    return *this;
+  }
+};
+
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.LowLatencyField.
 struct LowLatencyParameters {
   // The world.
   char* const* peers;  // [ranks] where each rank's part lies; null: the rank is gone
   char* own;           // the one of this rank
   u64 rank;
-  u64 ranks;
-  u64 experts;
+  Known<EP4J_RANKS> ranks;
+  Known<EP4J_EXPERTS> experts;
   u64 local_experts;
   const u32* placement;  // [experts] rank << 16 | local number; rank 0xffff: gone
 
   // The shape of the buffer.
-  u64 hidden;
+  Known<EP4J_HIDDEN> hidden;
   u64 max_tokens;
-  u64 most_choices;
+  Known<EP4J_CHOICES> most_choices;
 
   // Where things lie in every rank's part; each area is `area_bytes` behind the one before.
   u64 received_offset;  // u64 [ranks]
@@ -136,10 +161,10 @@ struct LowLatencyParameters {
   u64* masks;       // [ranks] 1: masked
   u64* waited;      // [ranks] longest wait of the operation so far
   u64* told;        // [ranks] last number that each rank has been told was received here
-  u64 masking;      // 1: late ranks are masked
+  Known<EP4J_MASKING, 2> masking;  // 1: late ranks are masked
   u64* host_masks;  // the same as masks, in mapped host memory, for the host to read
   const u64* host_gone;  // [ranks] mapped host memory: not 0 once the host knows a rank is dead
-  u64 count_warps;  // dispatch: warps that count experts, as many as shared memory has counters for
+  u64 turn_tokens;  // dispatch: tokens whose routing is told at once, as shared memory allows
   u64 timeout;      // ns
   Record* record;
   const u64* host_abort;
@@ -165,7 +190,8 @@ struct Operation {
   const LowLatencyParameters& p;
   Watch watch;
   u64 number;
-  char* own;  // area of this rank
+  Grant told;  // what this rank has told last, itself like the others
+  char* own;   // area of this rank
 
   __device__ __forceinline__ Words* words() const { return (Words*)p.own; }
 

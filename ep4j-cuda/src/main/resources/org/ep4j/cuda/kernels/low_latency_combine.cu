@@ -5,101 +5,129 @@
 // choices and add them, weighted, in the order of the choices. With partial sums, each rank learns
 // the weights first, adds its own rows of a token and pushes one rounded sum; those are added in the
 // order of the ranks. With a hook the two halves are two launches.
+#include "low_latency_end.cuh"
 #include "low_latency_push.cuh"
 
-// Adds what came home for a piece of a token, one row a choice.
-template <Travel TRAVEL>
-__device__ __forceinline__ void sum_choices(const Operation& op, char* const* areas, Sums& sums,
-                                            u32 token, u32 piece) {
+// Values of a row that a warp sums at a time: less than a piece, so that the rows of all choices are
+// loaded at once. LogFMT is read by whole pieces.
+constexpr u32 PART = 512;
+constexpr u32 ROWS_AT_ONCE = 6;
+
+// Adds what came home for some values of a token, one row a choice.
+template <Travel TRAVEL, u32 N>
+__device__ __forceinline__ void sum_choices(const Operation& op, char* const* areas, Sums<N>& sums,
+                                            u32 token, u32 first) {
   const LowLatencyParameters& p = op.p;
-  for (u32 first = 0; first < p.top_k; first += 32) {
-    u32 k = first + lane_id();
-    Choice choice(op, areas, token, k);
-    u64 flag = 0;
+  u32 piece = first / PIECE;
+  u64* flags = op.home_flags(op.own, token, piece);
+  for (u32 begin = 0; begin < p.top_k; begin += 32) {
+    u32 k = begin + lane_id();
+    Choice choice(op, token, k);
+    u64 flag = k < p.top_k ? load_acquire_system(flags + k) : 0;
+    choice.check(op, areas);
     // Rows that the caller skips come as well: their place is not free before.
-    bool came = choice.holder != NOBODY &&
-                await_flag(op, op.home_flags(op.own, token, piece) + k, choice.holder, flag);
+    bool came = choice.holder != NOBODY && await_flag(op, flags + k, choice.holder, flag);
     u32 lanes = __ballot_sync(0xffffffff, came && choice.kept);
     const char* row = op.row(op.own, op.choice_slot(token, k));
-    if (TRAVEL == TRAVEL_LOGFMT) {
+    if constexpr (TRAVEL == TRAVEL_LOGFMT) {
       u32 packed = __ballot_sync(0xffffffff, (flag & FLAG_BIT) != 0);
       add_logfmt(sums, lanes, packed, row, choice.weight, piece, (u32)p.hidden);
     } else {
-      add_weighted(sums, lanes, row, choice.weight, piece, (u32)p.hidden);
+      add_weighted<ROWS_AT_ONCE>(sums, lanes, row, choice.weight, first, (u32)p.hidden);
     }
   }
 }
 
-// The same, one partial sum a holder.
-__device__ __forceinline__ void sum_partials(const Operation& op, char* const* areas, Sums& sums,
-                                             u32 token, u32 piece) {
-  const LowLatencyParameters& p = op.p;
-  Choice low(op, areas, token, lane_id());
-  Choice high(op, areas, token, lane_id() + 32);
-  for (u32 first = 0; first < p.ranks; first += 32) {
-    u32 r = first + lane_id();
-    bool holds = false;
-    for (u32 i = 0; i < 32 && i < p.top_k; i++) {
-      u32 one = __shfl_sync(0xffffffff, low.holder, i);
-      u32 other = __shfl_sync(0xffffffff, high.holder, i);
-      holds = holds || one == r || other == r;
+// Whether rank `r` holds a row of a token.
+__device__ __forceinline__ bool holds(const Operation& op, char* const* areas, u32 token, u32 r) {
+  bool any = false;
+  for (u32 begin = 0; begin < op.p.top_k; begin += 32) {
+    Choice choice(op, token, begin + lane_id());
+    choice.check(op, areas);
+    for (u32 i = 0; i < 32; i++) {
+      u32 holder = __shfl_sync(0xffffffff, choice.holder, i);
+      any = any || holder == r;
     }
-    u64 flag;
-    bool came = holds && await_flag(op, op.home_flags(op.own, token, piece) + r, r, flag);
+  }
+  return any;
+}
+
+// The same, one partial sum a holder.
+template <u32 N>
+__device__ __forceinline__ void sum_partials(const Operation& op, char* const* areas, Sums<N>& sums,
+                                             u32 token, u32 first) {
+  const LowLatencyParameters& p = op.p;
+  u64* flags = op.home_flags(op.own, token, first / PIECE);
+  for (u32 begin = 0; begin < p.ranks; begin += 32) {
+    u32 r = begin + lane_id();
+    bool awaited = holds(op, areas, token, r);
+    u64 flag = r < p.ranks ? load_acquire_system(flags + r) : 0;
+    bool came = awaited && await_flag(op, flags + r, r, flag);
     u32 lanes = __ballot_sync(0xffffffff, came);
-    add_weighted(sums, lanes, op.row(op.own, op.token_slot(r, token)), 1, piece, (u32)p.hidden);
+    const char* row = op.row(op.own, op.token_slot(r, token));
+    add_weighted<4>(sums, lanes, row, 1, first, (u32)p.hidden);
   }
 }
 
 template <Travel TRAVEL>
 __device__ __forceinline__ void sum_rows(const Operation& op, char* const* areas, u32 block,
                                          u32 blocks) {
+  constexpr u32 VALUES = TRAVEL == TRAVEL_LOGFMT ? PIECE : PART;
   const LowLatencyParameters& p = op.p;
-  u32 pieces = pieces_of(p);
-  for (u32 unit = warp_id() * blocks + block; unit < p.tokens * pieces; unit += blocks * WARPS) {
-    u32 token = unit / pieces;
-    u32 piece = unit - token * pieces;
-    Sums sums;
+  u32 parts = ((u32)p.hidden + VALUES - 1) / VALUES;
+  for (u32 unit = warp_id() * blocks + block; unit < p.tokens * parts; unit += blocks * WARPS) {
+    u32 token = unit / parts;
+    u32 first = (unit - token * parts) * VALUES;
+    Sums<VALUES / 256> sums;
     sums.clear();
-    if (TRAVEL == TRAVEL_PARTIAL) {
-      sum_partials(op, areas, sums, token, piece);
+    if constexpr (TRAVEL == TRAVEL_PARTIAL) {
+      sum_partials(op, areas, sums, token, first);
     } else {
-      sum_choices<TRAVEL>(op, areas, sums, token, piece);
+      sum_choices<TRAVEL>(op, areas, sums, token, first);
     }
-    sums.store(p.out + (u64)token * p.hidden * 2, piece, (u32)p.hidden);
+    sums.store(p.out + (u64)token * p.hidden * 2, first, (u32)p.hidden);
   }
 }
 
 template <Travel TRAVEL>
 __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
   extern __shared__ char* areas[];
+  char** parts = areas + p.ranks;
+  u32* batches = (u32*)(parts + p.ranks);
+  await_kernel_before();
   Operation op = operation_of(p);
-  if (!begin(op, areas)) {
+  // What is needed first is on its way while this rank looks at the others.
+  for (u32 r = blockDim.x - 1 - threadIdx.x; r < p.ranks; r += blockDim.x) {
+    batches[r] = p.batches[r];
+  }
+  Homebound parcel(op, first_unit());
+  Choice choice(op, TRAVEL == TRAVEL_PARTIAL ? blockIdx.x * blockDim.x + threadIdx.x : ~0u);
+  if (!begin(op, areas, parts)) {
     return;
   }
   if (p.phases & SENDING) {
     if (TRAVEL == TRAVEL_PARTIAL) {
-      tell_weights(op, areas, blockIdx.x, gridDim.x);
+      tell_weights(op, areas, choice);
     }
-    push_rows<TRAVEL>(op, areas);
+    push_rows<TRAVEL>(op, areas, batches, parcel);
   }
   if (p.phases & RECEIVING) {
     sum_rows<TRAVEL>(op, areas, blockIdx.x, gridDim.x);
   }
   if (!p.masking || !(p.phases & RECEIVING)) {
-    finish(op);
+    finish(op, parts);
     return;
   }
   if (!is_last_block(op)) {
     return;
   }
   while (receive_again(op)) {
-    look_around(op, areas);
+    look_again(op, areas, parts);
     sum_rows<TRAVEL>(op, areas, 0, 1);
     __syncthreads();
   }
   if (warp_id() == 0) {
-    end_operation(op);
+    end_operation(op, parts, p.control->ticket);
   }
 }
 

@@ -7,19 +7,31 @@ enum Travel { TRAVEL_BF16, TRAVEL_LOGFMT, TRAVEL_PARTIAL };
 
 // A choice of one of this rank's tokens: what the dispatch did with it, and what the caller says now.
 struct Choice {
-  u32 holder = NOBODY;  // NOBODY: no row comes
+  u32 token;
+  u32 k;
+  u64 choice = pack_choice(NOBODY, -1);
+  i64 id = -1;
   float weight = 0;
-  bool kept = false;    // whether the caller wants it
+  u32 holder;  // NOBODY: no row comes
+  bool kept;   // whether the caller wants it
 
-  __device__ __forceinline__ Choice(const Operation& op, char* const* areas, u32 token, u32 k) {
+  // Choices in their order.
+  __device__ __forceinline__ Choice(const Operation& op, u32 number)
+      : Choice(op, number / (u32)op.p.top_k, number % (u32)op.p.top_k) {}
+
+  // Loads what is to be known of it, if there is such a choice.
+  __device__ __forceinline__ Choice(const Operation& op, u32 token, u32 k) : token(token), k(k) {
     const LowLatencyParameters& p = op.p;
-    if (k >= p.top_k) {
-      return;
+    if (token < p.tokens && k < p.top_k) {
+      u64 at = (u64)token * p.top_k + k;
+      choice = p.choices[op.choice_slot(token, k)];
+      id = p.wide_ids ? ((const i64*)p.ids)[at] : (i64)((const int*)p.ids)[at];
+      weight = p.weights[at];
     }
-    u64 at = (u64)token * p.top_k + k;
-    u64 choice = p.choices[op.choice_slot(token, k)];
-    i64 id = p.wide_ids ? ((const i64*)p.ids)[at] : (i64)((const int*)p.ids)[at];
-    weight = p.weights[at];
+  }
+
+  // Before it is used, once this rank has looked at the others.
+  __device__ __forceinline__ void check(const Operation& op, char* const* areas) {
     if (id != -1 && id != choice_expert(choice)) {
       op.watch.record->expected = (u64)choice_expert(choice);
       bad_routing(op.watch, STATE_NOT_AS_DISPATCHED, token, k, (u64)id);
@@ -27,32 +39,45 @@ struct Choice {
     }
     kept = id != -1;
     holder = choice_holder(choice);
-    holder = holder < p.ranks && areas[holder] != nullptr ? holder : NOBODY;
+    holder = holder < op.p.ranks && areas[holder] != nullptr ? holder : NOBODY;
   }
 };
 
-// The weights of this rank's tokens, to all holders: all threads of some blocks.
-__device__ __forceinline__ void tell_weights(const Operation& op, char* const* areas, u32 block,
-                                             u32 blocks) {
+// The weights of this rank's tokens, to all holders: all threads. `choice` is the thread's first.
+__device__ __forceinline__ void tell_weights(const Operation& op, char* const* areas, Choice choice) {
   const LowLatencyParameters& p = op.p;
-  for (u32 i = block * blockDim.x + threadIdx.x; i < p.tokens * p.top_k; i += blocks * blockDim.x) {
-    u32 token = i / (u32)p.top_k;
-    u32 k = i - token * (u32)p.top_k;
-    Choice choice(op, areas, token, k);
-    if (choice.holder == NOBODY) {
-      continue;
+  u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  while (i < p.tokens * p.top_k) {
+    choice.check(op, areas);
+    if (choice.holder != NOBODY) {
+      u32 bits = __float_as_uint(choice.weight);
+      bits = !choice.kept ? NO_WEIGHT : bits == NO_WEIGHT ? 0x7fffffff : bits;
+      store_relaxed_system(
+          op.entries(areas[choice.holder], (u32)p.rank, choice.token) + choice.k, numbered(op, bits));
     }
-    u32 bits = __float_as_uint(choice.weight);
-    bits = !choice.kept ? NO_WEIGHT : bits == NO_WEIGHT ? 0x7fffffff : bits;
-    store_relaxed_system(op.entries(areas[choice.holder], (u32)p.rank, token) + k,
-                         numbered(op, bits));
+    i += gridDim.x * blockDim.x;
+    choice = Choice(op, i);
   }
 }
+
+// A flag of this lane that is still to be raised. What it says has been stored has had time to arrive
+// when it is raised after the next loads have been issued.
+struct Signal {
+  u64* at = nullptr;
+  u64 value;
+
+  __device__ __forceinline__ void raise() {
+    if (at != nullptr) {
+      store_release_system(at, value);
+    }
+    at = nullptr;
+  }
+};
 
 // Pushes the pieces of up to ROWS rows at a time: lane l of `lanes` knows a row and where it goes.
 template <u32 ROWS>
 __device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* home, u32 piece,
-                                            u32 hidden) {
+                                            u32 hidden, Signal& before) {
   while (lanes != 0) {
     uint4 held[ROWS][VECTORS];
     char* to[ROWS];
@@ -63,10 +88,11 @@ __device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* ho
       char* place = (char*)__shfl_sync(0xffffffff, (u64)home, lane);
       to[i] = lanes != 0 ? place : nullptr;
       if (lanes != 0) {
-        load_piece(held[i], from, piece, hidden);
+        load_values(held[i], from, piece * PIECE, hidden);
       }
       lanes &= lanes - 1;
     }
+    before.raise();
 #pragma unroll
     for (u32 i = 0; i < ROWS; i++) {
       if (to[i] != nullptr) {
@@ -84,101 +110,144 @@ __device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* ho
 
 // The same for rows that travel as LogFMT; bit l of the result says whether that of lane l is packed.
 __device__ __forceinline__ u32 push_logfmt(u32 lanes, const char* row, char* home, u32 piece,
-                                           u32 hidden) {
+                                           u32 hidden, Signal& before) {
   u32 packed = 0;
   for (; lanes != 0; lanes &= lanes - 1) {
     u32 lane = __ffs(lanes) - 1;
     uint4 x[VECTORS];
-    load_piece(x, (const char*)__shfl_sync(0xffffffff, (u64)row, lane), piece, hidden);
+    const char* from = (const char*)__shfl_sync(0xffffffff, (u64)row, lane);
+    load_values(x, from, piece * PIECE, hidden);
+    before.raise();
     char* to = (char*)__shfl_sync(0xffffffff, (u64)home, lane) + piece * PIECE * 2;
     packed |= (logfmt::store_piece(to, x, piece, hidden) ? 1u : 0u) << lane;
   }
   return packed;
 }
 
-// A warp's piece of one token's rows here, to the area of the token's source, one a choice.
+// A piece of one token's rows here, to be pushed home: lane l has the place of choice l and, for
+// partial sums, what was seen of its weight.
+struct Homebound {
+  u32 unit;
+  u32 source;
+  u32 token;
+  u32 piece;
+  u32 place;
+  u64 weight;
+
+  // There may be no such token: then what is loaded means nothing.
+  __device__ __forceinline__ Homebound(const Operation& op, u32 unit) : unit(unit) {
+    const LowLatencyParameters& p = op.p;
+    u32 ranks = (u32)p.ranks;
+    u32 row = unit / pieces_of(p);
+    piece = unit - row * pieces_of(p);
+    token = row / ranks;
+    source = row - token * ranks + (u32)p.rank;
+    source = source >= ranks ? source - ranks : source;
+    bool asks = token < p.max_tokens && lane_id() < p.most_choices;
+    place = asks ? places(op)[lane_id()] : NO_ENTRY;
+    weight = asks ? load_relaxed_system(op.entries(op.own, source, token) + lane_id()) : 0;
+  }
+
+  __device__ __forceinline__ const u32* places(const Operation& op) const {
+    return op.p.places + op.token_slot(source, token) * op.p.most_choices;
+  }
+
+  // Place of choice first + lane.
+  __device__ __forceinline__ u32 place_of(const Operation& op, u32 first, u32 choices) const {
+    u32 k = first + lane_id();
+    return k >= choices ? NO_ENTRY : first == 0 ? place : places(op)[k];
+  }
+};
+
+// A warp's parcel, to the area of the token's source, a row a choice.
 template <Travel TRAVEL>
-__device__ __forceinline__ void push_token(const Operation& op, char* area, const u32* places,
-                                           u32 token, u32 choices, u32 piece) {
+__device__ __forceinline__ void push_choices(const Operation& op, char* area, const Homebound& parcel,
+                                             u32 choices, Signal& signal) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
   for (u32 first = 0; first < choices; first += 32) {
     u32 k = first + lane_id();
-    u32 place = k < choices ? places[k] : NO_ENTRY;
+    u32 place = parcel.place_of(op, first, choices);
     u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
     const char* row = p.x + (u64)place * hidden * 2;
-    char* home = op.row(area, op.choice_slot(token, k));
+    char* home = op.row(area, op.choice_slot(parcel.token, k));
     u32 packed = 0;
     if constexpr (TRAVEL == TRAVEL_LOGFMT) {
-      packed = push_logfmt(lanes, row, home, piece, hidden);
+      packed = push_logfmt(lanes, row, home, parcel.piece, hidden, signal);
     } else {
-      push_pieces<4>(lanes, row, home, piece, hidden);
+      push_pieces<4>(lanes, row, home, parcel.piece, hidden, signal);
     }
     __syncwarp();
     if (place != NO_ENTRY) {
-      store_release_system(op.home_flags(area, token, piece) + k,
-                           op.number | (packed >> lane_id() & 1 ? FLAG_BIT : 0));
+      signal.raise();
+      signal.at = op.home_flags(area, parcel.token, parcel.piece) + k;
+      signal.value = op.number | (packed >> lane_id() & 1 ? FLAG_BIT : 0);
     }
   }
 }
 
 // The same, one rounded sum of all.
-__device__ __forceinline__ void push_partial(const Operation& op, char* area, const u32* places,
-                                             u32 source, u32 token, u32 choices, u32 piece) {
+__device__ __forceinline__ void push_partial(const Operation& op, char* area, const Homebound& parcel,
+                                             u32 choices, Signal& signal) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
-  Sums sums;
+  Sums<VECTORS> sums;
   sums.clear();
   bool any = false;
   for (u32 first = 0; first < choices; first += 32) {
-    u32 k = first + lane_id();
-    u32 place = k < choices ? places[k] : NO_ENTRY;
+    u32 place = parcel.place_of(op, first, choices);
     any = any || __any_sync(0xffffffff, place != NO_ENTRY);
     u32 bits = NO_WEIGHT;
     bool told = place == NO_ENTRY ||
-                await_value(op, op.entries(op.own, source, token) + k, source, PHASE_COUNTS, bits);
+                await_value(op, op.entries(op.own, parcel.source, parcel.token) + first + lane_id(),
+                            parcel.source, PHASE_COUNTS, bits, first == 0 ? parcel.weight : 0);
     // A sum that lacks something would be taken for a whole one.
     if (!__all_sync(0xffffffff, told)) {
       return;
     }
     u32 lanes = __ballot_sync(0xffffffff, bits != NO_WEIGHT);
     const char* row = p.x + (u64)place * hidden * 2;
-    add_weighted(sums, lanes, row, __uint_as_float(bits), piece, hidden);
+    add_weighted<2>(sums, lanes, row, __uint_as_float(bits), parcel.piece * PIECE, hidden);
   }
+  signal.raise();
   if (any) {
-    sums.store(op.row(area, op.token_slot((u32)p.rank, token)), piece, hidden);
+    sums.store(op.row(area, op.token_slot((u32)p.rank, parcel.token)), parcel.piece * PIECE, hidden);
     __syncwarp();
     if (lane_id() == 0) {
-      store_release_system(op.home_flags(area, token, piece) + p.rank, op.number);
+      signal.at = op.home_flags(area, parcel.token, parcel.piece) + p.rank;
+      signal.value = op.number;
     }
   }
 }
 
+// First parcel of this warp.
+__device__ __forceinline__ u32 first_unit() { return warp_id() * gridDim.x + blockIdx.x; }
+
+// `batches` are those of all ranks, in shared memory.
 template <Travel TRAVEL>
-__device__ __forceinline__ void push_rows(const Operation& op, char* const* areas) {
+__device__ __forceinline__ void push_rows(const Operation& op, char* const* areas, const u32* batches,
+                                          Homebound next) {
   const LowLatencyParameters& p = op.p;
-  u32 ranks = (u32)p.ranks;
-  u32 pieces = pieces_of(p);
   u32 most = 0;
-  for (u32 s = 0; s < ranks; s++) {
-    most = max(most, p.batches[s] & 0xffff);
+  for (u32 s = 0; s < p.ranks; s++) {
+    most = max(most, batches[s] & 0xffff);
   }
-  u32 step = gridDim.x * WARPS;
-  for (u32 unit = warp_id() * gridDim.x + blockIdx.x; unit < most * ranks * pieces; unit += step) {
-    u32 row = unit / pieces;
-    u32 piece = unit - row * pieces;
-    u32 token = row / ranks;
-    u32 source = row - token * ranks + (u32)p.rank;
-    source = source >= ranks ? source - ranks : source;
-    u32 batch = p.batches[source];
-    if (token >= (batch & 0xffff) || areas[source] == nullptr) {
+  u32 end = most * (u32)p.ranks * pieces_of(p);
+  Signal signal;
+  while (next.unit < end) {
+    Homebound parcel = next;
+    // Asked for while this one is pushed.
+    next = Homebound(op, parcel.unit + gridDim.x * WARPS);
+    u32 batch = batches[parcel.source];
+    char* area = areas[parcel.source];
+    if (parcel.token >= (batch & 0xffff) || area == nullptr) {
       continue;
     }
-    const u32* places = p.places + op.token_slot(source, token) * p.most_choices;
     if constexpr (TRAVEL == TRAVEL_PARTIAL) {
-      push_partial(op, areas[source], places, source, token, batch >> 16, piece);
+      push_partial(op, area, parcel, batch >> 16, signal);
     } else {
-      push_token<TRAVEL>(op, areas[source], places, token, batch >> 16, piece);
+      push_choices<TRAVEL>(op, area, parcel, batch >> 16, signal);
     }
   }
+  signal.raise();
 }

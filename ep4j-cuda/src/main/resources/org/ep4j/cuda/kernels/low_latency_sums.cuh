@@ -3,13 +3,25 @@
 #include "convert.cuh"
 #include "logfmt.cuh"
 
-// Sums of a lane for the vectors of a piece.
+// Loads N vectors of each lane from value `first` of a row on.
+template <u32 N>
+__device__ __forceinline__ void load_values(uint4 (&values)[N], const char* row, u32 first,
+                                            u32 hidden) {
+#pragma unroll
+  for (u32 v = 0; v < N; v++) {
+    u32 at = first + v * 256 + lane_id() * 8;
+    values[v] = at < hidden ? load_row(row + at * 2) : make_uint4(0, 0, 0, 0);
+  }
+}
+
+// Sums of a lane for N vectors.
+template <u32 N>
 struct Sums {
-  float of[VECTORS][8];
+  float of[N][8];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (u32 v = 0; v < VECTORS; v++) {
+    for (u32 v = 0; v < N; v++) {
 #pragma unroll
       for (u32 i = 0; i < 8; i++) {
         of[v][i] = 0;
@@ -27,11 +39,11 @@ struct Sums {
     }
   }
 
-  // Stores the rounded sums to a row.
-  __device__ __forceinline__ void store(char* row, u32 piece, u32 hidden) const {
+  // Stores the rounded sums to a row, from value `first` on.
+  __device__ __forceinline__ void store(char* row, u32 first, u32 hidden) const {
 #pragma unroll
-    for (u32 v = 0; v < VECTORS; v++) {
-      u32 at = value_at(piece, v);
+    for (u32 v = 0; v < N; v++) {
+      u32 at = first + v * 256 + lane_id() * 8;
       if (at < hidden) {
         store_row(row + at * 2, round_vector<Bf16>(of[v]));
       }
@@ -39,31 +51,30 @@ struct Sums {
   }
 };
 
-// Rows that a warp loads at once.
-constexpr u32 ROWS_AT_ONCE = 3;
-
-// Adds rows to the sums: lane l of `lanes` knows a row's address and weight.
-__device__ __forceinline__ void add_weighted(Sums& sums, u32 lanes, const char* row, float weight,
-                                             u32 piece, u32 hidden) {
+// Adds rows to the sums, ROWS of them loaded at once: lane l of `lanes` knows a row's address and
+// weight.
+template <u32 ROWS, u32 N>
+__device__ __forceinline__ void add_weighted(Sums<N>& sums, u32 lanes, const char* row, float weight,
+                                             u32 first, u32 hidden) {
   while (lanes != 0) {
-    uint4 held[ROWS_AT_ONCE][VECTORS];
-    float by[ROWS_AT_ONCE];
+    uint4 held[ROWS][N];
+    float by[ROWS];
     u32 count = __popc(lanes);
 #pragma unroll
-    for (u32 i = 0; i < ROWS_AT_ONCE; i++) {
+    for (u32 i = 0; i < ROWS; i++) {
       u32 lane = i < count ? __ffs(lanes) - 1 : 0;
       lanes &= lanes - 1;
       const char* from = (const char*)__shfl_sync(0xffffffff, (u64)row, lane);
       by[i] = __shfl_sync(0xffffffff, weight, lane);
       if (i < count) {
-        load_piece(held[i], from, piece, hidden);
+        load_values(held[i], from, first, hidden);
       }
     }
 #pragma unroll
-    for (u32 i = 0; i < ROWS_AT_ONCE; i++) {
+    for (u32 i = 0; i < ROWS; i++) {
       if (i < count) {
 #pragma unroll
-        for (u32 v = 0; v < VECTORS; v++) {
+        for (u32 v = 0; v < N; v++) {
           sums.add(v, held[i][v], by[i]);
         }
       }
@@ -71,9 +82,9 @@ __device__ __forceinline__ void add_weighted(Sums& sums, u32 lanes, const char* 
   }
 }
 
-// The same for pieces that travel as LogFMT, or not, as bit l of `packed` says.
-__device__ __forceinline__ void add_logfmt(Sums& sums, u32 lanes, u32 packed, const char* row,
-                                           float weight, u32 piece, u32 hidden) {
+// The same for a whole piece that travels as LogFMT, or not, as bit l of `packed` says.
+__device__ __forceinline__ void add_logfmt(Sums<VECTORS>& sums, u32 lanes, u32 packed,
+                                           const char* row, float weight, u32 piece, u32 hidden) {
   u32 values = min(PIECE, hidden - piece * PIECE);
   for (; lanes != 0; lanes &= lanes - 1) {
     u32 lane = __ffs(lanes) - 1;

@@ -64,6 +64,37 @@ __device__ __forceinline__ u64 nanoseconds() {
   return now;
 }
 
+// --- some warps of a block -------------------------------------------------------------------
+
+// Waits at one of the block's barriers, 1 to 15, until so many threads have come to it.
+__device__ __forceinline__ void barrier_meet(u32 barrier, u32 threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// Comes to it without waiting.
+__device__ __forceinline__ void barrier_arrive(u32 barrier, u32 threads) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// --- kernels that follow one another (sm_90 and later) ---------------------------------------
+
+// Until the kernel before this one in the stream has ended and what it wrote can be seen. A launch
+// may let blocks begin earlier than that: nothing that others write may be looked at before.
+__device__ __forceinline__ void await_kernel_before() {
+#if EP4J_TMA
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel take its place once all blocks have said so: it still awaits this one's end.
+// To be said only when this kernel waits for nobody any more. The next one may take the SMs that a
+// kernel on which this one waits has not got yet.
+__device__ __forceinline__ void admit_next_kernel() {
+#if EP4J_TMA
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // --- rows read once or written once ----------------------------------------------------------
 
 // Past the first-level cache, which knows nothing of what peers write.

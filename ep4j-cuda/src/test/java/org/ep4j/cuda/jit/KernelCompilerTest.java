@@ -9,7 +9,6 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -127,8 +126,8 @@ class KernelCompilerTest {
           }
         };
     KernelCompiler compiler = new KernelCompiler(slow, new CubinCache(directory, LIMIT));
-    compiler.prepare(List.of("smoke.cu"), "sm_90a");
-    compiler.prepare(List.of("smoke.cu"), "sm_90a");
+    compiler.prepare(Map.of("smoke.cu", Map.of()), "sm_90a");
+    compiler.prepare(Map.of("smoke.cu", Map.of()), "sm_90a");
     assertThat(asked.await(1, TimeUnit.MINUTES)).isTrue();
     KernelCompiler.Cubin found = compiler.compile(spec);
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.MEMORY);

@@ -35,7 +35,7 @@ class LowLatencyCalls {
     }
   }
 
-  u32 count_warps = 1;
+  u32 turn_tokens = 1;
   const bool masking;
   u64 timeout = ~0ull / 4;
   std::vector<u64*> masks;
@@ -220,7 +220,7 @@ class LowLatencyCalls {
     p.masking = masking;
     p.host_masks = host_masks[r];
     p.host_gone = host_gone[r];
-    p.count_warps = count_warps;
+    p.turn_tokens = turn_tokens;
     p.timeout = timeout;
     p.record = records[r];
     p.host_abort = host_abort;
@@ -257,10 +257,9 @@ class LowLatencyCalls {
                   (phases == SENDING ? ", sending" : phases == RECEIVING ? ", receiving" : "");
     launch.blocks = random.between(1, 3);
     launch.threads = WARPS * LANES;
-    u64 tables = 4 * p.ranks + p.experts;
-    launch.shared_bytes = combines ? p.ranks * 8
-                                   : 4 * (tables + std::max(p.local_experts * (p.ranks + 1),
-                                                            count_warps * p.experts));
+    u64 tables = 6 * p.ranks + p.experts + 2 + p.local_experts * (p.ranks + 1);
+    u64 turn = p.experts * (1 + (turn_tokens + 31) / 32) + turn_tokens * p.top_k;
+    launch.shared_bytes = combines ? p.ranks * 20 : 4 * (tables + turn);
     launch.body = combines ? combine_body(p, way) : dispatch_body(p);
     launch.then = std::move(then);
     machine.enqueue(r, std::move(launch));

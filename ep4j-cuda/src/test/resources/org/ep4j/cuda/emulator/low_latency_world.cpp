@@ -116,7 +116,7 @@ void run_case(u64 seed) {
   if (masking) {
     let_some_sleep(machine, calls, world);
   }
-  calls.count_warps = machine.random.between(1, WARPS);
+  calls.turn_tokens = machine.random.between(1, 2 * world.most_tokens);
   std::vector<Step> steps = draw_steps(world, hidden, machine.random);
   about += world.text() + ", hidden " + std::to_string(hidden) + ", operations " +
            std::to_string(steps.size());

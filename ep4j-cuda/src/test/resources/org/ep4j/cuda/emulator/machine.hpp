@@ -294,6 +294,16 @@ inline const u64* exchange(u32 mask, u64 mine, const char* name) {
   return warp.values[meet(warp, LANES, name) & 1];
 }
 
+// Counts this thread at a meeting of `all` threads, and does not wait for the others.
+inline void arrive(Meeting& meeting, u32 all, const char* name) {
+  meeting.name = name;
+  if (++meeting.arrived == all) {
+    meeting.arrived = 0;
+    meeting.turn++;
+  }
+  Machine::the->moved();
+}
+
 inline bool meet_block(bool mine) {
   Block& block = *running->block;
   Meeting& all = block.all;

@@ -38,6 +38,18 @@ inline void store_release_system(u64* at, u64 value) { emulator::store(at, value
 inline void store_release_gpu(u64* at, u64 value) { emulator::store(at, value); }
 inline void store_relaxed_system(u64* at, u64 value) { emulator::store(at, value); }
 
+// Kernels of a rank run one after the other here.
+inline void await_kernel_before() {}
+inline void admit_next_kernel() {}
+
+inline void barrier_meet(u32 barrier, u32 threads) {
+  emulator::meet(emulator::running->block->barriers[barrier], threads, "barrier");
+}
+
+inline void barrier_arrive(u32 barrier, u32 threads) {
+  emulator::arrive(emulator::running->block->barriers[barrier], threads, "barrier");
+}
+
 inline u64 nanoseconds() { return emulator::Machine::the->steps; }
 
 // --- rows read once or written once ----------------------------------------------------------

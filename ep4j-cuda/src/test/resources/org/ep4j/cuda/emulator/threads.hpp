@@ -79,6 +79,7 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<Meeting> warps;
   Meeting all;
+  Meeting barriers[16];
   char* shared;
   std::map<std::string, char*> statics;
   std::vector<LateLoad> loads;

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Test;
 /**
  * Ranks that miss the deadline are left out, and admitted again; the sums are those of the rest.
  */
-class LowLatencyMaskTest {
+class MaskedRanksTest {
   private static final int RANKS = 3;
   private static final int SILENT = 1;
   private static final int TOKENS = 24;

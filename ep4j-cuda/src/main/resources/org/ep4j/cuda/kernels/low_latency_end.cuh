@@ -1,0 +1,167 @@
+// How a low-latency operation ends, and how its kernels begin.
+#pragma once
+#include "low_latency_waits.cuh"
+
+// Orders what this block did and what the last one does; one thread, its fence is enough for what
+// others wrote or read before a barrier. Without masks and statistics there is nothing to order: all
+// that the last block tells is that every block has read its rows, and a block that arrives has used
+// what it read. With masks the end of a kernel that sends tells other GPUs something, too.
+__device__ __forceinline__ void order_blocks(const LowLatencyParameters& p) {
+  if (p.masking && (p.phases & SENDING)) {
+    __threadfence_system();
+  } else if (p.masking || p.waits != nullptr) {
+    __threadfence();
+  }
+}
+
+// Counts this block as finished; true in the last one. One thread, once all of the block are done.
+__device__ __forceinline__ bool arrive_last(const Operation& op) {
+  order_blocks(op.p);
+  bool last = atomicAdd(&op.p.control->arrived, 1ull) == gridDim.x - 1;
+  order_blocks(op.p);
+  return last;
+}
+
+// The same for all threads.
+__device__ __forceinline__ bool is_last_block(const Operation& op) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = arrive_last(op);
+  }
+  __syncthreads();
+  return last;
+}
+
+// Whether the receipt must be repeated; clears the wish. All threads of the last block.
+__device__ __forceinline__ bool receive_again(const Operation& op) {
+  u64* again = &op.words()->again;
+  bool wished = load_relaxed_system(again) == op.number;
+  __syncthreads();
+  if (threadIdx.x == 0 && wished) {
+    store_relaxed_system(again, 0);
+  }
+  return __syncthreads_or(wished && !aborted(op.watch));
+}
+
+// A masked rank that may still write what belongs to `operation`, or `ranks` if there is none.
+__device__ __noinline__ u64 late_writer(const Operation& op, u64 operation) {
+  const LowLatencyParameters& p = op.p;
+  for (u64 r = 0; r < p.ranks; r++) {
+    const char* part = p.peers[r];
+    if (part != nullptr && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.told[r] + 2 &&
+        load_acquire_system(&p.host_gone[r]) == 0 &&
+        load_acquire_system(&((const Words*)part)->sent) < operation) {
+      return r;
+    }
+  }
+  return p.ranks;
+}
+
+// An area for the operation after next in which nobody writes: where this one was received, or one
+// that has been left alone since a rank was masked. If there is none the operation fails. One thread.
+__device__ __noinline__ u64 clean_area(const Operation& op, Grant told) {
+  const LowLatencyParameters& p = op.p;
+  Words* words = op.words();
+  u64 here = told.area(op.number);
+  words->used[here] = op.number;
+  Watch watch = op.watch;
+  watch.deadline = nanoseconds() + p.timeout;
+  for (u32 polls = 1;; polls++) {
+    u64 late = p.ranks;
+    for (u64 i = 0; i < MOST_AREAS; i++) {
+      u64 area = here ^ i;
+      if (area != told.area(op.number + 1)) {
+        late = late_writer(op, words->used[area]);
+        if (late == p.ranks) {
+          return area;
+        }
+      }
+    }
+    if (vain(watch, polls, PHASE_ENTER, late, op.number, ((const Words*)p.peers[late])->sent)) {
+      return here;
+    }
+  }
+}
+
+// Tells all ranks that count that the operation has been received. The first warp of the last block.
+// A failed operation says so, too: its results are worthless, and its ranks do nothing more before
+// they are reset.
+__device__ __forceinline__ void tell_received(const Operation& op, char* const* parts) {
+  const LowLatencyParameters& p = op.p;
+  u64 after = op.told.area(op.number);
+  if (p.masking) {
+    if (p.control->failed == 0) {
+      after = __shfl_sync(0xffffffff, lane_id() == 0 ? clean_area(op, op.told) : 0, 0);
+    }
+    if (aborted(op.watch)) {
+      return;
+    }
+  }
+  Grant grant = Grant::of(op.number, op.told.area(op.number + 1), after);
+  for (u32 r = lane_id(); r < p.ranks; r += 32) {
+    if (parts[r] != nullptr && (!p.masking || load_relaxed_system(&p.masks[r]) == 0)) {
+      // All that was to be read has been read: no order is left to be kept.
+      store_relaxed_system(op.received(parts[r], (u32)p.rank), grant.word);
+      p.told[r] = op.number;
+    }
+  }
+}
+
+// Ends the operation: the first warp of the last block. `ticket` is the one in the control words.
+__device__ __forceinline__ void end_operation(const Operation& op, char* const* parts, u64 ticket) {
+  const LowLatencyParameters& p = op.p;
+  if (p.phases & RECEIVING) {
+    tell_received(op, parts);
+    for (u32 r = lane_id(); p.waits != nullptr && r < p.ranks; r += 32) {
+      p.waits[r] += __ldcg(&p.waited[r]);
+      p.waited[r] = 0;
+    }
+  }
+  if (lane_id() != 0) {
+    return;
+  }
+  Words* words = op.words();
+  if (p.phases & SENDING) {
+    if (p.masking) {
+      store_release_system(&words->sent, op.number);
+    } else {
+      words->sent = op.number;
+    }
+  }
+  if (p.phases & RECEIVING) {
+    words->received = op.number;
+  }
+  p.control->arrived = 0;
+  // A graph replays an old ticket: the word must not go back.
+  if (p.receipt.ticket > ticket) {
+    p.control->ticket = p.receipt.ticket;
+    store_release_system(p.receipt.completed, p.receipt.ticket);
+  }
+}
+
+// All threads of a block that is done, in a kernel whose last block has nothing else to do.
+__device__ __forceinline__ void finish(const Operation& op, char* const* parts) {
+  admit_next_kernel();
+  __syncthreads();
+  if (warp_id() == 0) {
+    // Asked for together with the arrival: only the last block of a kernel writes it.
+    u64 ticket = op.p.control->ticket;
+    bool last = lane_id() == 0 && arrive_last(op);
+    if (__any_sync(0xffffffff, last)) {
+      end_operation(op, parts, ticket);
+    }
+  }
+}
+
+// Looks at all ranks. False if an earlier operation has failed: then the kernel has ended already. All
+// threads.
+__device__ __forceinline__ bool begin(const Operation& op, char** areas, char** parts) {
+  u64 failed = load_relaxed_system(&op.p.control->failed);
+  look_around(op, failed, areas, parts);
+  if (!__syncthreads_or(failed != 0)) {
+    return true;
+  }
+  finish(op, parts);
+  return false;
+}

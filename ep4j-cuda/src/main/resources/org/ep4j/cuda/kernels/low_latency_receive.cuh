@@ -1,0 +1,200 @@
+// The warps of a low-latency dispatch that put arriving pieces where their experts' rows are.
+#pragma once
+#include "low_latency_formats.cuh"
+#include "low_latency_routing.cuh"
+
+// A piece of a token that arrives, and what was seen of it when it was asked for: lane l sees the
+// entries of choices l and l + 32.
+struct Arrival {
+  u32 source;
+  u32 token;
+  u32 piece;
+  bool comes;
+  u64 entries[2];
+  u64 flag;
+
+  // Takes the next one of this block, which has every `blocks`th up to `end`, and asks for it.
+  __device__ __forceinline__ void take(const Operation& op, const Sources& sources, u32 end, u32 block,
+                                       u32 blocks) {
+    const LowLatencyParameters& p = op.p;
+    u32 pieces = pieces_of(p);
+    u32 ranks = (u32)p.ranks;
+    u32 unit;
+    do {
+      u32 number = lane_id() == 0 ? atomicAdd(sources.taken, 1u) : 0;
+      unit = __shfl_sync(0xffffffff, number, 0) * blocks + block;
+      u32 row = unit / pieces;
+      piece = unit - row * pieces;
+      token = row / ranks;
+      source = row - token * ranks;
+      comes = unit < end && token < sources.tokens[source];
+    } while (!comes && unit < end);
+    if (!comes) {
+      return;
+    }
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      u32 k = i * 32 + lane_id();
+      bool asks = k < sources.choices[source];
+      entries[i] = asks ? load_relaxed_system(op.entries(op.own, source, token) + k) : 0;
+    }
+    flag = load_acquire_system(op.row_flag(op.own, source, token, piece));
+  }
+};
+
+// Rows here that one token of one source goes to: lane l holds those of choices l and l + 32.
+struct Places {
+  u32 row[2];
+  u32 lanes[2];
+
+  __device__ __forceinline__ Places(const Operation& op, const Sources& sources,
+                                    const Arrival& arrival) {
+    row[1] = NO_ENTRY;
+    lanes[1] = 0;
+    find<0>(op, sources, arrival);
+    if (sources.choices[arrival.source] > 32) {
+      find<1>(op, sources, arrival);
+    }
+  }
+
+  template <u32 ROUND>
+  __device__ __forceinline__ void find(const Operation& op, const Sources& sources,
+                                       const Arrival& arrival) {
+    u32 source = arrival.source;
+    u32 k = ROUND * 32 + lane_id();
+    bool asks = k < sources.choices[source];
+    const u64* at = op.entries(op.own, source, arrival.token) + k;
+    u32 entry = NO_ENTRY;
+    bool there = !asks || await_value(op, at, source, PHASE_COUNTS, entry, arrival.entries[ROUND]);
+    entry = asks && there ? entry : NO_ENTRY;
+    u32 local = entry >> 16;
+    row[ROUND] = entry == NO_ENTRY ? NO_ENTRY
+                                   : local * capacity_of(op.p) +
+                                         sources.first[local * sources.stride + source] +
+                                         (entry & 0xffff);
+    lanes[ROUND] = __ballot_sync(0xffffffff, entry != NO_ENTRY);
+  }
+
+  __device__ __forceinline__ bool any() const { return (lanes[0] | lanes[1]) != 0; }
+
+  // For the caller and the combine.
+  __device__ __forceinline__ void keep(const Operation& op, const Sources& sources, u32 source,
+                                       u32 token) const {
+    u32* places = op.p.places + op.token_slot(source, token) * op.p.most_choices;
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      u32 k = i * 32 + lane_id();
+      if (k < sources.choices[source]) {
+        places[k] = row[i];
+        if (row[i] != NO_ENTRY) {
+          op.p.source_tokens[row[i]] = (int)token;
+        }
+      }
+    }
+  }
+};
+
+// Four bytes of the scales of a row: number `word` of them.
+template <class Format>
+__device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 row, u32 word,
+                                           u32 scales) {
+  if (p.scale_columns == 0) {
+    *(u32*)(p.scales + row * p.scale_bytes + word * 4) = scales;
+    return;
+  }
+  u32 expert = row / capacity_of(p);
+  u32 slot = row - expert * capacity_of(p);
+  if constexpr (Format::VALUE_BITS == 8) {
+    ((u32*)p.scales)[(expert * (p.scale_bytes / 4) + word) * p.scale_columns + slot] = scales;
+  } else {
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+      u64 column = expert * p.scale_bytes + word * 4 + i;
+      p.scales[column * p.scale_columns + slot] = (char)(scales >> (8 * i));
+    }
+  }
+}
+
+// A piece of an arrived row on its way to its places.
+template <class Format>
+struct Arrived {
+  static constexpr u32 LOADS = PIECE * Format::VALUE_BITS / 8 / 512;
+  uint4 held[LOADS];
+  u32 first;  // byte of the row
+  u32 word;   // of the scales
+  u32 scale;
+  bool scaled;
+
+  __device__ __forceinline__ void load(const Operation& op, const Arrival& arrival) {
+    const LowLatencyParameters& p = op.p;
+    const char* from = op.row(op.own, op.token_slot(arrival.source, arrival.token));
+    first = arrival.piece * LOADS * 512 + lane_id() * 16;
+#pragma unroll
+    for (u32 i = 0; i < LOADS; i++) {
+      if (first + i * 512 < p.row_bytes) {
+        held[i] = load_row(from + first + i * 512);
+      }
+    }
+    u32 words = Format::scale_words(p);
+    word = arrival.piece * words + lane_id();
+    scaled = lane_id() < words && word * 4 < p.scale_bytes;
+    scale = scaled ? __ldcg((const u32*)(from + p.row_bytes) + word) : 0;
+  }
+
+  __device__ __forceinline__ void store(const LowLatencyParameters& p, const Places& places) const {
+#pragma unroll
+    for (u32 j = 0; j < 2; j++) {
+      for (u32 rest = places.lanes[j]; rest != 0; rest &= rest - 1) {
+        u64 row = __shfl_sync(0xffffffff, places.row[j], __ffs(rest) - 1);
+        char* to = p.rows + row * p.row_bytes;
+#pragma unroll
+        for (u32 i = 0; i < LOADS; i++) {
+          if (first + i * 512 < p.row_bytes) {
+            *(uint4*)(to + first + i * 512) = held[i];
+          }
+        }
+        if (scaled) {
+          put_scales<Format>(p, (u32)row, word, scale);
+        }
+      }
+    }
+  }
+};
+
+// The warps that come here share what arrives for this block.
+template <class Format>
+__device__ __forceinline__ void receive_rows(const Operation& op, const Sources& sources, u32 block,
+                                             u32 blocks) {
+  const LowLatencyParameters& p = op.p;
+  u32 most = 0;
+  for (u32 s = 0; s < p.ranks; s++) {
+    most = max(most, sources.tokens[s]);
+  }
+  u32 end = most * (u32)p.ranks * pieces_of(p);
+  u32 received = 0;
+  Arrival next;
+  next.take(op, sources, end, block, blocks);
+  while (next.comes) {
+    Arrival now = next;
+    Places places(op, sources, now);
+    if (now.piece == 0) {
+      places.keep(op, sources, now.source, now.token);
+    }
+    const u64* flag_at = op.row_flag(op.own, now.source, now.token, now.piece);
+    bool there = places.any() && await_flag(op, flag_at, now.source, now.flag);
+    there = __all_sync(0xffffffff, there);
+    Arrived<Format> arrived;
+    if (there) {
+      arrived.load(op, now);
+    }
+    // The next one is asked for while the row is on its way.
+    next.take(op, sources, end, block, blocks);
+    if (there) {
+      arrived.store(p, places);
+    }
+    received += now.piece == 0 && places.any();
+  }
+  if (lane_id() == 0 && received > 0) {
+    atomicAdd(&p.control->rows_received, (u64)received);
+  }
+}

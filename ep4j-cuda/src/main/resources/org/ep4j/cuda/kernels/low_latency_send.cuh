@@ -1,0 +1,110 @@
+// The warps of a low-latency dispatch that send pieces of tokens.
+#pragma once
+#include "low_latency_formats.cuh"
+#include "low_latency_telling.cuh"
+
+// A piece of a token to be sent: lane l has the experts of choices l and l + 32.
+struct Outgoing {
+  u32 unit;
+  u32 token;
+  u32 piece;
+  i64 experts[2];
+  uint4 x[VECTORS];
+
+  // The first of this warp; nothing is loaded if there is none.
+  __device__ __forceinline__ void load(const LowLatencyParameters& p, u32 number) {
+    u32 pieces = pieces_of(p);
+    unit = number;
+    token = unit / pieces;
+    piece = unit - token * pieces;
+    if (!there(p)) {
+      return;
+    }
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      u32 k = i * 32 + lane_id();
+      experts[i] = k < p.top_k ? id_of(p, (u64)token * p.top_k + k) : -1;
+    }
+    load_piece(x, p.x + (u64)token * p.hidden * 2, piece, (u32)p.hidden);
+  }
+
+  __device__ __forceinline__ bool there(const LowLatencyParameters& p) const {
+    return token < p.tokens;
+  }
+};
+
+// Ranks that a token goes to: lane l holds those of choices l and l + 32, if they lead.
+struct Targets {
+  u32 rank[2];
+  u32 leaders[2];
+
+  __device__ __forceinline__ Targets(const LowLatencyParameters& p, const Sources& sources,
+                                     const Outgoing& parcel) {
+    rank[1] = NOBODY;
+    leaders[1] = 0;
+    find<0>(p, sources, parcel);
+    if (p.top_k > 32) {
+      find<1>(p, sources, parcel);
+    }
+  }
+
+  template <u32 ROUND>
+  __device__ __forceinline__ void find(const LowLatencyParameters& p, const Sources& sources,
+                                       const Outgoing& parcel) {
+    u32 r = sources.rank_of(p, parcel.experts[ROUND]);
+    u32 same = __match_any_sync(0xffffffff, r);
+    bool leads = r != NOBODY && (u32)__ffs(same) == lane_id() + 1;
+    if (ROUND == 1) {
+      for (u32 i = 0; i < 32; i++) {
+        u32 other = __shfl_sync(0xffffffff, rank[0], i);
+        leads = leads && other != r;
+      }
+    }
+    rank[ROUND] = r;
+    leaders[ROUND] = __ballot_sync(0xffffffff, leads);
+  }
+
+  __device__ __forceinline__ bool leads(u32 round) const {
+    return leaders[round] >> lane_id() & 1;
+  }
+
+  __device__ __forceinline__ u32 count() const { return __popc(leaders[0]) + __popc(leaders[1]); }
+};
+
+// Sends this and every `step`th parcel that follows.
+template <class Format>
+__device__ __forceinline__ void send_rows(const Operation& op, const Sources& sources, Outgoing& parcel,
+                                          u32 step) {
+  const LowLatencyParameters& p = op.p;
+  u32 sent = 0;
+  while (parcel.there(p)) {
+    u32 token = parcel.token;
+    u32 piece = parcel.piece;
+    Targets targets(p, sources, parcel);
+    Format encoded;
+    encoded.encode(parcel.x, p);
+    u64 slot = op.token_slot((u32)p.rank, token);
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      for (u32 rest = targets.leaders[i]; rest != 0; rest &= rest - 1) {
+        u32 r = __shfl_sync(0xffffffff, targets.rank[i], __ffs(rest) - 1);
+        encoded.store(op.row(sources.areas[r], slot), piece, p);
+      }
+    }
+    __syncwarp();
+    // The rows have time to arrive while the next are on their way.
+    parcel.load(p, parcel.unit + step);
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      if (targets.leads(i)) {
+        char* area = sources.areas[targets.rank[i]];
+        store_release_system(op.row_flag(area, (u32)p.rank, token, piece), op.number);
+      }
+    }
+    sent += piece == 0 ? targets.count() : 0;
+  }
+  if (lane_id() == 0 && sent > 0) {
+    atomicAdd(&p.control->rows_sent, (u64)sent);
+    atomicAdd(&p.control->payload_bytes, sent * (p.row_bytes + p.scale_bytes));
+  }
+}

@@ -1,0 +1,173 @@
+// What a dispatch tells the peers of its routing.
+#pragma once
+#include "low_latency_routing.cuh"
+
+constexpr u32 NO_EXPERT = 0xffffffff;   // a choice that is none
+constexpr u32 BAD_EXPERT = 0xfffffffe;  // an expert that does not exist
+
+__device__ __forceinline__ i64 id_of(const LowLatencyParameters& p, u64 at) {
+  return p.wide_ids ? ((const i64*)p.ids)[at] : (i64)((const int*)p.ids)[at];
+}
+
+// The choices of some tokens of this rank, which a team of block 0 tells at once; shared memory.
+struct Turn {
+  u32* bad;     // whether there are bad choices
+  u32* before;  // [experts] rows of earlier turns
+  u32* marks;   // [experts, words] bit t: token t of the turn has chosen the expert
+  u32* chosen;  // [turn_tokens, top_k] experts, BAD_EXPERT or NO_EXPERT
+  u32 words;
+  u32 first;   // token
+  u32 tokens;
+
+  __device__ __forceinline__ Turn(const Sources& sources, const LowLatencyParameters& p)
+      : bad(sources.first + p.local_experts * sources.stride),
+        before(bad + 1),
+        marks(before + p.experts),
+        words(((u32)min(p.turn_tokens, p.tokens) + 31) / 32),
+        first(0),
+        tokens((u32)min(p.turn_tokens, p.tokens)) {
+    chosen = marks + p.experts * words;
+  }
+
+  // Reads the choices and clears the marks; to be followed by a barrier. From the last thread on.
+  __device__ __forceinline__ void read(const LowLatencyParameters& p, Team team) const {
+    u32 thread = team.threads() - 1 - team.thread();
+    for (u32 i = thread; i < tokens * p.top_k; i += team.threads()) {
+      i64 id = id_of(p, first * p.top_k + i);
+      chosen[i] = id == -1 ? NO_EXPERT : id < 0 || id >= (i64)p.experts ? BAD_EXPERT : (u32)id;
+    }
+    for (u32 i = thread; i < p.experts * words; i += team.threads()) {
+      marks[i] = 0;
+    }
+    for (u32 e = thread; first == 0 && e < p.experts; e += team.threads()) {
+      before[e] = 0;
+    }
+    if (thread == 0) {
+      *bad = 0;
+    }
+  }
+
+  // Keeps the choices for the combine, and marks their experts.
+  __device__ __forceinline__ void mark(const Operation& op, const Sources& sources, Team team) const {
+    const LowLatencyParameters& p = op.p;
+    for (u32 i = team.thread(); i < tokens * p.top_k; i += team.threads()) {
+      u32 token = i / (u32)p.top_k;
+      u32 k = i - token * (u32)p.top_k;
+      u32 e = chosen[i];
+      p.choices[op.choice_slot(first + token, k)] =
+          pack_choice(sources.rank_of(p, e), e < p.experts ? e : NO_EXPERT);
+      if (e < p.experts) {
+        u32 bit = 1u << token % 32;
+        bool marked = (atomicOr(&marks[e * words + token / 32], bit) & bit) != 0;
+        e = marked ? BAD_EXPERT : e;
+      }
+      if (e == BAD_EXPERT) {
+        *bad = 1;
+      }
+    }
+  }
+
+  // Reports the bad choices of this turn, from now on they are none: experts that do not exist, and
+  // those that a token has chosen before.
+  __device__ __forceinline__ void refuse(const Operation& op, Team team) const {
+    const LowLatencyParameters& p = op.p;
+    for (u32 i = team.thread(); i < tokens * p.top_k; i += team.threads()) {
+      u32 token = i / (u32)p.top_k;
+      u32 k = i - token * (u32)p.top_k;
+      u64 state = chosen[i] == BAD_EXPERT ? STATE_NO_SUCH_EXPERT : 0;
+      for (u32 j = i - k; j < i && chosen[i] != NO_EXPERT; j++) {
+        state = chosen[j] == chosen[i] && state == 0 ? STATE_DUPLICATE : state;
+      }
+      if (state != 0) {
+        // Whoever compares with this one later finds the first of its kind as well.
+        chosen[i] = NO_EXPERT;
+        p.choices[op.choice_slot(first + token, k)] = pack_choice(NOBODY, -1);
+        bad_routing(op.watch, state, first + token, k, (u64)id_of(p, first * p.top_k + i));
+      }
+    }
+  }
+
+  // Tells each rank how many rows its experts get; in the last turn.
+  __device__ __forceinline__ void tell_counts(const Operation& op, const Sources& sources,
+                                              Team team) const {
+    const LowLatencyParameters& p = op.p;
+    for (u32 e = team.thread(); e < p.experts; e += team.threads()) {
+      u32 rank = sources.rank_of(p, e);
+      if (rank != NOBODY) {
+        u64* at = op.counts(sources.areas[rank], (u32)p.rank) + (sources.owners[e] & 0xffff);
+        store_relaxed_system(at, numbered(op, rows_before(e, tokens)));
+      }
+    }
+  }
+
+  // Tells every rank what each choice means to it.
+  __device__ __forceinline__ void tell_entries(const Operation& op, const Sources& sources,
+                                               Team team) const {
+    const LowLatencyParameters& p = op.p;
+    for (u32 i = team.thread(); i < tokens * p.top_k; i += team.threads()) {
+      u32 token = i / (u32)p.top_k;
+      u32 e = chosen[i];
+      u32 rank = sources.rank_of(p, e);
+      u32 entry =
+          rank == NOBODY ? NO_ENTRY : sources.owners[e] << 16 | rows_before(e, token);
+      for (u32 r = 0; r < p.ranks; r++) {
+        if (sources.areas[r] != nullptr) {
+          u64* at = op.entries(sources.areas[r], (u32)p.rank, first + token);
+          store_relaxed_system(at + (i - token * (u32)p.top_k),
+                               numbered(op, rank == r ? entry : NO_ENTRY));
+        }
+      }
+    }
+  }
+
+  // Goes on with the tokens behind. Between two barriers.
+  __device__ __forceinline__ void next(const LowLatencyParameters& p, Team team) {
+    for (u32 e = team.thread(); e < p.experts; e += team.threads()) {
+      before[e] = rows_before(e, tokens);
+    }
+    first += tokens;
+    tokens = (u32)min((u64)tokens, p.tokens - first);
+  }
+
+ private:
+  // Rows for an expert up to a token of the turn, without that.
+  __device__ __forceinline__ u32 rows_before(u32 e, u32 token) const {
+    u32 rows = before[e];
+    const u32* of = marks + e * words;
+    for (u32 w = 0; w < token / 32; w++) {
+      rows += __popc(of[w]);
+    }
+    return token % 32 == 0 ? rows : rows + __popc(of[token / 32] & ((1u << token % 32) - 1));
+  }
+};
+
+// A team of one block, which has read the first turn and met since.
+__device__ __forceinline__ void tell_routing(const Operation& op, const Sources& sources, Turn turn,
+                                             Team team) {
+  const LowLatencyParameters& p = op.p;
+  for (u32 r = team.thread(); r < p.ranks; r += team.threads()) {
+    if (sources.areas[r] != nullptr) {
+      u32 batch = (u32)(p.kind << 24 | p.top_k << 16 | p.tokens);
+      store_relaxed_system(op.header(sources.areas[r], (u32)p.rank), numbered(op, batch));
+    }
+  }
+  for (;;) {
+    turn.mark(op, sources, team);
+    team.meet();
+    if (*turn.bad != 0) {
+      turn.refuse(op, team);
+      team.meet();
+    }
+    if (turn.first + turn.tokens == p.tokens) {
+      turn.tell_counts(op, sources, team);
+      turn.tell_entries(op, sources, team);
+      return;
+    }
+    turn.tell_entries(op, sources, team);
+    team.meet();
+    turn.next(p, team);
+    team.meet();
+    turn.read(p, team);
+    team.meet();
+  }
+}
