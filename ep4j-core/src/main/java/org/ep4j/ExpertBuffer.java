@@ -116,22 +116,25 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Sends BF16 rows [T, H], T at most {@link BufferConfig#lowLatencyMaxTokens()}, straight to their
-   * experts, quantised on the way if asked.
+   * experts, quantised on the way if asked; {@link RowLayout} says in which order they arrive.
    */
   LowLatencyDispatch lowLatencyDispatch(
       Tensor x, Routing routing, LowLatencyDispatchOptions options);
 
   /**
-   * Weighted sum of the experts' rows.
+   * Weighted sum of the experts' rows or, after a dispatch with {@link RowLayout#RANK_MAJOR}, sum
+   * of the ranks' partial sums.
    *
-   * @param y BF16 [L, R*M, H] in the row order of the dispatch
-   * @param routing ids as dispatched (an id may have become -1: the slot is skipped) and weights
+   * @param y BF16 [L, R*M, H] in the row order of the dispatch; RANK_MAJOR: [R, M, H], one row per
+   *     token, weighed and summed over the local experts
+   * @param routing ids as dispatched (an id may have become -1: the slot is skipped) and weights;
+   *     RANK_MAJOR: only its shape is looked at, because the rows have been weighed
    */
   LowLatencyCombine lowLatencyCombine(
       Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options);
 
   /**
-   * The region BF16 [L, R*M, H] that the next {@link #lowLatencyCombine} with {@code zeroCopy}
+   * The region, with the shape of y, that the next {@link #lowLatencyCombine} with {@code zeroCopy}
    * sends from. Valid until that combine.
    */
   Tensor lowLatencyCombineBuffer(LowLatencyHandle handle);

@@ -5,6 +5,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * Options of {@link ExpertBuffer#lowLatencyCombine}. Immutable; make one and reuse it.
  *
+ * <p>After a dispatch with {@link RowLayout#RANK_MAJOR} rows are partial sums in BF16 already:
+ * {@code logFmt} and {@code partialRounding} are refused.
+ *
  * @param logFmt rows travel as LogFMT-10, default false; excludes {@code zeroCopy}
  * @param zeroCopy the rows lie in {@link ExpertBuffer#lowLatencyCombineBuffer}, default false
  * @param partialRounding each rank sums its rows of a token in top-k order and rounds the partial

@@ -10,6 +10,9 @@ import org.jspecify.annotations.Nullable;
 public interface LowLatencyDispatch {
   /**
    * Rows [L, R*M, H]: BF16, FP8_E4M3 or NVFP4; the first {@link #recvCount()} of each expert count.
+   *
+   * <p>With {@link RowLayout#RANK_MAJOR}: [R, M, H], each row once for all its local experts; the
+   * first {@link #recvCount()} of each source rank count.
    */
   Tensor x();
 
@@ -19,11 +22,26 @@ public interface LowLatencyDispatch {
    *
    * <p>With {@link ScaleLayout#COLUMN_MAJOR}: FP32 [L, H/128, A], FP8_E4M3 [L, H/16, A], and UE8M0
    * four to a word as INT32 [L, H/512, A], where A is R*M rounded up to whole 16 bytes.
+   *
+   * <p>With {@link RowLayout#RANK_MAJOR} R stands in the place of L, and M in that of R*M.
    */
   @Nullable Tensor scales();
 
-  /** INT32 [L]: rows per local expert. */
+  /** INT32 [L]: rows per local expert; {@link RowLayout#RANK_MAJOR}: [R], rows per source rank. */
   Tensor recvCount();
+
+  /**
+   * With {@link RowLayout#RANK_MAJOR} the choices of each row, INT64 [R, M, K]: local expert 0 to
+   * L-1 in the slot where its source has it, -1 where that expert is not local or the slot is
+   * masked. Only rows with tokens mean anything. Null with EXPERT_MAJOR.
+   */
+  @Nullable Tensor topkIdx();
+
+  /**
+   * With {@link RowLayout#RANK_MAJOR} the weights of those choices as dispatched, FP32 [R, M, K], 0
+   * where {@link #topkIdx()} is -1. Null with EXPERT_MAJOR, and where the routing has no weights.
+   */
+  @Nullable Tensor topkWeights();
 
   /** The way back. */
   LowLatencyHandle handle();

@@ -5,13 +5,15 @@ import org.jspecify.annotations.Nullable;
 /**
  * Options of {@link ExpertBuffer#lowLatencyDispatch}. Immutable; make one and reuse it.
  *
+ * @param layout where the received rows lie, and what their combine takes, default {@link
+ *     RowLayout#EXPERT_MAJOR}; the same on all ranks
  * @param format what becomes of the BF16 rows, default {@link RowFormat#FP8} as in the reference
  * @param scaleKind FP8 scales, default {@link ScaleKind#FLOAT32}
  * @param scaleLayout how the received scales lie, default {@link ScaleLayout#ROW_MAJOR}. Ranks may
  *     differ
  * @param globalScale NVFP4: the factor that x is multiplied with before block scaling, usually 448
  *     * 6 / amax of the whole tensor; default 1
- * @param cumulativeStats INT32 [L], grows by the rows received per local expert
+ * @param cumulativeStats INT32 [L], grows by the tokens received per local expert
  * @param waitStats INT64 [R], grows by the nanoseconds waited per source rank
  * @param returnHook the call only sends; {@link LowLatencyDispatch#hook()} receives
  * @param previousEvent event to wait for first
@@ -21,6 +23,7 @@ import org.jspecify.annotations.Nullable;
  * @param async return before completion; excludes {@code returnHook}
  */
 public record LowLatencyDispatchOptions(
+    RowLayout layout,
     RowFormat format,
     ScaleKind scaleKind,
     ScaleLayout scaleLayout,
@@ -53,6 +56,7 @@ public record LowLatencyDispatchOptions(
 
   /** Collects options. */
   public static final class Builder {
+    private RowLayout layout = RowLayout.EXPERT_MAJOR;
     private RowFormat format = RowFormat.FP8;
     private ScaleKind scaleKind = ScaleKind.FLOAT32;
     private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
@@ -65,6 +69,12 @@ public record LowLatencyDispatchOptions(
     private boolean async;
 
     private Builder() {}
+
+    /** Where the received rows lie. */
+    public Builder layout(RowLayout value) {
+      layout = value;
+      return this;
+    }
 
     /** What becomes of the rows. */
     public Builder format(RowFormat value) {
@@ -90,7 +100,7 @@ public record LowLatencyDispatchOptions(
       return this;
     }
 
-    /** Rows received per local expert, INT32 [L]. */
+    /** Tokens received per local expert, INT32 [L]. */
     public Builder cumulativeStats(Tensor value) {
       cumulativeStats = value;
       return this;
@@ -129,6 +139,7 @@ public record LowLatencyDispatchOptions(
     /** The options. */
     public LowLatencyDispatchOptions build() {
       return new LowLatencyDispatchOptions(
+          layout,
           format,
           scaleKind,
           scaleLayout,

@@ -29,6 +29,11 @@ public abstract class EngineKit {
     return true;
   }
 
+  /** Whether low-latency dispatch has {@link org.ep4j.RowLayout#RANK_MAJOR}. */
+  protected boolean rankMajor() {
+    return true;
+  }
+
   /** Kind of wire between nodes; empty (default): all ranks are in one node. */
   protected String wire() {
     return "";
@@ -60,7 +65,8 @@ public abstract class EngineKit {
             String.valueOf(seed),
             String.valueOf(cases),
             String.valueOf(lowLatency()),
-            wire());
+            wire(),
+            String.valueOf(rankMajor()));
     System.out.printf(
         "%s, %s, %s: -Dep4j.seed=%d, %d cases of %s ranks%n",
         getClass().getSimpleName(),

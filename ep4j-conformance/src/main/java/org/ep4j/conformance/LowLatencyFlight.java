@@ -13,12 +13,14 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
+import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.verify.HostCopy;
 import org.ep4j.verify.LowLatencyOracle;
 import org.ep4j.verify.Poison;
+import org.ep4j.verify.RankMajorOracle;
 import org.ep4j.verify.WorldRouting;
 import org.jspecify.annotations.Nullable;
 
@@ -36,6 +38,10 @@ final class LowLatencyFlight {
   private final Batch batch;
   private final Routing routing;
   private final LowLatencyOracle oracle;
+
+  /** Instead of the oracle with {@link RowLayout#RANK_MAJOR}. */
+  private final @Nullable RankMajorOracle byRanks;
+
   private final LowLatencyDispatchOptions dispatching;
   private final WildRows x;
   private final WildRows y;
@@ -58,7 +64,10 @@ final class LowLatencyFlight {
     int hidden = in.shape().hidden();
     batch = Batch.draw(in.shared(), in.shape(), in.shape().lowLatencyMaxTokens(), true, arena);
     routing = batch.routing(in, arena);
-    oracle = new LowLatencyOracle(batch.world(), in.shape().lowLatencyMaxTokens(), hidden, masked);
+    int maxTokens = in.shape().lowLatencyMaxTokens();
+    oracle = new LowLatencyOracle(batch.world(), maxTokens, hidden, masked);
+    boolean rankMajor = in.rankMajor() && in.shared().nextInt(3) == 0;
+    byRanks = rankMajor ? new RankMajorOracle(batch.world(), maxTokens, hidden, masked) : null;
     x = new WildRows(in.shared().nextLong(), hidden);
     y = new WildRows(in.shared().nextLong(), hidden);
     RowFormat format = RowFormat.values()[in.shared().nextInt(3)];
@@ -76,6 +85,7 @@ final class LowLatencyFlight {
     waits = Tensor.of(new long[in.shape().ranks()], in.shape().ranks());
     LowLatencyDispatchOptions.Builder builder =
         LowLatencyDispatchOptions.builder()
+            .layout(rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR)
             .format(format)
             .scaleKind(kind)
             .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
@@ -117,7 +127,11 @@ final class LowLatencyFlight {
       received.event().await();
     }
     in.counts().lowLatencyDispatches++;
-    oracle.checkDispatch(in.rank(), received, x, dispatching);
+    if (byRanks == null) {
+      oracle.checkDispatch(in.rank(), received, x, dispatching);
+    } else {
+      byRanks.checkDispatch(in.rank(), received, x, dispatching);
+    }
     if (statistics != null) {
       int[] counts = oracle.receiveCounts(in.rank());
       for (int l = 0; l < counts.length; l++) {
@@ -149,7 +163,8 @@ final class LowLatencyFlight {
   /** Sends the experts' rows back. */
   void sendCombine() {
     LowLatencyDispatch received = Objects.requireNonNull(dispatch);
-    int arithmetic = in.shared().nextInt(3); // 0: LogFMT, 1: partial rounding
+    // 0: LogFMT, 1: partial rounding
+    int arithmetic = byRanks == null ? in.shared().nextInt(3) : 2;
     boolean zeroCopy = arithmetic != 0 && in.own().nextBoolean();
     Tensor rows =
         zeroCopy ? in.buffer().lowLatencyCombineBuffer(received.handle()) : expertMemory();
@@ -191,7 +206,11 @@ final class LowLatencyFlight {
       summed.event().await();
     }
     in.counts().lowLatencyCombines++;
-    oracle.checkCombine(in.rank(), summed.x(), y, Objects.requireNonNull(combined), combining);
+    if (byRanks == null) {
+      oracle.checkCombine(in.rank(), summed.x(), y, Objects.requireNonNull(combined), combining);
+    } else {
+      byRanks.checkCombine(in.rank(), summed.x(), y);
+    }
     Tensor out = combining.out();
     if (out != null && HostCopy.mismatch(out, summed.x()) >= 0) {
       throw new AssertionError("the sums of a low-latency combine with 'out' are not in it");
@@ -201,12 +220,11 @@ final class LowLatencyFlight {
   }
 
   private Tensor expertMemory() {
-    return in.empty(
-        arena,
-        DType.BF16,
-        in.shape().placement().localExperts(in.rank()),
-        (long) in.shape().ranks() * in.shape().lowLatencyMaxTokens(),
-        in.shape().hidden());
+    long ranks = in.shape().ranks();
+    long maxTokens = in.shape().lowLatencyMaxTokens();
+    long groups = byRanks == null ? in.shape().placement().localExperts(in.rank()) : ranks;
+    long rows = byRanks == null ? ranks * maxTokens : maxTokens;
+    return in.empty(arena, DType.BF16, groups, rows, in.shape().hidden());
   }
 
   private void fillExpertRows(MemorySegment rows) {
@@ -216,7 +234,10 @@ final class LowLatencyFlight {
       for (int t = 0; t < world.tokens(s); t++) {
         for (int k = 0; k < world.topK(); k++) {
           if (world.destination(s, t, k) == in.rank()) {
-            long slot = oracle.slot(s, t, world.expert(s, t, k));
+            long slot =
+                byRanks == null
+                    ? oracle.slot(s, t, world.expert(s, t, k))
+                    : byRanks.slot(s, t, in.rank());
             if (slot >= 0) {
               y.fill(rows.asSlice(slot * rowBytes, rowBytes), in.rank(), slot);
             }

@@ -92,6 +92,16 @@ final class RecordedLowLatency implements LowLatencyDispatch, LowLatencyHandle {
   }
 
   @Override
+  public @Nullable Tensor topkIdx() {
+    return null;
+  }
+
+  @Override
+  public @Nullable Tensor topkWeights() {
+    return null;
+  }
+
+  @Override
   public Tensor srcInfo() {
     return srcInfo;
   }

@@ -6,6 +6,7 @@ import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
+import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
@@ -71,6 +72,7 @@ public final class LowLatencyShapes {
    * @param localExperts experts of this rank
    * @param tokens tokens of the dispatch
    * @param topK its choices a token
+   * @param layout its layout
    */
   public static void combine(
       BufferConfig config,
@@ -80,24 +82,38 @@ public final class LowLatencyShapes {
       Routing routing,
       int tokens,
       int topK,
+      RowLayout layout,
       LowLatencyCombineOptions options) {
-    long capacity = (long) ranks * config.lowLatencyMaxTokens();
+    boolean byRanks = layout == RowLayout.RANK_MAJOR;
+    long groups = byRanks ? ranks : localExperts;
+    long capacity = (long) (byRanks ? 1 : ranks) * config.lowLatencyMaxTokens();
     if (y.dtype() != DType.BF16
         || y.dimensions() != 3
-        || y.size(0) != localExperts
+        || y.size(0) != groups
         || y.size(1) != capacity
         || y.size(2) != config.hidden()) {
       throw Arguments.invalid(
           "y",
           y,
           "BF16["
-              + localExperts
+              + groups
               + ", "
               + capacity
               + ", "
               + config.hidden()
-              + "] (local experts, ranks * lowLatencyMaxTokens, hidden)",
-          "pass the experts' rows where the dispatch put their inputs");
+              + (byRanks
+                  ? "] (ranks, lowLatencyMaxTokens, hidden)"
+                  : "] (local experts, ranks * lowLatencyMaxTokens, hidden)"),
+          byRanks
+              ? "pass one weighed row per token where the dispatch put its row"
+              : "pass the experts' rows where the dispatch put their inputs");
+    }
+    if (byRanks && (options.logFmt() || options.partialRounding())) {
+      throw Arguments.invalid(
+          options.logFmt() ? "logFmt" : "partialRounding",
+          true,
+          "false after a RANK_MAJOR dispatch",
+          "its rows are partial sums already, and travel as BF16");
     }
     Tensor ids = routing.topkIdx();
     if (ids.size(0) != tokens || ids.size(1) != topK) {
@@ -107,7 +123,7 @@ public final class LowLatencyShapes {
           "[" + tokens + ", " + topK + "] as dispatched",
           "pass the routing of the dispatch, with -1 for slots to be skipped");
     }
-    if (routing.topkWeights() == null) {
+    if (!byRanks && routing.topkWeights() == null) {
       throw Arguments.invalid(
           "topkWeights", "absent", "FP32[tokens, topK]", "combine weighs the experts' rows");
     }

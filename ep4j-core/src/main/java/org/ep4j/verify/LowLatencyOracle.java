@@ -7,11 +7,7 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
-import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
-import org.jspecify.annotations.Nullable;
 
 /**
  * What low-latency dispatch and combine must deliver. Every check throws {@link
@@ -20,9 +16,6 @@ import org.jspecify.annotations.Nullable;
  * <p>Masks: the oracle assumes that the ranks that take part mask the same others.
  */
 public final class LowLatencyOracle {
-  private static final int BLOCK_OF_FP8 = 128;
-  private static final int BLOCK_OF_NVFP4 = 16;
-
   private final WorldRouting world;
   private final int maxTokens;
   private final int hidden;
@@ -115,7 +108,7 @@ public final class LowLatencyOracle {
       Check check, int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
     int local = world.placement().localExperts(rank);
     long perExpert = (long) world.ranks() * maxTokens;
-    Encoder encoder = new Encoder(options, hidden);
+    LowLatencyEncoder encoder = new LowLatencyEncoder(options, hidden);
     Tensor rows = check.tensor("x", actual.x(), encoder.dtype, local, perExpert, hidden);
     Tensor scales = actual.scales();
     if (encoder.scaleColumns == 0) {
@@ -234,74 +227,6 @@ public final class LowLatencyOracle {
           row = received;
         }
         Floats.addWeighted(sum, row, combined.weight(rank, token, k));
-      }
-    }
-  }
-
-  /** Turns BF16 rows into the format that arrives. */
-  private static final class Encoder {
-    final DType dtype;
-    final DType scaleType;
-    final int scaleColumns;
-    final MemorySegment scales;
-    MemorySegment values;
-    private final LowLatencyDispatchOptions options;
-
-    Encoder(LowLatencyDispatchOptions options, int hidden) {
-      this.options = options;
-      switch (options.format()) {
-        case BF16 -> {
-          dtype = DType.BF16;
-          scaleType = DType.FP32;
-          scaleColumns = 0;
-        }
-        case FP8 -> {
-          dtype = DType.FP8_E4M3;
-          scaleType = options.scaleKind() == ScaleKind.UE8M0 ? DType.UE8M0 : DType.FP32;
-          scaleColumns = hidden / BLOCK_OF_FP8;
-        }
-        case NVFP4 -> {
-          dtype = DType.NVFP4;
-          scaleType = DType.FP8_E4M3;
-          scaleColumns = hidden / BLOCK_OF_NVFP4;
-        }
-        default -> throw new IllegalArgumentException(String.valueOf(options.format()));
-      }
-      scales = MemorySegment.ofArray(new byte[(int) scaleType.bytes(scaleColumns)]);
-      values = MemorySegment.ofArray(new byte[(int) dtype.bytes(hidden)]);
-    }
-
-    void encode(MemorySegment row) {
-      if (options.format() == RowFormat.BF16) {
-        values = row;
-      } else if (options.format() == RowFormat.FP8) {
-        Quantisers.toFp8(row, options.scaleKind(), values, scales);
-      } else {
-        Quantisers.toNvFp4(row, options.globalScale(), values, scales);
-      }
-    }
-
-    /** The scales [local, perExpert, scaleColumns], however they lie. */
-    Tensor scales(
-        Check check, @Nullable Tensor actual, ScaleLayout layout, long local, long perExpert) {
-      if (layout == ScaleLayout.ROW_MAJOR) {
-        return check.tensor("scales", actual, scaleType, local, perExpert, scaleColumns);
-      }
-      boolean packed = scaleType == DType.UE8M0;
-      DType type = packed ? DType.INT32 : scaleType;
-      long columns = packed ? scaleColumns / Integer.BYTES : scaleColumns;
-      long length = ScaleLayout.columnLength(type, perExpert);
-      Tensor byColumns = check.tensor("scales", actual, type, local, columns, length);
-      MemorySegment rows = ScaleRows.of(byColumns, type, local, perExpert, columns, length);
-      return Tensor.of(rows, scaleType, local, perExpert, scaleColumns);
-    }
-
-    /** Compares the encoded row with the one at {@code place}. */
-    void check(Check check, Tensor rows, @Nullable Tensor actualScales, Check.Place place) {
-      check.bytes("x", values, rows.segment(), place.row() * values.byteSize(), place);
-      if (actualScales != null) {
-        long at = place.row() * scales.byteSize();
-        check.bytes("scales", scales, actualScales.segment(), at, place);
       }
     }
   }

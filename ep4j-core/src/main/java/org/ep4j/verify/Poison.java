@@ -58,5 +58,7 @@ public final class Poison {
     fill(delivered.x());
     fill(delivered.scales());
     fill(delivered.recvCount());
+    fill(delivered.topkIdx());
+    fill(delivered.topkWeights());
   }
 }

@@ -48,7 +48,9 @@ final class LowLatency implements AutoCloseable {
   private final LowLatencyRecord[] records = new LowLatencyRecord[RECORDS];
   private final LowLatencyDispatchOperation[] dispatches = new LowLatencyDispatchOperation[OBJECTS];
   private final LowLatencyCombineOperation[] combines = new LowLatencyCombineOperation[OBJECTS];
-  private final Tensor[] combineTensors = new Tensor[2];
+
+  /** The combine regions as rows by experts, then as rows by ranks. */
+  private final Tensor[] combineTensors = new Tensor[4];
 
   /** The last operation of each parity. */
   private final LowLatencyOperation[] last = new LowLatencyOperation[2];
@@ -103,14 +105,8 @@ final class LowLatency implements AutoCloseable {
     last[1] = dispatches[0];
     for (int half = 0; half < 2; half++) {
       long address = context.lowLatency(context.rank) + layout.combine(half);
-      long bytes = 2L * local * memory.capacity() * hidden;
-      combineTensors[half] =
-          Tensor.of(
-              NativeMemory.view(address, bytes, views),
-              DType.BF16,
-              local,
-              memory.capacity(),
-              hidden);
+      combineTensors[half] = region(address, local, memory.capacity(), views);
+      combineTensors[2 + half] = region(address, ranks, maxTokens, views);
     }
   }
 
@@ -120,11 +116,18 @@ final class LowLatency implements AutoCloseable {
     signals.connected();
   }
 
+  private Tensor region(long address, long groups, long rows, Arena views) {
+    long bytes = 2 * groups * rows * config.hidden();
+    return Tensor.of(
+        NativeMemory.view(address, bytes, views), DType.BF16, groups, rows, config.hidden());
+  }
+
   LowLatencyDispatch dispatch(Tensor x, Routing choices, LowLatencyDispatchOptions options) {
     LowLatencyArguments.dispatch(context, x, choices, options);
     requirePlace();
     LowLatencyRecord record = records[(int) ((dispatchCount + 1) % RECORDS)];
     routing.read(choices.topkIdx(), record);
+    LowLatencyRouting.readLayout(options.layout(), choices.topkWeights(), record);
     dispatchCount++;
     LowLatencyDispatchOperation op = dispatches[(int) (dispatchCount % OBJECTS)];
     LowLatencyFormat format =
@@ -142,14 +145,16 @@ final class LowLatency implements AutoCloseable {
           dispatch.name() + " has not been received: call its hook before its combine");
     }
     LowLatencyRecord record = dispatch.record;
-    Tensor region = combineTensors[dispatch.half()];
+    Tensor region = combineTensor(dispatch);
     LowLatencyArguments.combine(context, y, choices, record, region, options);
     requirePlace();
     requireRegion(dispatch);
     LowLatencyCombineOperation op = combines[(int) ((combineCount + 1) % OBJECTS)];
-    op.ensureSlots(config.lowLatencyMaxTokens() * config.topK());
-    Tensor weights = requireNonNull(choices.topkWeights());
-    LowLatencyRouting.readAgain(choices.topkIdx(), weights, record, op.kept, op.weights);
+    if (!record.byRanks) {
+      op.ensureSlots(config.lowLatencyMaxTokens() * config.topK());
+      Tensor weights = requireNonNull(choices.topkWeights());
+      LowLatencyRouting.readAgain(choices.topkIdx(), weights, record, op.kept, op.weights);
+    }
     combineCount++;
     Tensor out = options.out();
     if (out == null) {
@@ -171,7 +176,11 @@ final class LowLatency implements AutoCloseable {
       entry.failed("low-latency combine buffer: " + e.getMessage());
       throw e;
     }
-    return combineTensors[dispatch.half()];
+    return combineTensor(dispatch);
+  }
+
+  private Tensor combineTensor(LowLatencyDispatchOperation dispatch) {
+    return combineTensors[dispatch.record.byRanks ? 2 + dispatch.half() : dispatch.half()];
   }
 
   /** Masks or admits one rank. */

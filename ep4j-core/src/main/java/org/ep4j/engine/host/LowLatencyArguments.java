@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
+import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.LowLatencyShapes;
@@ -21,6 +22,10 @@ final class LowLatencyArguments {
     Arguments.noStream(options.stream());
     Arguments.onHost("x", x);
     Arguments.onHost("topkIdx", routing.topkIdx());
+    Tensor weights = routing.topkWeights();
+    if (options.layout() == RowLayout.RANK_MAJOR && weights != null) {
+      Arguments.onHost("topkWeights", weights);
+    }
     writable("cumulativeStats", options.cumulativeStats());
     writable("waitStats", options.waitStats());
   }
@@ -33,14 +38,25 @@ final class LowLatencyArguments {
       Tensor region,
       LowLatencyCombineOptions options) {
     int local = context.placement.localExperts(context.rank);
+    RowLayout layout = record.byRanks ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR;
     LowLatencyShapes.combine(
-        context.config, context.ranks, local, y, routing, record.tokens, record.topK, options);
+        context.config,
+        context.ranks,
+        local,
+        y,
+        routing,
+        record.tokens,
+        record.topK,
+        layout,
+        options);
     Arguments.noStream(options.stream());
     Arguments.onHost("y", y);
     boolean isRegion = y.nativeHost() && y.address() == region.address();
     LowLatencyShapes.combineRegion(y, isRegion, Arguments.overlap(y, region), options);
     Arguments.onHost("topkIdx", routing.topkIdx());
-    Arguments.onHost("topkWeights", requireNonNull(routing.topkWeights()));
+    if (!record.byRanks) {
+      Arguments.onHost("topkWeights", requireNonNull(routing.topkWeights()));
+    }
     writable("out", options.out());
     writable("waitStats", options.waitStats());
   }

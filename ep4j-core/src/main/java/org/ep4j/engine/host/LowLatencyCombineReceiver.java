@@ -112,8 +112,54 @@ final class LowLatencyCombineReceiver {
   }
 
   private void reduce(LowLatencyCombineOperation op, long sums) {
-    LowLatencyRecord record = op.record;
     Arrays.fill(cursor, 0);
+    if (op.record.byRanks) {
+      addByRanks(op, sums);
+    } else {
+      weigh(op, sums);
+    }
+  }
+
+  /** Adds one row of each rank that got the token, in the order of the ranks. */
+  private void addByRanks(LowLatencyCombineOperation op, long sums) {
+    LowLatencyRecord record = op.record;
+    Arrays.fill(weights, 1);
+    for (int token = 0; token < record.tokens; token++) {
+      int count = 0;
+      for (int at = token * record.topK; at < (token + 1) * record.topK; at++) {
+        int expert = record.ids[at];
+        int owner = expert < 0 ? -1 : experts.rankOf[expert];
+        if (owner >= 0 && record.sent[owner] > 0) {
+          count = insert(owner, count);
+        }
+      }
+      int present = 0;
+      for (int i = 0; i < count; i++) {
+        int row = cursor[owners[i]]++;
+        if (base[owners[i]] != 0) {
+          rows[present++] = address(op, owners[i], row, i);
+        }
+      }
+      kernels.weightedReduce(rows, weights, present, sums + 2L * token * hidden, hidden);
+    }
+  }
+
+  /** Adds an owner to the ascending {@code count} ones, unless it is there; returns how many. */
+  private int insert(int owner, int count) {
+    int at = count;
+    while (at > 0 && owners[at - 1] > owner) {
+      at--;
+    }
+    if (at > 0 && owners[at - 1] == owner) {
+      return count;
+    }
+    System.arraycopy(owners, at, owners, at + 1, count - at);
+    owners[at] = owner;
+    return count + 1;
+  }
+
+  private void weigh(LowLatencyCombineOperation op, long sums) {
+    LowLatencyRecord record = op.record;
     int at = 0;
     for (int token = 0; token < record.tokens; token++) {
       int count = 0;

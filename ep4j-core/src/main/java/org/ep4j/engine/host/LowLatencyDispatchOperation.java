@@ -87,33 +87,45 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   public Tensor x() {
     requireResults();
-    return memory.rowTensor(half(), format);
+    return memory.rowTensor(half(), format, record.byRanks);
   }
 
   @Override
   public @Nullable Tensor scales() {
     requireResults();
     return scaleLayout == ScaleLayout.ROW_MAJOR
-        ? memory.scaleTensor(half(), format)
-        : memory.scaleColumnTensor(half(), format);
+        ? memory.scaleTensor(half(), format, record.byRanks)
+        : memory.scaleColumnTensor(half(), format, record.byRanks);
   }
 
   @Override
   public Tensor recvCount() {
     requireResults();
-    return memory.receiveCountTensor(half());
+    return memory.receiveCountTensor(half(), record.byRanks);
+  }
+
+  @Override
+  public @Nullable Tensor topkIdx() {
+    requireResults();
+    return record.byRanks ? memory.choiceTensor(half(), record.topK) : null;
+  }
+
+  @Override
+  public @Nullable Tensor topkWeights() {
+    requireResults();
+    return record.weighted ? memory.choiceWeightTensor(half(), record.topK) : null;
   }
 
   @Override
   public Tensor srcInfo() {
     requireResults();
-    return memory.sourceInfoTensor(half());
+    return memory.sourceInfoTensor(half(), record.byRanks);
   }
 
   @Override
   public Tensor layoutRange() {
     requireResults();
-    return memory.layoutRangeTensor(half());
+    return memory.layoutRangeTensor(half(), record.byRanks);
   }
 
   @Override

@@ -49,7 +49,8 @@ final class LowLatencyDispatchReceiver {
 
   void receive(LowLatencyDispatchOperation op) {
     Arrays.fill(next, 0);
-    long kind = LowLatencyKind.dispatch(op.format.format(), op.format.scaleKind());
+    long kind = LowLatencyKind.of(op);
+    boolean byRanks = op.record.byRanks;
     for (int source = 0; source < context.ranks; source++) {
       System.arraycopy(next, 0, first, 0, experts);
       long line = signals.await(source, op.number, op.operation, op.waitStats);
@@ -58,10 +59,15 @@ final class LowLatencyDispatchReceiver {
         signals.requireSame(
             source, op.number, kind, NativeMemory.getLong(line + LowLatencyLayout.KIND));
         int entries = (int) NativeMemory.getLong(line + LowLatencyLayout.COUNT);
-        op.record.received[source] = place(op, source, entries);
+        op.record.received[source] =
+            byRanks ? placeByRank(op, source, entries) : place(op, source, entries);
         op.record.answerTo[source] = (int) NativeMemory.getLong(line + LowLatencyLayout.PLACE);
       }
-      writeRanges(op.half(), source);
+      if (byRanks) {
+        writeRange(op, source);
+      } else {
+        writeRanges(op.half(), source);
+      }
     }
     writeCounts(op);
     signals.received(op.number);
@@ -99,7 +105,7 @@ final class LowLatencyDispatchReceiver {
       long at = entry * capacity + slot;
       kernels.copy(row, rows + at * rowBytes, rowBytes);
       if (scaleBytes != 0 && byColumns) {
-        scatter(row + rowBytes, scales, format, entry, slot);
+        scatter(row + rowBytes, scales, format, entry, slot, capacity);
       } else if (scaleBytes != 0) {
         kernels.copy(row + rowBytes, scales + at * scaleBytes, scaleBytes);
       }
@@ -110,12 +116,63 @@ final class LowLatencyDispatchReceiver {
     return count;
   }
 
-  /** Writes the scales of a row into the columns of its expert. */
-  private void scatter(long from, long scales, LowLatencyFormat format, int expert, int slot) {
+  /** By ranks: places the rows of one source and their choices; returns how many. */
+  private int placeByRank(LowLatencyDispatchOperation op, int source, int words) {
+    LowLatencyFormat format = op.format;
+    LowLatencyRecord record = op.record;
+    int half = op.half();
+    int topK = record.topK;
+    long stride = 4L * (1 + (record.weighted ? 2 * topK : topK));
+    long capacity = memory.groupCapacity(true);
+    long area = paths.from(source);
+    long list = area + layout.list(op.number, source);
+    long row = area + layout.row(op.number, source);
+    boolean inPlace = source == context.rank && op.ownRows != 0;
+    int count = (int) (4L * words / stride);
+    for (int i = 0; i < count; i++, list += stride, row += format.stride()) {
+      int token = NativeMemory.getInt(list);
+      long at = source * capacity + i;
+      long from = inPlace ? op.ownRows + (long) token * format.rowBytes() : row;
+      kernels.copy(from, memory.rows(half) + at * format.rowBytes(), format.rowBytes());
+      long scales = from + format.rowBytes();
+      if (format.scaleBytes() != 0 && op.scaleLayout == ScaleLayout.COLUMN_MAJOR) {
+        scatter(scales, memory.scales(half), format, source, i, capacity);
+      } else if (format.scaleBytes() != 0) {
+        kernels.copy(scales, memory.scales(half) + at * format.scaleBytes(), format.scaleBytes());
+      }
+      NativeMemory.putInt(memory.sourceInfo(half) + 4 * at, token);
+      for (int k = 0; k < topK; k++) {
+        int expert = NativeMemory.getInt(list + 4L * (1 + k));
+        NativeMemory.putLong(memory.choices(half) + 8 * (at * topK + k), expert);
+        if (expert >= 0) {
+          next[expert]++;
+        }
+        if (record.weighted) {
+          int bits = NativeMemory.getInt(list + 4L * (1 + topK + k));
+          NativeMemory.putInt(memory.choiceWeights(half) + 4 * (at * topK + k), bits);
+        }
+      }
+      record.rows[source][i] = (int) at;
+    }
+    counters.received(count);
+    return count;
+  }
+
+  /** By ranks: where the rows of a source are, and how many. */
+  private void writeRange(LowLatencyDispatchOperation op, int source) {
+    int count = op.record.received[source];
+    long first = source * memory.groupCapacity(true);
+    NativeMemory.putLong(memory.layoutRange(op.half()) + 8L * source, first << 32 | count);
+    NativeMemory.putInt(memory.receiveCount(op.half()) + 4L * source, count);
+  }
+
+  /** Writes the scales of a row into the columns of its group. */
+  private void scatter(
+      long from, long scales, LowLatencyFormat format, int group, int slot, long capacity) {
     DType dtype = format.columnDType();
     int columns = format.columns();
-    long length = ScaleLayout.columnLength(dtype, memory.capacity());
-    long first = (long) expert * columns * length + slot;
+    long length = ScaleLayout.columnLength(dtype, capacity);
+    long first = (long) group * columns * length + slot;
     for (int c = 0; c < columns; c++) {
       long at = first + c * length;
       if (dtype.bits() == Byte.SIZE) {
@@ -140,7 +197,9 @@ final class LowLatencyDispatchReceiver {
     long counts = memory.receiveCount(op.half());
     Tensor stats = op.cumulativeStats;
     for (int e = 0; e < experts; e++) {
-      NativeMemory.putInt(counts + 4L * e, next[e]);
+      if (!op.record.byRanks) {
+        NativeMemory.putInt(counts + 4L * e, next[e]);
+      }
       if (stats != null) {
         LowLatencyTensors.addInt(stats, e, next[e]);
       }

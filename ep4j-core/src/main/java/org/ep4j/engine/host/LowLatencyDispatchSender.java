@@ -98,15 +98,47 @@ final class LowLatencyDispatchSender {
       if (context.masked[r]) {
         continue;
       }
-      if (lastToken[r] != token) {
+      boolean first = lastToken[r] != token;
+      if (first) {
         lastToken[r] = token;
-        NativeMemory.putInt(list[r] + 4L * listed[r]++, -1 - token);
         destinations[count++] = r;
+      }
+      if (record.byRanks) {
+        if (first) {
+          beginToken(record, r, token);
+        }
+        choose(record, r, at - token * record.topK, at);
+        continue;
+      }
+      if (first) {
+        NativeMemory.putInt(list[r] + 4L * listed[r]++, -1 - token);
       }
       NativeMemory.putInt(list[r] + 4L * listed[r]++, experts.localOf[expert]);
       record.sent[r]++;
     }
     return count;
+  }
+
+  /** By ranks: enters a token into a list, without choices so far. */
+  private void beginToken(LowLatencyRecord record, int r, int token) {
+    NativeMemory.putInt(list[r] + 4L * listed[r]++, token);
+    for (int k = 0; k < record.topK; k++) {
+      NativeMemory.putInt(list[r] + 4L * listed[r]++, -1);
+    }
+    for (int k = 0; record.weighted && k < record.topK; k++) {
+      NativeMemory.putInt(list[r] + 4L * listed[r]++, 0);
+    }
+    record.sent[r]++;
+  }
+
+  /** By ranks: enters choice {@code k} of the last token, number {@code at} of all. */
+  private void choose(LowLatencyRecord record, int r, int k, int at) {
+    int ends = record.weighted ? 2 * record.topK : record.topK;
+    long place = list[r] + 4L * (listed[r] - ends + k);
+    NativeMemory.putInt(place, experts.localOf[record.ids[at]]);
+    if (record.weighted) {
+      NativeMemory.putInt(place + 4L * record.topK, Float.floatToRawIntBits(record.weights[at]));
+    }
   }
 
   private void write(LowLatencyDispatchOperation op, Tensor x, int token, int count) {
@@ -151,7 +183,7 @@ final class LowLatencyDispatchSender {
   }
 
   private void finish(LowLatencyDispatchOperation op) {
-    long kind = LowLatencyKind.dispatch(op.format.format(), op.format.scaleKind());
+    long kind = LowLatencyKind.of(op);
     int answers = 0;
     for (int i = 1; i <= context.ranks; i++) {
       int r = (context.rank + i) % context.ranks;

@@ -7,6 +7,8 @@ import org.ep4j.ScaleKind;
 final class LowLatencyKind {
   private static final long DISPATCH = 1;
   private static final long COMBINE = 2;
+  private static final long BY_RANKS = 1 << 24;
+  private static final long WEIGHTED = 1 << 25;
 
   /** Combine: BF16 rows, one after the other in the order of the dispatch list. */
   static final long DENSE = COMBINE;
@@ -19,9 +21,15 @@ final class LowLatencyKind {
 
   private LowLatencyKind() {}
 
-  static long dispatch(RowFormat format, ScaleKind scaleKind) {
-    long scale = format == RowFormat.FP8 ? scaleKind.ordinal() : 0;
-    return DISPATCH | (long) format.ordinal() << 8 | scale << 16;
+  /** The kind of a dispatch: all that must be the same on all ranks for its list to be read. */
+  static long of(LowLatencyDispatchOperation op) {
+    RowFormat format = op.format.format();
+    long scale = format == RowFormat.FP8 ? op.format.scaleKind().ordinal() : 0;
+    long kind = DISPATCH | (long) format.ordinal() << 8 | scale << 16;
+    LowLatencyRecord record = op.record;
+    return record.byRanks
+        ? kind | BY_RANKS | (record.weighted ? WEIGHTED : 0) | (long) record.topK << 32
+        : kind;
   }
 
   static boolean isCombine(long kind) {
@@ -42,6 +50,11 @@ final class LowLatencyKind {
     }
     return "dispatch of "
         + formats[format]
-        + (formats[format] == RowFormat.FP8 ? " with " + scales[scale] + " scales" : "");
+        + (formats[format] == RowFormat.FP8 ? " with " + scales[scale] + " scales" : "")
+        + ((kind & BY_RANKS) == 0
+            ? ""
+            : ", RANK_MAJOR, topK "
+                + (kind >>> 32)
+                + ((kind & WEIGHTED) == 0 ? " without weights" : " with weights"));
   }
 }

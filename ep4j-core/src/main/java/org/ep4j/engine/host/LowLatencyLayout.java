@@ -86,8 +86,10 @@ final class LowLatencyLayout {
     maskWords = 2 * ControlLayout.LINE;
     lines = wholeLines(maskWords + 8L * ranks);
     lists = wholePages(lines + 2L * ranks * ControlLayout.LINE);
-    // A token's entry in a dispatch list: the token, then one local expert a choice.
-    listBytes = wholeLines(maxTokens * (1 + config.topK()) * 4);
+    // A token's entry in a dispatch list: the token, then one local expert a choice, then, by
+    // ranks,
+    // one weight a choice.
+    listBytes = wholeLines(maxTokens * (1 + 2L * config.topK()) * 4);
     rows = wholePages(lists + 2L * ranks * listBytes);
     rowsBytes = maxTokens * rowBytes;
     combine = wholePages(rows + 2L * ranks * rowsBytes);
@@ -116,7 +118,8 @@ final class LowLatencyLayout {
 
   /**
    * Ints that {@code source} writes. Dispatch: for each token {@code -1 - token}, then its local
-   * experts in top-k order. Combine of listed rows: the row of each entry of that dispatch list.
+   * experts in top-k order; by ranks the token, a local expert or -1 for each choice, and their
+   * weights if there are any. Combine of listed rows: the row of each entry of that dispatch list.
    */
   long list(long number, int source) {
     return lists + ((number & 1) * ranks + source) * listBytes;

@@ -6,8 +6,8 @@ import org.ep4j.ScaleLayout;
 
 /**
  * The low-latency memory of one rank that no peer reaches. Outputs of dispatch and sums of combine
- * come twice and alternate. Outputs have the padded shape [L, R*M, ...]; only pages that carry rows
- * take memory.
+ * come twice and alternate. Outputs have the padded shape [L, R*M, ...] or, by ranks, [R, M, ...];
+ * only pages that carry rows take memory.
  */
 final class LowLatencyMemoryLayout {
   /** Rows that each local expert has room for, R*M. */
@@ -19,6 +19,11 @@ final class LowLatencyMemoryLayout {
   final long sourceInfo;
   final long layoutRange;
   final long receiveCount;
+
+  /** By ranks: choices of each row, and their weights. */
+  final long choices;
+
+  final long choiceWeights;
   final long sums;
 
   /** Bytes of a half. */
@@ -33,13 +38,19 @@ final class LowLatencyMemoryLayout {
     long hidden = config.hidden();
     long maxTokens = config.lowLatencyMaxTokens();
     capacity = ranks * maxTokens;
-    long rows = experts * capacity;
+    // By ranks there is room for one row a token, also on a rank without experts.
+    long rows = Math.max(1, experts) * capacity;
     scales = pages(rows * 2 * hidden);
-    long scaleRows = experts * ScaleLayout.columnLength(DType.UE8M0, capacity);
+    long scaleRows =
+        Math.max(
+            experts * ScaleLayout.columnLength(DType.UE8M0, capacity),
+            ranks * ScaleLayout.columnLength(DType.UE8M0, maxTokens));
     sourceInfo = scales + pages(scaleRows * LowLatencyFormat.maxScaleBytes(config.hidden()));
     layoutRange = sourceInfo + pages(rows * 4);
-    receiveCount = layoutRange + pages(8L * experts * ranks);
-    sums = receiveCount + pages(4L * experts);
+    receiveCount = layoutRange + pages(8L * Math.max(1, experts) * ranks);
+    choices = receiveCount + pages(4L * Math.max(experts, ranks));
+    choiceWeights = choices + pages(8 * capacity * config.topK());
+    sums = choiceWeights + pages(4 * capacity * config.topK());
     half = sums + pages(2 * maxTokens * hidden);
     scratch = 2 * half;
     bytes = scratch + 2 * hidden * config.topK();

@@ -14,10 +14,18 @@ final class LowLatencyRecord {
   /** Choices a token. */
   int topK;
 
+  /** Whether rows lie by source ranks, one a token; else by experts. */
+  boolean byRanks;
+
+  /** By ranks: whether weights travel, and the weights of this rank's choices, [tokens, topK]. */
+  boolean weighted;
+
+  final float[] weights;
+
   /** Expert ids as dispatched, [tokens, topK]. */
   final int[] ids;
 
-  /** For each rank the entries (token, expert) of this rank that were sent to it. */
+  /** For each rank the entries (token, expert), or tokens, of this rank that were sent to it. */
   final int[] sent;
 
   /** For each source rank the rows of its entries, in the order of its list. */
@@ -34,6 +42,7 @@ final class LowLatencyRecord {
 
   LowLatencyRecord(int ranks, int maxTokens, int topK, int localExperts) {
     ids = new int[Math.multiplyExact(maxTokens, topK)];
+    weights = new float[ids.length];
     sent = new int[ranks];
     rows = new int[ranks][Math.multiplyExact(maxTokens, Math.min(topK, localExperts))];
     received = new int[ranks];

@@ -3,8 +3,10 @@ package org.ep4j.engine.host;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
+import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
+import org.jspecify.annotations.Nullable;
 
 /** Reads the ids and weights of a caller's routing, and checks every one of them on the way. */
 final class LowLatencyRouting {
@@ -46,6 +48,17 @@ final class LowLatencyRouting {
     }
     record.tokens = tokens;
     record.topK = topK;
+  }
+
+  /** Remembers how a dispatch wants its rows, and the weights that go with them. */
+  static void readLayout(RowLayout layout, @Nullable Tensor topkWeights, LowLatencyRecord record) {
+    record.byRanks = layout == RowLayout.RANK_MAJOR;
+    record.weighted = record.byRanks && topkWeights != null;
+    if (record.byRanks && topkWeights != null) {
+      int slots = record.tokens * record.topK;
+      MemorySegment.copy(
+          topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, record.weights, 0, slots);
+    }
   }
 
   /**

@@ -16,6 +16,7 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
+import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -46,11 +47,12 @@ class LowLatencyAllocationTest {
         });
   }
 
-  /** Dispatches and combines in all formats, with and without hooks. */
+  /** Dispatches and combines in all formats and both layouts, with and without hooks. */
   private static final class Loop {
     private final ExpertBuffer buffer;
     private final Tensor x;
     private final Tensor y = LowLatencyCase.expertRows();
+    private final Tensor partials = LowLatencyRankMajorTest.empty();
     private final Routing routing;
     private final List<LowLatencyDispatchOptions> dispatches = new ArrayList<>();
     private final List<LowLatencyCombineOptions> combines = new ArrayList<>();
@@ -59,16 +61,21 @@ class LowLatencyAllocationTest {
       this.buffer = buffer;
       x = rows(buffer.rank());
       routing = routing(buffer.rank());
-      for (int i = 0; i < 6; i++) {
-        RowFormat format = RowFormat.values()[i % 3];
+      for (int i = 0; i < 12; i++) {
+        boolean byRanks = i >= 6;
+        boolean hooked = i % 6 >= 3;
         dispatches.add(
-            LowLatencyDispatchOptions.builder().format(format).returnHook(i >= 3).build());
+            LowLatencyDispatchOptions.builder()
+                .layout(byRanks ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR)
+                .format(RowFormat.values()[i % 3])
+                .returnHook(hooked)
+                .build());
         combines.add(
             LowLatencyCombineOptions.builder()
-                .logFmt(i % 3 == 0)
+                .logFmt(!byRanks && i % 3 == 0)
                 .zeroCopy(i % 3 == 1)
-                .partialRounding(i % 3 == 2)
-                .returnHook(i >= 3)
+                .partialRounding(!byRanks && i % 3 == 2)
+                .returnHook(hooked)
                 .build());
       }
     }
@@ -81,7 +88,8 @@ class LowLatencyAllocationTest {
           d.hook().receive();
         }
         LowLatencyCombineOptions bring = combines.get(i % combines.size());
-        Tensor rows = bring.zeroCopy() ? buffer.lowLatencyCombineBuffer(d.handle()) : y;
+        Tensor copied = send.layout() == RowLayout.RANK_MAJOR ? partials : y;
+        Tensor rows = bring.zeroCopy() ? buffer.lowLatencyCombineBuffer(d.handle()) : copied;
         LowLatencyCombine c = buffer.lowLatencyCombine(rows, routing, d.handle(), bring);
         if (bring.returnHook()) {
           c.hook().receive();

@@ -17,10 +17,13 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
+import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.verify.Inputs;
 import org.ep4j.verify.LowLatencyOracle;
+import org.ep4j.verify.RankMajorOracle;
 import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.Rows;
@@ -38,6 +41,7 @@ final class LowLatencyRound {
   private final Arena arena;
   private final Inputs inputs;
   private final LowLatencyOracle oracle;
+  private final RankMajorOracle byRanks;
   private final WorldRouting combined;
   private final Routing routing;
   private final Routing combineRouting;
@@ -70,6 +74,7 @@ final class LowLatencyRound {
     }
     WorldRouting world = WorldRouting.of(placement, dispatched);
     oracle = new LowLatencyOracle(world, config.lowLatencyMaxTokens(), hidden);
+    byRanks = new RankMajorOracle(world, config.lowLatencyMaxTokens(), hidden, new boolean[ranks]);
     combined = WorldRouting.of(placement, returned);
     routing = dispatched.get(rank);
     combineRouting = returned.get(rank);
@@ -84,6 +89,8 @@ final class LowLatencyRound {
     int kinds = hidden % 512 == 0 ? 3 : 2;
     LowLatencyDispatchOptions.Builder options =
         LowLatencyDispatchOptions.builder()
+            .layout(RowLayout.values()[random.nextInt(2)])
+            .scaleLayout(ScaleLayout.values()[random.nextInt(2)])
             .format(RowFormat.values()[random.nextInt(3)])
             .scaleKind(ScaleKind.values()[random.nextInt(kinds)])
             .globalScale(1 + random.nextInt(500))
@@ -92,18 +99,22 @@ final class LowLatencyRound {
   }
 
   private LowLatencyCombineOptions combineOptions(SplittableRandom random, boolean hooks) {
-    int kind = random.nextInt(4);
+    int kind = random.nextInt(rankMajor() ? 2 : 4);
     LowLatencyCombineOptions.Builder options =
         LowLatencyCombineOptions.builder()
             .zeroCopy(kind == 1)
             .logFmt(kind == 2)
-            .partialRounding(kind != 2 && random.nextInt(3) == 0)
+            .partialRounding(!rankMajor() && kind != 2 && random.nextInt(3) == 0)
             .returnHook(hooks);
     if (random.nextBoolean()) {
       Tensor out = Tensor.of(arena.allocate(x.byteSize() + 1), DType.BF16, x.shape());
       options.out(random.nextBoolean() ? onHeap(out) : out);
     }
     return options.async(!hooks && random.nextInt(4) == 0).build();
+  }
+
+  private boolean rankMajor() {
+    return dispatchOptions.layout() == RowLayout.RANK_MAJOR;
   }
 
   LowLatencyDispatch dispatch(ExpertBuffer buffer) {
@@ -113,7 +124,11 @@ final class LowLatencyRound {
   void check(LowLatencyDispatch actual) {
     Rows rows = inputs.rows(Inputs.Part.PAYLOAD, DType.BF16, hidden);
     try {
-      oracle.checkDispatch(rank, actual, rows, dispatchOptions);
+      if (rankMajor()) {
+        byRanks.checkDispatch(rank, actual, rows, dispatchOptions);
+      } else {
+        oracle.checkDispatch(rank, actual, rows, dispatchOptions);
+      }
     } catch (VerificationException e) {
       throw new AssertionError(this + ": " + e.getMessage(), e);
     }
@@ -142,7 +157,11 @@ final class LowLatencyRound {
 
   void check(LowLatencyCombine actual) {
     try {
-      oracle.checkCombine(rank, actual.x(), expertRows(), combined, combineOptions);
+      if (rankMajor()) {
+        byRanks.checkCombine(rank, actual.x(), expertRows());
+      } else {
+        oracle.checkCombine(rank, actual.x(), expertRows(), combined, combineOptions);
+      }
     } catch (VerificationException e) {
       throw new AssertionError(this + ": " + e.getMessage(), e);
     }

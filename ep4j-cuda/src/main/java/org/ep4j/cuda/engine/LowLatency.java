@@ -11,6 +11,7 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
+import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.engine.Arguments;
@@ -98,6 +99,13 @@ final class LowLatency {
     boolean capturing = options.stream() != null && stream.capturing();
     Staging staging = context.staging;
     LowLatencyShapes.dispatch(context.config, context.ranks, localExperts(), x, routing, options);
+    if (options.layout() != RowLayout.EXPERT_MAJOR) {
+      throw Arguments.invalid(
+          "layout",
+          options.layout(),
+          "EXPERT_MAJOR on the CUDA engine",
+          "use EXPERT_MAJOR: only the host engine knows RANK_MAJOR so far");
+    }
     staging.checkRows("x", x, capturing);
     staging.check("topkIdx", routing.topkIdx(), capturing);
     staging.checkWritable("cumulativeStats", options.cumulativeStats(), capturing);
@@ -134,6 +142,7 @@ final class LowLatency {
         routing,
         dispatch.tokens,
         dispatch.topK,
+        RowLayout.EXPERT_MAJOR,
         options);
     staging.checkRows("y", y, capturing);
     Tensor region = memory.half(dispatch.half()).combineRegion();

@@ -184,6 +184,18 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
+  public @Nullable Tensor topkIdx() {
+    requireResults();
+    return null;
+  }
+
+  @Override
+  public @Nullable Tensor topkWeights() {
+    requireResults();
+    return null;
+  }
+
+  @Override
   public Tensor srcInfo() {
     requireResults();
     return memory.half(half()).sourceInfo();

@@ -14,6 +14,11 @@ class CudaEngineOnThreadsTest extends EngineKit {
   }
 
   @Override
+  protected boolean rankMajor() {
+    return false;
+  }
+
+  @Override
   protected IntStream worldSizes() {
     return IntStream.of(1, 2, 3, 4, 8);
   }

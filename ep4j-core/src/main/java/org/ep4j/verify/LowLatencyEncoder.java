@@ -1,0 +1,81 @@
+package org.ep4j.verify;
+
+import java.lang.foreign.MemorySegment;
+import org.ep4j.DType;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/** Turns BF16 rows into the format in which a low-latency dispatch delivers them. */
+final class LowLatencyEncoder {
+  private static final int BLOCK_OF_FP8 = 128;
+  private static final int BLOCK_OF_NVFP4 = 16;
+
+  final DType dtype;
+  final DType scaleType;
+  final int scaleColumns;
+  final MemorySegment scales;
+  MemorySegment values;
+  private final LowLatencyDispatchOptions options;
+
+  LowLatencyEncoder(LowLatencyDispatchOptions options, int hidden) {
+    this.options = options;
+    switch (options.format()) {
+      case BF16 -> {
+        dtype = DType.BF16;
+        scaleType = DType.FP32;
+        scaleColumns = 0;
+      }
+      case FP8 -> {
+        dtype = DType.FP8_E4M3;
+        scaleType = options.scaleKind() == ScaleKind.UE8M0 ? DType.UE8M0 : DType.FP32;
+        scaleColumns = hidden / BLOCK_OF_FP8;
+      }
+      case NVFP4 -> {
+        dtype = DType.NVFP4;
+        scaleType = DType.FP8_E4M3;
+        scaleColumns = hidden / BLOCK_OF_NVFP4;
+      }
+      default -> throw new IllegalArgumentException(String.valueOf(options.format()));
+    }
+    scales = MemorySegment.ofArray(new byte[(int) scaleType.bytes(scaleColumns)]);
+    values = MemorySegment.ofArray(new byte[(int) dtype.bytes(hidden)]);
+  }
+
+  void encode(MemorySegment row) {
+    if (options.format() == RowFormat.BF16) {
+      values = row;
+    } else if (options.format() == RowFormat.FP8) {
+      Quantisers.toFp8(row, options.scaleKind(), values, scales);
+    } else {
+      Quantisers.toNvFp4(row, options.globalScale(), values, scales);
+    }
+  }
+
+  /** The scales [local, perExpert, scaleColumns], however they lie. */
+  Tensor scales(
+      Check check, @Nullable Tensor actual, ScaleLayout layout, long local, long perExpert) {
+    if (layout == ScaleLayout.ROW_MAJOR) {
+      return check.tensor("scales", actual, scaleType, local, perExpert, scaleColumns);
+    }
+    boolean packed = scaleType == DType.UE8M0;
+    DType type = packed ? DType.INT32 : scaleType;
+    long columns = packed ? scaleColumns / Integer.BYTES : scaleColumns;
+    long length = ScaleLayout.columnLength(type, perExpert);
+    Tensor byColumns = check.tensor("scales", actual, type, local, columns, length);
+    MemorySegment rows = ScaleRows.of(byColumns, type, local, perExpert, columns, length);
+    return Tensor.of(rows, scaleType, local, perExpert, scaleColumns);
+  }
+
+  /** Compares the encoded row with the one at {@code place}. */
+  void check(Check check, Tensor rows, @Nullable Tensor actualScales, Check.Place place) {
+    check.bytes("x", values, rows.segment(), place.row() * values.byteSize(), place);
+    if (actualScales != null) {
+      long at = place.row() * scales.byteSize();
+      check.bytes("scales", scales, actualScales.segment(), at, place);
+    }
+  }
+}

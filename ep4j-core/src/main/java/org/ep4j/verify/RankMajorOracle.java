@@ -1,0 +1,154 @@
+package org.ep4j.verify;
+
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import org.ep4j.DType;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RowLayout;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What low-latency dispatch with {@link RowLayout#RANK_MAJOR} and its combine must deliver. Every
+ * check throws {@link VerificationException} at the first difference. Not for several threads.
+ */
+public final class RankMajorOracle {
+  private final WorldRouting world;
+  private final int maxTokens;
+  private final int hidden;
+  private final boolean[] masked;
+
+  /**
+   * An oracle for one dispatch.
+   *
+   * @param maxTokens fixed maximum M of tokens a rank
+   * @param hidden elements of a row H
+   * @param masked which ranks all others have masked
+   */
+  public RankMajorOracle(WorldRouting world, int maxTokens, int hidden, boolean[] masked) {
+    this.world = world;
+    this.maxTokens = maxTokens;
+    this.hidden = hidden;
+    this.masked = masked.clone();
+  }
+
+  /** Whether a token of {@code source} goes to {@code rank}. */
+  private boolean sent(int source, int token, int rank) {
+    return !masked[source] && !masked[rank] && world.goesTo(source, token, rank);
+  }
+
+  /** Row (source rank * M + row of the source) at {@code rank} of a token, -1 if it has none. */
+  public int slot(int source, int token, int rank) {
+    if (!sent(source, token, rank)) {
+      return -1;
+    }
+    int slot = source * maxTokens;
+    for (int t = 0; t < token; t++) {
+      slot += sent(source, t, rank) ? 1 : 0;
+    }
+    return slot;
+  }
+
+  /**
+   * Checks what {@code rank} received.
+   *
+   * @param x the BF16 rows that were dispatched, by (rank, token)
+   * @param options the format
+   */
+  public void checkDispatch(
+      int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
+    try (Check check = new Check("lowLatencyDispatch", rank)) {
+      checkDispatch(check, rank, actual, x, options);
+    }
+  }
+
+  private void checkDispatch(
+      Check check, int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
+    int ranks = world.ranks();
+    int topK = world.topK();
+    LowLatencyEncoder encoder = new LowLatencyEncoder(options, hidden);
+    Tensor rows = check.tensor("x", actual.x(), encoder.dtype, ranks, maxTokens, hidden);
+    Tensor scales = actual.scales();
+    if (encoder.scaleColumns == 0) {
+      check.absent("scales", scales);
+    } else {
+      scales = encoder.scales(check, scales, options.scaleLayout(), ranks, maxTokens);
+    }
+    Tensor ids = check.tensor("topkIdx", actual.topkIdx(), DType.INT64, ranks, maxTokens, topK);
+    Tensor weights = actual.topkWeights();
+    if (world.weighted()) {
+      weights = check.tensor("topkWeights", weights, DType.FP32, ranks, maxTokens, topK);
+    } else {
+      check.absent("topkWeights", weights);
+    }
+    Tensor tokens =
+        check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, ranks, maxTokens);
+    Tensor ranges = check.tensor("layoutRange", actual.handle().layoutRange(), DType.INT64, ranks);
+    int[] counts = new int[ranks];
+    for (int s = 0; s < ranks; s++) {
+      for (int t = 0; t < world.tokens(s); t++) {
+        if (!sent(s, t, rank)) {
+          continue;
+        }
+        int slot = s * maxTokens + counts[s]++;
+        Check.Place place = new Check.Place(slot, s, t, -1);
+        check.value("srcInfo", place, t, tokens.getInt(slot));
+        encoder.encode(x.row(s, t));
+        encoder.check(check, rows, scales, place);
+        checkChoices(check, rank, place, ids, weights);
+      }
+      Check.Place place = new Check.Place(s, s, -1, -1);
+      long range = ranges.getLong(s);
+      check.value("layoutRange (count)", place, counts[s], range & 0xFFFF_FFFFL);
+      if (counts[s] > 0) {
+        check.value("layoutRange (first row)", place, (long) s * maxTokens, range >>> 32);
+      }
+    }
+    check.ints("recvCount", actual.recvCount(), counts, ranks);
+  }
+
+  private void checkChoices(
+      Check check, int rank, Check.Place place, Tensor ids, @Nullable Tensor weights) {
+    for (int k = 0; k < world.topK(); k++) {
+      long at = place.row() * world.topK() + k;
+      boolean here = world.destination(place.sourceRank(), place.sourceToken(), k) == rank;
+      int expert = world.expert(place.sourceRank(), place.sourceToken(), k);
+      check.value("topkIdx", place, here ? world.placement().localOf(expert) : -1, ids.getLong(at));
+      if (weights != null) {
+        float weight = here ? world.weight(place.sourceRank(), place.sourceToken(), k) : 0;
+        check.value(
+            "topkWeights (bits)",
+            place,
+            Float.floatToRawIntBits(weight),
+            Float.floatToRawIntBits(weights.getFloat(at)));
+      }
+    }
+  }
+
+  /**
+   * Checks the sums of {@code rank}.
+   *
+   * @param actual BF16 [T, H]
+   * @param y BF16 rows that each rank made of its tokens, by (rank, slot)
+   */
+  public void checkCombine(int rank, Tensor actual, Rows y) {
+    try (Check check = new Check("lowLatencyCombine", rank)) {
+      int tokens = world.tokens(rank);
+      Tensor x = check.tensor("x", actual, DType.BF16, tokens, hidden);
+      float[] sum = new float[hidden];
+      MemorySegment expected = MemorySegment.ofArray(new short[hidden]);
+      for (int t = 0; t < tokens; t++) {
+        Arrays.fill(sum, 0);
+        for (int holder = 0; holder < world.ranks(); holder++) {
+          int slot = slot(rank, t, holder);
+          if (slot >= 0) {
+            Floats.addWeighted(sum, y.row(holder, slot), 1);
+          }
+        }
+        Floats.store(sum, expected, DType.BF16);
+        check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Place(t, rank, t, -1));
+      }
+    }
+  }
+}

@@ -1,0 +1,229 @@
+package org.ep4j.engine.host;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.LowLatencyCase.HIDDEN;
+import static org.ep4j.engine.host.LowLatencyCase.MAX_TOKENS;
+import static org.ep4j.engine.host.LowLatencyCase.assertSums;
+import static org.ep4j.engine.host.LowLatencyCase.config;
+import static org.ep4j.engine.host.LowLatencyCase.range;
+import static org.ep4j.engine.host.LowLatencyCase.routing;
+import static org.ep4j.engine.host.LowLatencyCase.rows;
+import static org.ep4j.engine.host.Tensors.bf16;
+import static org.ep4j.engine.host.Tensors.ints;
+import static org.ep4j.engine.host.Tensors.longs;
+
+import java.util.Arrays;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Routing;
+import org.ep4j.RowFormat;
+import org.ep4j.RowLayout;
+import org.ep4j.Tensor;
+import org.ep4j.group.RankFailedException;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** RANK_MAJOR by hand; {@link LowLatencyPropertyTest} tries it in all shapes. */
+class LowLatencyRankMajorTest {
+  private static final LowLatencyDispatchOptions BY_RANKS =
+      LowLatencyDispatchOptions.builder()
+          .layout(RowLayout.RANK_MAJOR)
+          .format(RowFormat.BF16)
+          .build();
+
+  private static final LowLatencyCombineOptions SUM = LowLatencyCombineOptions.DEFAULT;
+
+  /** What a rank does with its buffer. */
+  private interface Body {
+    void run(ExpertBuffer buffer, int rank);
+  }
+
+  private static void onBothRanks(Body body) {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            body.run(buffer, group.rank());
+          }
+        });
+  }
+
+  private static LowLatencyDispatch dispatch(ExpertBuffer buffer) {
+    int rank = buffer.rank();
+    return buffer.lowLatencyDispatch(rows(rank), routing(rank), BY_RANKS);
+  }
+
+  /** Rows for a combine, all zero. */
+  static Tensor empty() {
+    return Tensor.ofBf16(new short[2 * MAX_TOKENS * HIDDEN], 2, MAX_TOKENS, HIDDEN);
+  }
+
+  /** What the experts of {@code rank} make of its rows, weighed and summed; other rows are NaN. */
+  private static Tensor runExperts(int rank, LowLatencyDispatch d) {
+    short[] values = new short[2 * MAX_TOKENS * HIDDEN];
+    Arrays.fill(values, (short) 0x7FC0);
+    Tensor choices = requireNonNull(d.topkIdx());
+    Tensor weights = requireNonNull(d.topkWeights());
+    for (int row = 0; row < 2 * MAX_TOKENS; row++) {
+      if (row % MAX_TOKENS >= d.recvCount().getInt(row / MAX_TOKENS)) {
+        continue;
+      }
+      float sum = 0;
+      for (int k = 2 * row; k < 2 * row + 2; k++) {
+        int local = (int) choices.getLong(k);
+        if (local >= 0) {
+          float value = 20 * (2 * rank + local) + d.x().getBf16((long) row * HIDDEN);
+          sum += weights.getFloat(k) * value;
+        }
+      }
+      Arrays.fill(values, row * HIDDEN, (row + 1) * HIDDEN, bf16(sum));
+    }
+    return Tensor.ofBf16(values, 2, MAX_TOKENS, HIDDEN);
+  }
+
+  private static void assertRow(
+      LowLatencyDispatch d, int row, int token, float value, long[] choices, float[] weights) {
+    assertThat(d.handle().srcInfo().getInt(row)).isEqualTo(token);
+    assertThat(d.x().getBf16((long) row * HIDDEN)).isEqualTo(value);
+    for (int k = 0; k < 2; k++) {
+      assertThat(requireNonNull(d.topkIdx()).getLong(2 * row + k)).isEqualTo(choices[k]);
+      assertThat(requireNonNull(d.topkWeights()).getFloat(2 * row + k)).isEqualTo(weights[k]);
+    }
+  }
+
+  @Test
+  void everyRowArrivesOnceWithItsChoices() {
+    onBothRanks(
+        (buffer, rank) -> {
+          LowLatencyDispatch d = dispatch(buffer);
+          assertThat(d.x().shape()).containsExactly(2, MAX_TOKENS, HIDDEN);
+          assertThat(requireNonNull(d.topkIdx()).shape()).containsExactly(2, MAX_TOKENS, 2);
+          assertThat(ints(d.recvCount())).containsExactly(2, 1);
+          assertThat(longs(d.handle().layoutRange()))
+              .containsExactly(range(0, 2), range(MAX_TOKENS, 1));
+          if (rank == 0) {
+            assertRow(d, 0, 0, 1, new long[] {-1, 1}, new float[] {0, 0.25f});
+            assertRow(d, 1, 1, 2, new long[] {0, -1}, new float[] {1, 0});
+            assertRow(d, 3, 0, 11, new long[] {0, 1}, new float[] {3, 4});
+          } else {
+            assertRow(d, 0, 0, 1, new long[] {1, -1}, new float[] {0.5f, 0});
+            assertRow(d, 1, 2, 3, new long[] {0, 1}, new float[] {0.75f, 2});
+            assertRow(d, 3, 1, 12, new long[] {-1, 0}, new float[] {0, 5});
+          }
+        });
+  }
+
+  @Test
+  void combineAddsTheRanksPartialSums() {
+    onBothRanks(
+        (buffer, rank) -> {
+          LowLatencyDispatch d = dispatch(buffer);
+          Tensor y = runExperts(rank, d);
+          assertSums(rank, buffer.lowLatencyCombine(y, routing(rank), d.handle(), SUM).x());
+        });
+  }
+
+  @Test
+  void routingNeedsNoWeights() {
+    onBothRanks(
+        (buffer, rank) -> {
+          Routing weighed = routing(rank);
+          Routing bare = new Routing(weighed.topkIdx(), null);
+          LowLatencyDispatch d = buffer.lowLatencyDispatch(rows(rank), bare, BY_RANKS);
+          assertThat(d.topkIdx()).isNotNull();
+          assertThat(d.topkWeights()).isNull();
+          buffer.lowLatencyCombine(empty(), bare, d.handle(), SUM);
+        });
+  }
+
+  @Test
+  void expertMajorHasNoChoices() {
+    onBothRanks(
+        (buffer, rank) -> {
+          LowLatencyDispatch d = LowLatencyCase.dispatch(buffer);
+          assertThat(d.topkIdx()).isNull();
+          assertThat(d.topkWeights()).isNull();
+        });
+  }
+
+  @Test
+  void statisticsCountTokensOfEachExpert() {
+    onBothRanks(
+        (buffer, rank) -> {
+          Tensor stats = Tensor.of(new int[] {10, 20}, 2);
+          LowLatencyDispatchOptions counting =
+              LowLatencyDispatchOptions.builder()
+                  .layout(RowLayout.RANK_MAJOR)
+                  .cumulativeStats(stats)
+                  .build();
+          buffer.lowLatencyDispatch(rows(rank), routing(rank), counting);
+          assertThat(ints(stats)).containsExactly(12, 22);
+        });
+  }
+
+  @Test
+  void combineRefusesWhatDoesNotFit() {
+    onBothRanks(
+        (buffer, rank) -> {
+          LowLatencyDispatch d = dispatch(buffer);
+          assertRefused(
+              buffer,
+              LowLatencyCase.expertRows(),
+              d,
+              SUM,
+              "y is BF16[2, 6, 128]@heap; it must be BF16[2, 3, 128] (ranks, lowLatencyMaxTokens,"
+                  + " hidden): pass one weighed row per token where the dispatch put its row");
+          assertRefused(
+              buffer,
+              empty(),
+              d,
+              LowLatencyCombineOptions.builder().logFmt(true).build(),
+              "logFmt is true; it must be false after a RANK_MAJOR dispatch: its rows are partial"
+                  + " sums already, and travel as BF16");
+          assertRefused(
+              buffer,
+              empty(),
+              d,
+              LowLatencyCombineOptions.builder().partialRounding(true).build(),
+              "partialRounding is true; it must be false after a RANK_MAJOR dispatch: its rows are"
+                  + " partial sums already, and travel as BF16");
+          buffer.lowLatencyCombine(empty(), routing(rank), d.handle(), SUM);
+        });
+  }
+
+  private static void assertRefused(
+      ExpertBuffer buffer,
+      Tensor y,
+      LowLatencyDispatch d,
+      LowLatencyCombineOptions options,
+      String message) {
+    assertThatThrownBy(
+            () -> buffer.lowLatencyCombine(y, routing(buffer.rank()), d.handle(), options))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessage(message);
+  }
+
+  @Test
+  void ranksThatDisagreeAreTold() {
+    assertThatThrownBy(
+            () ->
+                onBothRanks(
+                    (buffer, rank) -> {
+                      if (rank == 0) {
+                        dispatch(buffer);
+                      } else {
+                        LowLatencyCase.dispatch(buffer);
+                      }
+                    }))
+        .isInstanceOf(RankFailedException.class)
+        .rootCause()
+        .isInstanceOf(ConfigurationMismatchException.class)
+        .hasMessageContaining("dispatch of BF16, RANK_MAJOR, topK 2 with weights");
+  }
+}
