@@ -325,7 +325,8 @@ final class LowLatency {
       number++;
     }
     long ticket = context.completion.nextMasking(capturing);
-    call.set(LowLatencyField.TICKET, ticket);
+    // Nobody but the caller's stream waits for what a graph replays: telling the host costs a fence.
+    call.set(LowLatencyField.TICKET, capturing ? 0 : ticket);
     long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
     call.launch(context.lowLatencySms(pieces), op.sharedBytes(), stream.handle());
     if (phases != LowLatencyPhase.RECEIVE) {

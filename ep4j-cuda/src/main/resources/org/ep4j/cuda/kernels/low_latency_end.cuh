@@ -3,13 +3,14 @@
 #include "low_latency_waits.cuh"
 
 // Orders what this block did and what the last one does; one thread, its fence is enough for what
-// others wrote or read before a barrier. Without masks and statistics there is nothing to order: all
-// that the last block tells is that every block has read its rows, and a block that arrives has used
-// what it read. With masks the end of a kernel that sends tells other GPUs something, too.
+// others wrote or read before a barrier. Without a ticket, masks and statistics there is nothing to
+// order: all that the last block tells then is that every block has read its rows, and a block that
+// arrives has used what it read. A ticket tells the host that results are there. With masks the end of
+// a kernel that sends tells other GPUs something, too.
 __device__ __forceinline__ void order_blocks(const LowLatencyParameters& p) {
   if (p.masking && (p.phases & SENDING)) {
     __threadfence_system();
-  } else if (p.masking || p.waits != nullptr) {
+  } else if (p.masking || p.waits != nullptr || p.receipt.ticket != 0) {
     __threadfence();
   }
 }

@@ -179,7 +179,6 @@ __device__ __forceinline__ void push_choices(const Operation& op, char* area, co
     }
     __syncwarp();
     if (place != NO_ENTRY) {
-      signal.raise();
       signal.at = op.home_flags(area, parcel.token, parcel.piece) + k;
       signal.value = op.number | (packed >> lane_id() & 1 ? FLAG_BIT : 0);
     }
