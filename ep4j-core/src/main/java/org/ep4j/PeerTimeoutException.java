@@ -1,8 +1,9 @@
 package org.ep4j;
 
 /**
- * A peer did not do its part before the deadline, or died. The process and the buffer survive:
- * after {@link ExpertBuffer#reset()} on all live ranks the buffer works again.
+ * A peer did not do its part before the deadline, or died, or has given up for such a reason. The
+ * process and the buffer survive: after {@link ExpertBuffer#reset()} on all live ranks the buffer
+ * works again.
  */
 public final class PeerTimeoutException extends Ep4jException {
   private static final long serialVersionUID = 1L;
@@ -13,6 +14,7 @@ public final class PeerTimeoutException extends Ep4jException {
   private final int peer;
   private final long expected;
   private final long seen;
+  private final String peerState;
   private final boolean dead;
 
   /**
@@ -34,13 +36,49 @@ public final class PeerTimeoutException extends Ep4jException {
       long seen,
       long waitedMillis,
       String death) {
+    this(
+        operation,
+        phase,
+        epoch,
+        peer,
+        expected,
+        seen,
+        waitedMillis,
+        death.isEmpty() ? "is silent" : dead(death),
+        !death.isEmpty());
+  }
+
+  /**
+   * As the other one, with more to say about the peer.
+   *
+   * @param operation the public operation that waited
+   * @param phase what it waited for
+   * @param epoch number of the operation on the buffer
+   * @param peer the rank where the trouble began
+   * @param expected value of the progress word that would have ended the wait
+   * @param seen value that was there
+   * @param waitedMillis how long the wait took
+   * @param peerState what is known of the peer, for example {@code is silent}
+   * @param dead whether it is dead or cannot be reached
+   */
+  public PeerTimeoutException(
+      String operation,
+      String phase,
+      long epoch,
+      int peer,
+      long expected,
+      long seen,
+      long waitedMillis,
+      String peerState,
+      boolean dead) {
     super(
         operation
             + ", epoch "
             + epoch
             + ": rank "
             + peer
-            + (death.isEmpty() ? " is silent" : " is dead (" + death + ")")
+            + " "
+            + peerState
             + " in phase '"
             + phase
             + "' after "
@@ -56,7 +94,13 @@ public final class PeerTimeoutException extends Ep4jException {
     this.peer = peer;
     this.expected = expected;
     this.seen = seen;
-    this.dead = !death.isEmpty();
+    this.peerState = peerState;
+    this.dead = dead;
+  }
+
+  /** What is said of a peer that is dead. */
+  public static String dead(String death) {
+    return "is dead (" + death + ")";
   }
 
   /** The public operation that waited. */
@@ -89,7 +133,12 @@ public final class PeerTimeoutException extends Ep4jException {
     return seen;
   }
 
-  /** Whether the peer is known to be dead rather than silent. */
+  /** What is known of the peer, for example {@code is silent}. */
+  public String peerState() {
+    return peerState;
+  }
+
+  /** Whether the peer is known to be dead, or out of reach, rather than silent. */
   public boolean peerDead() {
     return dead;
   }

@@ -77,7 +77,9 @@ final class Combiner {
       sum(y, handle, options);
       context.finish(COMBINE, "sums");
     } catch (InternalError e) {
-      throw HostContext.outOfPages(COMBINE, e);
+      throw context.settle(HostContext.outOfPages(COMBINE, e));
+    } catch (RuntimeException e) {
+      throw context.settle(e);
     } finally {
       context.settle();
     }

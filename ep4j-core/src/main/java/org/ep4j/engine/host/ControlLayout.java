@@ -30,6 +30,34 @@ final class ControlLayout {
    */
   static final long DESCRIPTOR = 128;
 
+  /**
+   * Long: changes when the owner has left an operation halfway and will do its part in none until
+   * the next reset. It is then 1 more than the epoch that was agreed on by the last reset, or 1
+   * before the first: never reset, and never the same after another reset. Written with release
+   * order after {@link #BLAMED} to {@link #TEXT}, which say why; read with acquire order by ranks
+   * that wait in vain. Ranks of other nodes read a counter in its place, see {@link
+   * ScaleOutLayout#gaveUp}.
+   */
+  static final long GAVE_UP = 1024;
+
+  /** Int: the rank where the trouble began. */
+  static final long BLAMED = GAVE_UP + 8;
+
+  /** Int: 1 if that rank is dead or cannot be reached. */
+  static final long BLAMED_DEAD = GAVE_UP + 12;
+
+  /** Int: the rank that says so. */
+  static final long TELLER = GAVE_UP + 16;
+
+  /** Int: bytes of text. */
+  static final long TEXT_LENGTH = GAVE_UP + 20;
+
+  /** UTF-8: what to say of the rank where the trouble began. */
+  static final long TEXT = GAVE_UP + 24;
+
+  /** Most bytes of it. */
+  static final int MOST_TEXT = 1024;
+
   /** Distance between words that different ranks write, so that they never share a cache line. */
   static final long LINE = 128;
 

@@ -97,7 +97,9 @@ final class Dispatcher {
       send(handle, DISPATCH);
       done = true;
     } catch (InternalError e) {
-      throw HostContext.outOfPages(DISPATCH, e);
+      throw context.settle(HostContext.outOfPages(DISPATCH, e));
+    } catch (RuntimeException e) {
+      throw context.settle(e);
     } finally {
       context.settle();
       if (!done) {
@@ -117,7 +119,9 @@ final class Dispatcher {
       context.enter(operation, CACHED);
       send(handle, CACHED);
     } catch (InternalError e) {
-      throw HostContext.outOfPages(CACHED, e);
+      throw context.settle(HostContext.outOfPages(CACHED, e));
+    } catch (RuntimeException e) {
+      throw context.settle(e);
     } finally {
       context.settle();
     }

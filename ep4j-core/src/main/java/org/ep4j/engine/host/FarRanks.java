@@ -15,6 +15,7 @@ final class FarRanks {
   private static final int ROWS = 1;
 
   private final ScaleOut connection;
+  private final FarLanes lanes;
   private final FarLayout layout;
   private final LowLatencyLayout words;
   private final int rank;
@@ -45,6 +46,7 @@ final class FarRanks {
       Arena memory,
       Duration timeout) {
     this.connection = connection;
+    this.lanes = connection.lanes();
     this.layout = layout;
     this.words = words;
     this.rank = rank;
@@ -99,19 +101,19 @@ final class FarRanks {
 
   /** Tells all that operation {@code number} has begun here. */
   void start(long number) {
-    connection.addAll(layout.started(rank), number - started);
+    lanes.addAll(layout.started(rank), number - started);
     started = number;
   }
 
   /** Tells all that this rank has received up to {@code number}. */
   void receive(long number) {
-    connection.addAll(layout.received(rank), number - received);
+    lanes.addAll(layout.received(rank), number - received);
     received = number;
   }
 
   /** Tells {@code peer} that it has been masked or admitted. */
   void countMask(int peer) {
-    connection.add(peer, ScaleOut.CONTROL, layout.mask(rank), 1);
+    lanes.add(peer, ScaleOut.CONTROL, layout.mask(rank), 1);
   }
 
   /** Sends the line of an operation, after its list and rows, from the shadow. */
@@ -125,7 +127,7 @@ final class FarRanks {
         words.line(number, rank),
         LowLatencyLayout.LINE_BYTES);
     long[] told = numbers[(int) (number & 1)];
-    connection.add(peer, ROWS, layout.number(rank, number), number - told[peer]);
+    lanes.add(peer, ROWS, layout.number(rank, number), number - told[peer]);
     told[peer] = number;
   }
 
@@ -143,13 +145,13 @@ final class FarRanks {
     if (bytes != 0) {
       long place = layout.waiting(peer, ranks, number);
       long there = layout.answers(number, before);
-      connection.put(peer, ROWS, waiting, place, answers, there, bytes);
+      lanes.put(peer, ROWS, waiting, place, answers, there, bytes);
     }
   }
 
   private void put(int peer, Region from, long place, long there, long bytes) {
     if (bytes != 0) {
-      connection.put(peer, ROWS, from, place, areas, there, bytes);
+      lanes.put(peer, ROWS, from, place, areas, there, bytes);
     }
   }
 }

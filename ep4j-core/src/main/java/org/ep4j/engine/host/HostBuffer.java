@@ -230,8 +230,8 @@ final class HostBuffer implements ExpertBuffer {
     }
 
     @Override
-    public void failed(String reason) {
-      context.breakBecause(reason);
+    public void failed(String reason, RuntimeException cause) {
+      context.breakBecause(reason, cause);
     }
 
     @Override
@@ -325,6 +325,8 @@ final class HostBuffer implements ExpertBuffer {
       try {
         context.enter(barrier.begin(OperationLayout.BARRIER), "barrier");
         context.finish("barrier", "exit");
+      } catch (RuntimeException e) {
+        throw context.settle(e);
       } finally {
         context.settle();
       }

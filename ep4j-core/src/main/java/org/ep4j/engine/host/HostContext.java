@@ -41,6 +41,8 @@ final class HostContext implements PeerWait.Carrier {
   /** Addresses of all ranks' progress words. */
   private final long[] progress;
 
+  private final GivingUp givingUp;
+
   /** The connection with other nodes; null if there are none. */
   private @Nullable ScaleOut scaleOut;
 
@@ -87,6 +89,7 @@ final class HostContext implements PeerWait.Carrier {
     }
     this.excluded = new boolean[ranks];
     this.masked = new boolean[ranks];
+    this.givingUp = new GivingUp(this);
   }
 
   /** From now on ranks of other nodes are reached this way. */
@@ -98,6 +101,7 @@ final class HostContext implements PeerWait.Carrier {
         progress[r] = connection.progress(r);
       }
     }
+    givingUp.connect(connection);
   }
 
   /** The connection with other nodes; null if there are none. */
@@ -131,7 +135,22 @@ final class HostContext implements PeerWait.Carrier {
 
   @Override
   public @Nullable String lost(int peer) {
-    return scaleOut == null ? null : scaleOut.lost(peer);
+    return scaleOut == null ? null : scaleOut.lanes().lost(peer);
+  }
+
+  @Override
+  public boolean gaveUp(int peer) {
+    return givingUp.by(peer);
+  }
+
+  @Override
+  public int anyGaveUp() {
+    return givingUp.any();
+  }
+
+  @Override
+  public GivingUp.@Nullable Report report(int peer) {
+    return givingUp.report(peer);
   }
 
   /** Address of {@code rank}'s high-throughput part; of another node, of its counts alone. */
@@ -189,9 +208,18 @@ final class HostContext implements PeerWait.Carrier {
    */
   void settle() {
     if (!entered.isEmpty()) {
-      breakBecause(entered + ", epoch " + epoch + ", ended halfway");
+      breakBecause(entered + ", epoch " + epoch + ", ended halfway", null);
       entered = "";
     }
+  }
+
+  /** The same for an exception that has ended it, which is returned. */
+  <E extends RuntimeException> E settle(E cause) {
+    if (!entered.isEmpty()) {
+      breakBecause(entered + ", epoch " + epoch + ", ended halfway: " + cause.getMessage(), cause);
+      entered = "";
+    }
+    return cause;
   }
 
   /** What a fault while memory is accessed means for the caller. */
@@ -203,9 +231,14 @@ final class HostContext implements PeerWait.Carrier {
         fault);
   }
 
-  /** From now on only reset and close are accepted. */
-  void breakBecause(String reason) {
+  /**
+   * From now on only reset and close are accepted; the others are told.
+   *
+   * @param cause the reason as an exception, if it is one
+   */
+  void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
+    givingUp.tell(reason, cause);
   }
 
   /** Refuses to go on with a broken buffer. */
@@ -218,6 +251,7 @@ final class HostContext implements PeerWait.Carrier {
   /** After a reset: all ranks stand at {@code agreedEpoch}. */
   void restart(long agreedEpoch) {
     epoch = agreedEpoch;
+    givingUp.restart(agreedEpoch);
     generation++;
     entered = "";
     broken = "";
@@ -232,17 +266,30 @@ final class HostContext implements PeerWait.Carrier {
    * @throws PeerTimeoutException naming a rank for which something is left
    */
   void awaitSent(boolean[] skipped, String operation, long number) {
+    long begin = PeerWait.begin();
+    int unsent = trySend(skipped);
+    if (unsent != Rails.NOBODY) {
+      throw wait.failure(0, 0, unsent, operation, "bytes to leave", number, begin);
+    }
+  }
+
+  /**
+   * The same without an exception.
+   *
+   * @return a rank for which something is left, {@link Rails#NOBODY} if all has left
+   */
+  int trySend(boolean[] skipped) {
     ScaleOut connection = scaleOut;
     if (connection == null) {
-      return;
+      return Rails.NOBODY;
     }
     long begin = PeerWait.begin();
-    int unsent = connection.flush(skipped);
-    for (int round = 1; unsent != Rails.NOBODY; round++) {
+    int unsent = connection.lanes().flush(skipped);
+    for (int round = 1; unsent != Rails.NOBODY && !wait.over(round, begin, unsent); round++) {
       connection.poll();
-      wait.idle(round, begin, unsent, 0, 0, operation, "bytes to leave", number);
-      unsent = connection.flush(skipped);
+      unsent = connection.lanes().flush(skipped);
     }
+    return unsent;
   }
 
   /** Publishes this rank's progress; everything written before becomes visible with it. */
@@ -250,7 +297,7 @@ final class HostContext implements PeerWait.Carrier {
     long progressed = ControlLayout.progress(epoch, phase);
     NativeMemory.putLongRelease(memory.address(rank) + ControlLayout.PROGRESS, progressed);
     if (scaleOut != null) {
-      scaleOut.publish(progressed);
+      scaleOut.lanes().publish(progressed);
     }
   }
 

@@ -173,7 +173,7 @@ final class LowLatency implements AutoCloseable {
       long lastUse = combineSender.lastUse(dispatch.half());
       signals.awaitReceived(lastUse, number, "low-latency combine buffer");
     } catch (Ep4jException e) {
-      entry.failed("low-latency combine buffer: " + e.getMessage());
+      entry.failed("low-latency combine buffer: " + e.getMessage(), e);
       throw e;
     }
     return combineTensor(dispatch);

@@ -20,8 +20,8 @@ interface LowLatencyEntry {
   /** Refuses to go on with a buffer that {@link #failed}. */
   void requireUsable();
 
-  /** From now on the buffer accepts only reset and close. */
-  void failed(String reason);
+  /** From now on the buffer accepts only reset and close; the others are told. */
+  void failed(String reason, RuntimeException cause);
 
   /** Runs {@code work} after what was queued before; its error comes out of the event. */
   Event later(Runnable work);

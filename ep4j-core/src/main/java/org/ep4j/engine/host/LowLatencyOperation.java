@@ -190,6 +190,6 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
 
   private void fail(RuntimeException e) {
     state = FAILED;
-    owner.entry().failed(name() + ": " + e.getMessage());
+    owner.entry().failed(name() + ": " + e.getMessage(), e);
   }
 }

@@ -70,16 +70,14 @@ final class LowLatencySignals {
 
   /** Waits until everything sent to other nodes has left, or masks who does not take it. */
   void awaitSent(long number, String operation) {
-    while (true) {
-      try {
-        context.awaitSent(masked, operation, number);
-        return;
-      } catch (PeerTimeoutException e) {
-        if (!masking) {
-          throw e;
-        }
-        maskSilent(e.peer(), number, operation);
-      }
+    if (!masking) {
+      context.awaitSent(masked, operation, number);
+      return;
+    }
+    int late = context.trySend(masked);
+    while (late != Rails.NOBODY) {
+      maskSilent(late, number, operation);
+      late = context.trySend(masked);
     }
   }
 
@@ -300,7 +298,14 @@ final class LowLatencySignals {
         operation,
         number,
         peer,
-        context.group.isAlive(peer) ? "silent" : "dead (" + context.group.deathReport(peer) + ")");
+        condition(peer));
+  }
+
+  private String condition(int peer) {
+    if (!context.group.isAlive(peer)) {
+      return "dead (" + context.group.deathReport(peer) + ")";
+    }
+    return context.gaveUp(peer) ? "out of service until reset()" : "silent";
   }
 
   private long own() {

@@ -24,6 +24,15 @@ final class PeerWait {
 
     /** Why a rank cannot be reached any more; null while it can. */
     @Nullable String lost(int rank);
+
+    /** Whether a rank will do its part in nothing until the next reset. */
+    boolean gaveUp(int rank);
+
+    /** A rank that will not; -1 if there is none. */
+    int anyGaveUp();
+
+    /** Why it will not; null if it has not given up. */
+    GivingUp.@Nullable Report report(int rank);
   }
 
   private final Group group;
@@ -43,16 +52,20 @@ final class PeerWait {
   /**
    * Waits until the word at {@code address} is at least {@code expected}, with acquire order.
    *
-   * @return whether it is; false if the peer is dead or the deadline has passed
+   * @return whether it is; false if the peer is dead or has given up, or the deadline has passed
    */
   boolean reaches(long address, long expected, int peer) {
     if (NativeMemory.getLongAcquire(address) >= expected) {
       return true;
     }
-    return slowReaches(address, expected, peer);
+    return slowReaches(address, expected, peer, false);
   }
 
-  private boolean slowReaches(long address, long expected, int peer) {
+  /**
+   * @param together whether a rank that has given up ends the wait for any other, which may itself
+   *     be held up by that one
+   */
+  private boolean slowReaches(long address, long expected, int peer, boolean together) {
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
       carrier.carry();
@@ -65,7 +78,9 @@ final class PeerWait {
         Thread.yield();
       }
       if (round % CHECK_EVERY == 0
-          && (!reachable(peer) || System.nanoTime() - start > timeoutNanos)) {
+          && (!reachable(peer)
+              || (together && carrier.anyGaveUp() != NOBODY)
+              || System.nanoTime() - start > timeoutNanos)) {
         // The peer may have written its last word just before it died.
         return NativeMemory.getLongAcquire(address) >= expected;
       }
@@ -78,7 +93,7 @@ final class PeerWait {
       return;
     }
     long start = System.nanoTime();
-    if (!slowReaches(address, expected, peer)) {
+    if (!slowReaches(address, expected, peer, true)) {
       throw failure(
           expected, NativeMemory.getLongAcquire(address), peer, operation, phase, epoch, start);
     }
@@ -86,8 +101,8 @@ final class PeerWait {
 
   /**
    * Waits until the words of all ranks are at least {@code expected}, with acquire order. A dead
-   * rank ends the wait even while a live one is waited for, which may itself be held up by the dead
-   * one.
+   * rank, or one that has given up, ends the wait even while another one is waited for, which may
+   * itself be held up by that one.
    *
    * @param addresses of each rank's word
    * @param skipped ranks that do not count
@@ -118,7 +133,9 @@ final class PeerWait {
       if (round % CHECK_EVERY == 0) {
         int dead = firstDead(addresses, skipped, expected);
         int guilty = dead != NOBODY ? dead : next;
-        if ((dead != NOBODY || System.nanoTime() - start > timeoutNanos)
+        if ((dead != NOBODY
+                || carrier.anyGaveUp() != NOBODY
+                || System.nanoTime() - start > timeoutNanos)
             && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
           throw failure(
               expected,
@@ -152,7 +169,7 @@ final class PeerWait {
   }
 
   private boolean reachable(int peer) {
-    return group.isAlive(peer) && carrier.lost(peer) == null;
+    return group.isAlive(peer) && carrier.lost(peer) == null && !carrier.gaveUp(peer);
   }
 
   /**
@@ -172,7 +189,8 @@ final class PeerWait {
    * @param peer whose part is missing
    * @param expected what would end the wait, in numbers
    * @param seen what is there
-   * @throws PeerTimeoutException if the peer is dead or the deadline has passed
+   * @throws PeerTimeoutException if the peer is dead, a rank has given up, or the deadline has
+   *     passed
    */
   void idle(
       int round,
@@ -183,35 +201,47 @@ final class PeerWait {
       String operation,
       String phase,
       long epoch) {
+    if (over(round, begin, peer) || (round % CHECK_EVERY == 0 && carrier.anyGaveUp() != NOBODY)) {
+      throw failure(expected, seen, peer, operation, phase, epoch, begin);
+    }
+  }
+
+  /**
+   * One round of a wait in which nothing has happened, arguments as of {@link #idle}.
+   *
+   * @return whether to wait no more: the peer is dead or has given up, or the deadline has passed
+   */
+  boolean over(int round, long begin, int peer) {
     if (round < spins) {
       Thread.onSpinWait();
     } else {
       Thread.yield();
     }
-    if (round % CHECK_EVERY == 0
-        && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos)) {
-      throw failure(expected, seen, peer, operation, phase, epoch, begin);
-    }
+    return round % CHECK_EVERY == 0
+        && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
   }
 
-  private PeerTimeoutException failure(
+  /** What a wait that was begun ends in; arguments as of {@link #idle}. */
+  PeerTimeoutException failure(
       long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
-    String death = "";
+    long waited = (System.nanoTime() - start) / 1_000_000;
+    GivingUp.Report known = known(peer);
+    return new PeerTimeoutException(
+        operation, phase, epoch, known.peer(), expected, seen, waited, known.state(), known.dead());
+  }
+
+  private GivingUp.Report known(int peer) {
     if (!group.isAlive(peer)) {
       String report = group.deathReport(peer);
-      death = report == null ? "no longer a member" : report;
-    } else {
-      String report = carrier.lost(peer);
-      death = report == null ? "" : report;
+      String death = report == null ? "no longer a member" : report;
+      return new GivingUp.Report(peer, true, PeerTimeoutException.dead(death));
     }
-    return new PeerTimeoutException(
-        operation,
-        phase,
-        epoch,
-        peer,
-        expected,
-        seen,
-        (System.nanoTime() - start) / 1_000_000,
-        death);
+    String lost = carrier.lost(peer);
+    if (lost != null) {
+      return new GivingUp.Report(peer, true, "cannot be reached (" + lost + ")");
+    }
+    int told = carrier.gaveUp(peer) ? peer : carrier.anyGaveUp();
+    GivingUp.Report report = told == NOBODY ? null : carrier.report(told);
+    return report == null ? new GivingUp.Report(peer, false, "is silent") : report;
   }
 }

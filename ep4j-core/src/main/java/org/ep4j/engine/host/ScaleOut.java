@@ -3,19 +3,14 @@ package org.ep4j.engine.host;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
-import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Lane;
-import org.ep4j.wire.LaneFailedException;
-import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.WireTimeoutException;
-import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
@@ -27,21 +22,19 @@ import org.jspecify.annotations.Nullable;
  * the ranks that are left.
  */
 final class ScaleOut implements AutoCloseable {
-  private static final int LANES = 4;
+  static final int LANES = 4;
 
   /** Mirrors, progress and other words travel on this lane. */
   static final int CONTROL = 0;
 
   private final int rank;
+  private final int ranks;
   private final Wire wire;
-  private final WireWait wait;
-  private final Duration timeout;
   private final ScaleOutLayout layout;
   private final Rails rails;
   private final long headBytes;
 
-  /** Lanes to each rank of another node that is connected, none to the others. */
-  private final Lane[][] lanes;
+  private final FarLanes lanes;
 
   private final @Nullable Group owned;
   private final PageArena memory;
@@ -52,9 +45,6 @@ final class ScaleOut implements AutoCloseable {
   private final @Nullable FarRanks farRanks;
   private final ChunkSender[] senders;
   private final ChunkReceiver[] receivers;
-
-  /** Progress that the peers have been told. */
-  private long told;
 
   private boolean closed;
 
@@ -72,23 +62,11 @@ final class ScaleOut implements AutoCloseable {
     this.memory = memory;
     this.rank = rank;
     this.wire = wire;
-    this.timeout = timeout;
-    wait = new WireWait(wire, 0, timeout);
     this.rails = rails;
     layout = plan.layout;
     headBytes = plan.head.byteSize();
-    int ranks = nodes.ranks();
-    lanes = new Lane[ranks][0];
-    for (int number = 0; number < numbers.length; number++) {
-      int peer = numbers[number];
-      if (!nodes.together(rank, peer)) {
-        Lane[] all = new Lane[LANES];
-        for (int i = 0; i < LANES; i++) {
-          all[i] = wire.lane(number, i);
-        }
-        lanes[peer] = all;
-      }
-    }
+    ranks = nodes.ranks();
+    lanes = new FarLanes(wire, layout, nodes, numbers, rank, timeout);
     int[] partners = rails.partners(rank);
     head = wire.register(WireMemory.host(plan.head));
     mirrors = wire.allocate(ranks * headBytes, timeout);
@@ -176,6 +154,10 @@ final class ScaleOut implements AutoCloseable {
     }
   }
 
+  FarLanes lanes() {
+    return lanes;
+  }
+
   Rails rails() {
     return rails;
   }
@@ -192,6 +174,11 @@ final class ScaleOut implements AutoCloseable {
   /** Address of the counter that stands for the progress of {@code peer}. */
   long progress(int peer) {
     return counter(layout.progress(peer));
+  }
+
+  /** Address of the counter that says whether {@code peer} has given up. */
+  long gaveUp(int peer) {
+    return counter(layout.gaveUp(peer));
   }
 
   /** Address of a counter of this rank. */
@@ -225,70 +212,14 @@ final class ScaleOut implements AutoCloseable {
   /** Updates everybody's mirror of this rank's head. */
   void mirror(long offset, long bytes) {
     long there = rank * headBytes + offset;
-    for (int peer = 0; peer < lanes.length; peer++) {
-      put(peer, CONTROL, head, offset, mirrors, there, bytes);
+    for (int peer = 0; peer < ranks; peer++) {
+      lanes.put(peer, CONTROL, head, offset, mirrors, there, bytes);
     }
   }
 
-  /** Tells everybody that this rank's progress is {@code progress}, after what was mirrored. */
-  void publish(long progress) {
-    addAll(layout.progress(rank), progress - told);
-    told = progress;
-  }
-
-  /**
-   * Puts bytes on a lane to {@code peer}; waits for room. Nothing is put on a lane that has failed:
-   * whoever waits for that peer is told, see {@link #lost}.
-   *
-   * @throws PeerTimeoutException if there is no room after the timeout
-   */
-  void put(int peer, int lane, Region from, long at, Region to, long there, long bytes) {
-    Lane[] ways = lanes[peer];
-    if (ways.length > 0 && ways[lane].failure() == null) {
-      try {
-        wait.put(ways[lane], from, at, to, there, bytes, Lane.NO_COUNTER);
-      } catch (LaneFailedException e) {
-        // As told.
-      } catch (WireTimeoutException e) {
-        throw noRoom(peer, ways[lane], e);
-      }
-    }
-  }
-
-  /** Adds to a counter of {@code peer} on a lane, as {@link #put}. */
-  void add(int peer, int lane, int counter, long value) {
-    Lane[] ways = lanes[peer];
-    if (value != 0 && ways.length > 0 && ways[lane].failure() == null) {
-      try {
-        wait.add(ways[lane], counter, value);
-      } catch (LaneFailedException e) {
-        // As told.
-      } catch (WireTimeoutException e) {
-        throw noRoom(peer, ways[lane], e);
-      }
-    }
-  }
-
-  private PeerTimeoutException noRoom(int peer, Lane lane, WireTimeoutException cause) {
-    PeerTimeoutException failure =
-        new PeerTimeoutException(
-            "sending to another node",
-            "room on the wire",
-            told / ControlLayout.PHASES,
-            peer,
-            lane.accepted(),
-            lane.delivered(),
-            timeout.toMillis(),
-            "");
-    failure.initCause(cause);
-    return failure;
-  }
-
-  /** Adds to a counter of all ranks of other nodes, after what was mirrored. */
-  void addAll(int counter, long value) {
-    for (int peer = 0; peer < lanes.length; peer++) {
-      add(peer, CONTROL, counter, value);
-    }
+  /** Tells all that this rank has given up; what {@code bytes} from {@code offset} say is why. */
+  void giveUp(long offset, long bytes, long word) {
+    lanes.giveUp(head, offset, mirrors, rank * headBytes + offset, bytes, word);
   }
 
   /** A chunk to {@code peer}; whether it is on its way, or would be if the lane worked. */
@@ -311,8 +242,7 @@ final class ScaleOut implements AutoCloseable {
   }
 
   private Lane lane(int peer, long number) {
-    Lane[] to = lanes[peer];
-    return to[(int) (number % to.length)];
+    return lanes.get(peer, (int) (number % LANES));
   }
 
   /** Whether chunk {@code number} of {@code peer} is there. */
@@ -329,38 +259,6 @@ final class ScaleOut implements AutoCloseable {
   /** Moves what is under way, in both directions. */
   int poll() {
     return wire.poll(0);
-  }
-
-  /**
-   * Sends off what was held back. Once all has left, nobody needs to poll for it any more.
-   *
-   * @param skipped ranks that do not count
-   * @return a rank for which something is left, {@link Rails#NOBODY} if there is none
-   */
-  int flush(boolean[] skipped) {
-    int unsent = Rails.NOBODY;
-    for (int peer = 0; peer < lanes.length; peer++) {
-      for (Lane lane : lanes[peer]) {
-        if (!skipped[peer] && !lane.flush()) {
-          unsent = peer;
-        }
-      }
-    }
-    return unsent;
-  }
-
-  /** Why {@code peer} cannot be reached any more; null while it can, or needs no wire. */
-  @Nullable String lost(int peer) {
-    if (wire.failedLanes() == 0) {
-      return null;
-    }
-    for (Lane lane : lanes[peer]) {
-      LaneFailure failure = lane.failure();
-      if (failure != null) {
-        return failure.toString();
-      }
-    }
-    return null;
   }
 
   /** Bytes of memory that peers put into. */

@@ -57,6 +57,11 @@ final class ScaleOutLayout {
     return 2 * ranks + rank * lanes + lane;
   }
 
+  /** Counter: {@link ControlLayout#GAVE_UP} of {@code rank}, who adds to it. */
+  int gaveUp(int rank) {
+    return 2 * ranks + ranks * lanes + rank;
+  }
+
   /** Number of counters of a rank. */
   int counters() {
     return firstFar() + FarLayout.counters(ranks);
@@ -64,7 +69,7 @@ final class ScaleOutLayout {
 
   /** First of the counters of {@link FarLayout}. */
   int firstFar() {
-    return 2 * ranks + ranks * lanes;
+    return 3 * ranks + ranks * lanes;
   }
 
   /** Where a chunk lies in the rings of a rank. */

@@ -1,0 +1,132 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How a rank that has left an operation halfway tells the others, who wait for what it will never
+ * do, and why: the words of {@link ControlLayout#GAVE_UP}. Who ends because of such a rank tells
+ * its reason on, so ranks hear that cannot reach each other any more. Used by the thread that is
+ * inside an operation.
+ */
+final class GivingUp {
+  private final HostContext context;
+
+  /** Addresses of all ranks' words. */
+  private final long[] words;
+
+  /** What the word of a rank is that has given up since the last reset. */
+  private long current = 1;
+
+  /**
+   * Why a rank has given up.
+   *
+   * @param peer the rank where the trouble began
+   * @param dead whether that rank is dead or cannot be reached
+   * @param state what to say of that rank
+   */
+  record Report(int peer, boolean dead, String state) {}
+
+  GivingUp(HostContext context) {
+    this.context = context;
+    words = new long[context.ranks];
+    for (int r = 0; r < words.length; r++) {
+      words[r] = context.memory.address(r) + ControlLayout.GAVE_UP;
+    }
+  }
+
+  /** From now on words of ranks of other nodes are those of the connection. */
+  void connect(ScaleOut connection) {
+    for (int r = 0; r < words.length; r++) {
+      if (!context.near(r)) {
+        words[r] = connection.gaveUp(r);
+      }
+    }
+  }
+
+  /** All ranks begin anew with an epoch that none has used. */
+  void restart(long agreedEpoch) {
+    current = agreedEpoch + 1;
+  }
+
+  /** Whether {@code peer} has given up; what it did before is visible then. */
+  boolean by(int peer) {
+    return NativeMemory.getLongAcquire(words[peer]) == current;
+  }
+
+  /** Why {@code peer} has given up; null if it has not. */
+  @Nullable Report report(int peer) {
+    if (!by(peer)) {
+      return null;
+    }
+    long page = context.control(peer);
+    int blamed = NativeMemory.getInt(page + ControlLayout.BLAMED);
+    int teller = NativeMemory.getInt(page + ControlLayout.TELLER);
+    int length = NativeMemory.getInt(page + ControlLayout.TEXT_LENGTH);
+    byte[] bytes = new byte[length];
+    NativeMemory.copy(page + ControlLayout.TEXT, MemorySegment.ofArray(bytes), 0, length);
+    String state = new String(bytes, StandardCharsets.UTF_8);
+    if (blamed == context.rank) {
+      return new Report(teller, false, "has given up (it says: this rank " + state + ")");
+    }
+    return new Report(
+        blamed,
+        NativeMemory.getInt(page + ControlLayout.BLAMED_DEAD) != 0,
+        teller == blamed ? state : state + ", says rank " + teller);
+  }
+
+  /**
+   * Tells all others that this rank has given up, unless it has told them. Waits for the wire, but
+   * only for a moment.
+   *
+   * @param reason what has ended the operation
+   * @param cause the same, if it is an exception
+   */
+  void tell(String reason, @Nullable Throwable cause) {
+    if (by(context.rank)) {
+      return;
+    }
+    long page = context.memory.address(context.rank);
+    int earlier = any();
+    if (earlier >= 0) {
+      long theirs = context.control(earlier) + ControlLayout.BLAMED;
+      long length = ControlLayout.TEXT + ControlLayout.MOST_TEXT - ControlLayout.BLAMED;
+      NativeMemory.copy(theirs, page + ControlLayout.BLAMED, length);
+    } else if (cause instanceof PeerTimeoutException timeout) {
+      write(page, new Report(timeout.peer(), timeout.peerDead(), timeout.peerState()));
+    } else {
+      write(page, new Report(context.rank, false, "has given up (" + reason + ")"));
+    }
+    NativeMemory.putLongRelease(page + ControlLayout.GAVE_UP, current);
+    ScaleOut connection = context.scaleOut();
+    if (connection != null) {
+      int length = NativeMemory.getInt(page + ControlLayout.TEXT_LENGTH);
+      long bytes = ControlLayout.TEXT + length - ControlLayout.BLAMED;
+      connection.giveUp(ControlLayout.BLAMED, bytes, current);
+    }
+  }
+
+  /** Another rank that has given up; -1 if there is none. */
+  int any() {
+    for (int r = 0; r < words.length; r++) {
+      if (r != context.rank && !context.excluded[r] && by(r)) {
+        return r;
+      }
+    }
+    return -1;
+  }
+
+  private void write(long page, Report report) {
+    byte[] text = report.state.getBytes(StandardCharsets.UTF_8);
+    text = Arrays.copyOf(text, Math.min(text.length, ControlLayout.MOST_TEXT));
+    NativeMemory.putInt(page + ControlLayout.BLAMED, report.peer);
+    NativeMemory.putInt(page + ControlLayout.BLAMED_DEAD, report.dead ? 1 : 0);
+    NativeMemory.putInt(page + ControlLayout.TELLER, context.rank);
+    NativeMemory.putInt(page + ControlLayout.TEXT_LENGTH, text.length);
+    NativeMemory.copy(MemorySegment.ofArray(text), 0, page + ControlLayout.TEXT, text.length);
+  }
+}
