@@ -112,8 +112,11 @@ final class RowPush implements WorkerTeam.Task {
     begin(handle, from, forward.tokens, forward.start, forward.ways);
     this.source = source;
     names = forward.sourceTokens;
-    // They have just come through the cache.
-    streaming = false;
+    // They have just come through the cache, but the slots that they go to are not in it.
+    streaming = CacheBypass.pays(handle.rowsSent * payload.rowBytes * rows.length);
+    if (streaming && pages != null) {
+      requirePages(pages);
+    }
     run(team);
   }
 
