@@ -8,6 +8,10 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import java.util.function.ToDoubleFunction;
@@ -19,11 +23,20 @@ import org.jspecify.annotations.Nullable;
  * A program that measures the way between two hosts: rank 1 starts its server, rank 0 its client.
  *
  * @param name of the program, on the PATH
+ * @param limit how long it may take
  */
-record Tool(String name) {
-  private static final Duration LIMIT = Duration.ofSeconds(12);
-  private static final int TRIES = 30;
+record Tool(String name, Duration limit) {
+  private static final Duration USUAL_LIMIT = Duration.ofSeconds(12);
   private static final Duration NAP = Duration.ofMillis(100);
+
+  /** Arguments of one of several copies, whose server listens at a port. */
+  interface Arguments {
+    List<String> of(int copy, int port);
+  }
+
+  Tool(String name) {
+    this(name, USUAL_LIMIT);
+  }
 
   /**
    * Runs it; on both ranks.
@@ -39,39 +52,89 @@ record Tool(String name) {
       IntFunction<List<String>> server,
       IntFunction<List<String>> client,
       ToDoubleFunction<String> read) {
+    return sum(
+        group,
+        agreement,
+        1,
+        (copy, port) -> server.apply(port),
+        (copy, port) -> client.apply(port),
+        read);
+  }
+
+  /**
+   * Runs several copies at the same time; otherwise as {@link #measure}.
+   *
+   * @return the sum of what was read; 0 also where one copy fails
+   */
+  double sum(
+      Group group,
+      Agreement agreement,
+      int copies,
+      Arguments server,
+      Arguments client,
+      ToDoubleFunction<String> read) {
     boolean missing = find() == null;
     if (agreement.max(missing ? 1 : 0) > 0) {
       return 0;
     }
-    Process serving = null;
+    List<Process> serving = new ArrayList<>();
     try {
-      int port = 0;
+      long[] ports = new long[copies];
       if (group.rank() == 1) {
-        port = freePort();
-        serving = start(server.apply(port));
+        ports = freePorts(copies);
+        for (int copy = 0; copy < copies; copy++) {
+          serving.add(start(server.of(copy, (int) ports[copy])));
+        }
       }
-      port = (int) agreement.numbers(new long[] {port})[1][0];
-      String host = group.address(1).getHostAddress();
-      List<String> arguments =
-          client.apply(port).stream().map(text -> text.equals("HOST") ? host : text).toList();
-      return group.rank() == 0 ? ask(arguments, read) : 0;
+      long[] listening = agreement.numbers(ports)[1];
+      return group.rank() == 0
+          ? ask(group.address(1).getHostAddress(), listening, client, read)
+          : 0;
     } catch (IOException e) {
       return 0;
     } finally {
       agreement.barrier();
-      if (serving != null) {
-        serving.destroyForcibly();
+      serving.forEach(Process::destroyForcibly);
+    }
+  }
+
+  private double ask(String host, long[] ports, Arguments client, ToDoubleFunction<String> read) {
+    List<Callable<Double>> clients = new ArrayList<>();
+    for (int copy = 0; copy < ports.length; copy++) {
+      List<String> arguments =
+          client.of(copy, (int) ports[copy]).stream()
+              .map(text -> text.equals("HOST") ? host : text)
+              .toList();
+      clients.add(() -> ask(arguments, read));
+    }
+    ExecutorService threads = Executors.newFixedThreadPool(ports.length);
+    try {
+      double sum = 0;
+      for (Future<Double> answer :
+          threads.invokeAll(clients, 2 * limit.toMillis(), TimeUnit.MILLISECONDS)) {
+        double found = answer.state() == Future.State.SUCCESS ? answer.resultNow() : 0;
+        if (found == 0) {
+          return 0;
+        }
+        sum += found;
       }
+      return sum;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return 0;
+    } finally {
+      threads.shutdownNow();
     }
   }
 
   /** Tries until the server listens. */
   private double ask(List<String> arguments, ToDoubleFunction<String> read) throws IOException {
-    for (int i = 0; i < TRIES; i++) {
+    long end = System.nanoTime() + limit.toNanos();
+    while (System.nanoTime() - end < 0) {
       Process client = start(arguments);
       try {
         // It writes a few KiB at its end, which a pipe holds.
-        if (!client.waitFor(LIMIT.toMillis(), TimeUnit.MILLISECONDS)) {
+        if (!client.waitFor(end - System.nanoTime(), TimeUnit.NANOSECONDS)) {
           return 0;
         }
         String output = new String(client.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
@@ -90,9 +153,18 @@ record Tool(String name) {
     return 0;
   }
 
-  private static int freePort() throws IOException {
-    try (ServerSocket socket = new ServerSocket(0)) {
-      return socket.getLocalPort();
+  /** Ports that nobody listens at, all different. */
+  private static long[] freePorts(int count) throws IOException {
+    List<ServerSocket> sockets = new ArrayList<>();
+    try {
+      for (int i = 0; i < count; i++) {
+        sockets.add(new ServerSocket(0));
+      }
+      return sockets.stream().mapToLong(ServerSocket::getLocalPort).toArray();
+    } finally {
+      for (ServerSocket socket : sockets) {
+        socket.close();
+      }
     }
   }
 

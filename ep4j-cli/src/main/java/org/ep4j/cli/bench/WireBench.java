@@ -3,7 +3,9 @@ package org.ep4j.cli.bench;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
+import java.util.function.LongUnaryOperator;
 import org.ep4j.cli.launch.Agreement;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
@@ -24,15 +26,13 @@ final class WireBench implements AutoCloseable {
   private static final int STREAM = 16;
   private static final int DONE = 24;
   private static final int MOST_ROUND_TRIPS = 2_000;
-  private static final int LEAST_ROUND_TRIPS = 10;
-
-  /** Bytes that the round trips of a size may move in each direction. */
-  private static final long ROUND_TRIP_BYTES = 256L << 20;
-
-  /** Bytes of a stream that only tells how long the timed one must be. */
-  private static final long TRIAL_BYTES = 4L << 20;
-
   private static final long MOST_PUTS = 20_000_000;
+
+  /** Of round trips and of puts, however long they take. */
+  private static final int LEAST = 4;
+
+  /** Untimed work goes on until some of it takes this part of the time of the timed one. */
+  private static final int WARM_PART = 4;
 
   private final Group group;
   private final Agreement agreement;
@@ -68,24 +68,18 @@ final class WireBench implements AutoCloseable {
   }
 
   /**
-   * Times puts of one size.
+   * Times puts of one size. All of it takes a few times {@code time} on the slowest wire, unless a
+   * handful of puts take longer.
    *
-   * @param stream how long the stream should take
+   * @param time how long the stream should take, and the round trips at most
    * @throws VerificationFailure on both ranks if bytes did not arrive as they were sent
    */
-  WireSpeed measure(long bytes, Duration stream) {
+  WireSpeed measure(long bytes, Duration time) {
     fill(source.segment(), bytes);
-    int trips = Math.clamp(ROUND_TRIP_BYTES / bytes, LEAST_ROUND_TRIPS, MOST_ROUND_TRIPS);
-    roundTrips(bytes, Math.max(LEAST_ROUND_TRIPS, trips / 10));
+    long trips = fitting(count -> nanos(roundTrips(bytes, count)), time, MOST_ROUND_TRIPS);
     double[] latency = roundTrips(bytes, trips);
-    long trial = Math.max(8, TRIAL_BYTES / Math.max(bytes, 64));
-    stream(bytes, trial);
-    long nanos = stream(bytes, trial);
-    long puts = trial * stream.toNanos() / Math.max(1, nanos);
-    // Rank 0 has the clock.
-    puts = agreement.numbers(new long[] {puts})[0][0];
-    puts = Math.clamp(puts, 8, MOST_PUTS);
-    nanos = stream(bytes, puts);
+    long puts = fitting(count -> stream(bytes, count), time, MOST_PUTS);
+    long nanos = stream(bytes, puts);
     verify(bytes);
     boolean connected = wire.name().equals("tcp") || wire.name().equals("ucx");
     return new WireSpeed(
@@ -98,11 +92,34 @@ final class WireBench implements AutoCloseable {
         latency);
   }
 
-  private double[] roundTrips(long bytes, int trips) {
-    double[] micros = new double[trips];
+  /**
+   * How often something can be done in some time, found by doing it twice as often each turn; on
+   * both ranks. It is warm then.
+   *
+   * @param work takes how often, and returns the nanoseconds it took, which count on rank 0
+   */
+  private long fitting(LongUnaryOperator work, Duration time, long most) {
+    long count = 1;
+    while (true) {
+      // Rank 0 has the clock.
+      long nanos = agreement.numbers(new long[] {work.applyAsLong(count)})[0][0];
+      if (nanos >= time.toNanos() / WARM_PART || 2 * count > most) {
+        return Math.clamp(
+            (long) ((double) count * time.toNanos() / Math.max(1, nanos)), LEAST, most);
+      }
+      count *= 2;
+    }
+  }
+
+  private static long nanos(double[] halfMicros) {
+    return (long) (2e3 * Arrays.stream(halfMicros).sum());
+  }
+
+  private double[] roundTrips(long bytes, long trips) {
+    double[] micros = new double[Math.toIntExact(trips)];
     Lane lane = wire.lane(peer, 0);
     agreement.barrier();
-    for (int i = 0; i < trips; i++) {
+    for (int i = 0; i < micros.length; i++) {
       pings++;
       if (group.rank() == 0) {
         long start = System.nanoTime();

@@ -24,8 +24,8 @@ import picocli.CommandLine.Spec;
       "Latency is half a round trip: put and count there, put and count back. The stream is many puts"
           + " from rank 0, all lanes in turn, timed until it knows that rank 1 has counted the last."
           + " In the same run the fabric's own tool sends, where it is installed: beside tcp iperf3 over"
-          + " as many connections, beside ucx ucx_perftest, beside verbs ib_write_bw over as many queue"
-          + " pairs of the first port.",
+          + " as many connections, beside ucx ucx_perftest, beside verbs ib_write_lat, and ib_write_bw over"
+          + " as many ports and queue pairs.",
       ""
     })
 final class WireCommand implements Callable<Integer> {
@@ -72,7 +72,8 @@ final class WireCommand implements Callable<Integer> {
       names = "--millis",
       defaultValue = "400",
       paramLabel = "N",
-      description = "Milliseconds of each stream; default ${DEFAULT-VALUE}.")
+      description =
+          "Milliseconds of each stream, and of its round trips at most; default ${DEFAULT-VALUE}.")
   private int millis;
 
   @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")

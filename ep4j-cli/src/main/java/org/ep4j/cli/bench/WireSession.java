@@ -13,7 +13,6 @@ import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.group.Group;
-import org.ep4j.rdma.verbs.RdmaSettings;
 import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
@@ -141,15 +140,24 @@ record WireSession(
         yield other.gbps() == 0
             ? missing("ucx_perftest")
             : reached("ucx_perftest -t ucp_put_bw", other.gbps(), found)
-                + latencies(other.micros(), found)
+                + latencies("ucx_perftest -t ucp_put_lat", other.micros(), found)
                 + "\n";
       }
       case "verbs" -> {
-        double gbps = IbWriteBw.measure(group, agreement, COMPARED, queuePairs());
-        others.put("ib_write_bw_%d_queue_pairs_gbps".formatted(queuePairs()), gbps);
+        Perftest other = Perftest.measure(group, agreement, COMPARED, first.lanes());
+        others.put(
+            "ib_write_bw_%d_ports_%d_queue_pairs_gbps".formatted(other.ports(), other.queuePairs()),
+            other.gbps());
+        others.put("ib_write_lat_us", other.micros());
         String program =
-            "ib_write_bw -s %d -q %d on the first port".formatted(COMPARED, queuePairs());
-        yield gbps == 0 ? missing("ib_write_bw") : reached(program, gbps, found) + "\n";
+            "ib_write_bw -s %d -q %d on %d port%s"
+                .formatted(
+                    COMPARED, other.queuePairs(), other.ports(), other.ports() == 1 ? "" : "s");
+        yield other.gbps() == 0
+            ? missing("ib_write_bw")
+            : reached(program, other.gbps(), found)
+                + latencies("ib_write_lat", other.micros(), found)
+                + "\n";
       }
       default -> "";
     };
@@ -169,21 +177,16 @@ record WireSession(
     return text;
   }
 
-  private static String latencies(double micros, List<WireSpeed> found) {
+  private static String latencies(String program, double micros, List<WireSpeed> found) {
     if (micros == 0) {
       return "";
     }
-    String text = "\nucx_perftest -t ucp_put_lat: %s".formatted(Units.micros(micros));
+    String text = "\n%s: %s".formatted(program, Units.micros(micros));
     for (WireSpeed speed : found) {
       if (speed.bytes() == 8) {
         text += "; puts of 8 B take %.2f times as long".formatted(speed.latency() / micros);
       }
     }
     return text;
-  }
-
-  /** Queue pairs of the wire {@code verbs} on a port, as it was opened. */
-  private static int queuePairs() {
-    return RdmaSettings.of(System.getenv()).queuePairsPerPort();
   }
 }

@@ -95,14 +95,20 @@ class WireCommandTest {
   }
 
   @Test
-  void theReportOfIbWriteBwIsRead() {
-    String report =
+  void theReportsOfPerftestAreRead() {
+    String bandwidth =
         """
          #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
-         65536      1000             31.20              30.50              0.000488
+         1048576    164              0.00               81.84  \t\t   0.000082
         ---------------------------------------------------------------------------------------
         """;
-    assertThat(IbWriteBw.gbps(report)).isCloseTo(30.5 * (1 << 20) / 1e9, within(1e-9));
-    assertThat(IbWriteBw.gbps("Couldn't connect to 10.0.0.1:18515")).isZero();
+    String latency =
+        """
+         #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]
+         8       200          2579.38        4190.86      3993.82  \t       3844.44
+        """;
+    assertThat(Perftest.column(bandwidth, 3)).isCloseTo(81.84, within(1e-9));
+    assertThat(Perftest.column(latency, 4)).isCloseTo(3993.82, within(1e-9));
+    assertThat(Perftest.column("Couldn't connect to 10.0.0.1:18515", 3)).isZero();
   }
 }

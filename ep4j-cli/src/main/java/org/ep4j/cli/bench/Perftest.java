@@ -1,0 +1,98 @@
+package org.ep4j.cli.bench;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.ep4j.cli.launch.Agreement;
+import org.ep4j.group.Group;
+import org.ep4j.rdma.verbs.RdmaPort;
+import org.ep4j.rdma.verbs.RdmaPorts;
+import org.ep4j.rdma.verbs.RdmaSettings;
+
+/**
+ * RDMA writes by the programs of perftest, where both ranks have them, over the ports and queue
+ * pairs that some lanes of the wire {@code verbs} use. A program knows one port: each port has its
+ * own ib_write_bw, all at the same time.
+ *
+ * @param ports ports that the lanes use
+ * @param queuePairs queue pairs of each that they use
+ * @param gbps bytes a nanosecond of large writes over all of them; 0 if it was not measured
+ * @param micros median of half round trips of writes of 8 bytes; 0 if it was not measured
+ */
+record Perftest(int ports, int queuePairs, double gbps, double micros) {
+  private static final Duration LIMIT = Duration.ofSeconds(40);
+  private static final Tool BANDWIDTH = new Tool("ib_write_bw", LIMIT);
+  private static final Tool LATENCY = new Tool("ib_write_lat", LIMIT);
+  private static final int SECONDS = 4;
+  private static final int ROUND_TRIPS = 500;
+  private static final double MIB = 1 << 20;
+
+  private static final int MEBIBYTES_COLUMN = 3;
+  private static final int MEDIAN_COLUMN = 4;
+
+  /**
+   * Runs both programs; on both ranks, and rank 0 gets the answers.
+   *
+   * @param bytes of a large write
+   * @param lanes lanes of the wire
+   */
+  static Perftest measure(Group group, Agreement agreement, long bytes, int lanes) {
+    RdmaSettings settings = RdmaSettings.of(System.getenv());
+    List<RdmaPort> all = RdmaPorts.of(group);
+    List<RdmaPort> used = all.subList(0, Math.min(lanes, all.size()));
+    int pairs = Math.min(settings.queuePairsPerPort(), Math.ceilDiv(lanes, used.size()));
+    List<String> large =
+        List.of("-D", String.valueOf(SECONDS), "-q", String.valueOf(pairs), "-s", "" + bytes);
+    double bandwidth =
+        BANDWIDTH.sum(
+            group,
+            agreement,
+            used.size(),
+            (copy, port) -> server(settings, used.get(copy), port, large),
+            (copy, port) -> client(settings, used.get(copy), port, large),
+            report -> column(report, MEBIBYTES_COLUMN));
+    List<String> small = List.of("-n", String.valueOf(ROUND_TRIPS), "-s", "8");
+    double latency =
+        LATENCY.measure(
+            group,
+            agreement,
+            port -> server(settings, used.getFirst(), port, small),
+            port -> client(settings, used.getFirst(), port, small),
+            report -> column(report, MEDIAN_COLUMN));
+    return new Perftest(used.size(), pairs, bandwidth * MIB / 1e9, latency);
+  }
+
+  private static List<String> server(
+      RdmaSettings settings, RdmaPort rdmaPort, int port, List<String> test) {
+    int gid = settings.gidIndex() >= 0 ? settings.gidIndex() : rdmaPort.usualAddress();
+    List<String> common =
+        List.of(
+            "-F",
+            "-d",
+            rdmaPort.device(),
+            "-i",
+            String.valueOf(rdmaPort.number()),
+            "-x",
+            String.valueOf(gid),
+            "-p",
+            String.valueOf(port));
+    return Stream.concat(common.stream(), test.stream()).toList();
+  }
+
+  private static List<String> client(
+      RdmaSettings settings, RdmaPort rdmaPort, int port, List<String> test) {
+    return Stream.concat(server(settings, rdmaPort, port, test).stream(), Stream.of("HOST"))
+        .toList();
+  }
+
+  /** A column of the line of numbers in the report; 0 if there is none. */
+  static double column(String report, int column) {
+    return report
+        .lines()
+        .map(String::strip)
+        .filter(line -> line.matches("[0-9]+\\s+[0-9]+(\\s+[0-9.]+){3,}"))
+        .mapToDouble(line -> Double.parseDouble(line.split("\\s+")[column]))
+        .max()
+        .orElse(0);
+  }
+}
