@@ -104,7 +104,7 @@ final class DirectLane implements Lane {
 
   private void fail(Cause cause, String text) {
     failure = new LaneFailure(peer, index, cause, text, accepted, accepted);
-    wire.laneFailed();
+    wire.failed(1);
   }
 
   @Override

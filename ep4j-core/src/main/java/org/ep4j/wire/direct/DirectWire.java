@@ -4,26 +4,22 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupWire;
 
 /**
  * A wire between ranks that map each other's memory: threads of one JVM, or processes of one host.
  * The sender copies and counts; the receiver's thread has no part in it.
  */
-final class DirectWire implements Wire {
-  private final String name;
-  private final Group group;
-  private final WireConfig config;
+final class DirectWire extends GroupWire {
   private final MappedMemory control;
   private final MemorySegment ownControl;
   private final Counters counters;
@@ -32,13 +28,9 @@ final class DirectWire implements Wire {
   // Where each strand looks next; written by the strand's thread.
   private final int[] looked;
   private final List<DirectRegion> regions = new CopyOnWriteArrayList<>();
-  private final AtomicInteger failedLanes = new AtomicInteger();
-  private volatile boolean closed;
 
   private DirectWire(String name, Group group, WireConfig config, MappedMemory control) {
-    this.name = name;
-    this.group = group;
-    this.config = config;
+    super(name, group, config);
     this.control = control;
     MemorySegment[] controls = control.parts();
     ownControl = controls[group.rank()];
@@ -60,26 +52,6 @@ final class DirectWire implements Wire {
         group,
         config,
         MappedMemory.allocate(group, ControlLayout.bytes(config.counters()), config.timeout()));
-  }
-
-  @Override
-  public String name() {
-    return name;
-  }
-
-  @Override
-  public int rank() {
-    return group.rank();
-  }
-
-  @Override
-  public int size() {
-    return group.size();
-  }
-
-  @Override
-  public WireConfig config() {
-    return config;
   }
 
   Group group() {
@@ -107,7 +79,7 @@ final class DirectWire implements Wire {
         exposes(memory)
             ? ""
             : "wire '"
-                + name
+                + name()
                 + "' cannot let peers reach "
                 + (memory.onHost()
                     ? "memory that it did not allocate: use allocate()"
@@ -167,26 +139,10 @@ final class DirectWire implements Wire {
     return failed;
   }
 
-  void laneFailed() {
-    failedLanes.incrementAndGet();
-  }
-
-  @Override
-  public int failedLanes() {
-    return failedLanes.get();
-  }
-
-  void requireOpen() {
-    if (closed) {
-      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
-    }
-  }
-
   @Override
   public synchronized void close() {
-    if (!closed) {
+    if (shut()) {
       ControlLayout.close(ownControl);
-      closed = true;
       regions.forEach(DirectRegion::close);
       control.close();
     }

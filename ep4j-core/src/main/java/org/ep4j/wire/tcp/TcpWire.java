@@ -8,38 +8,32 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
-import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupWire;
 import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over TCP connections: several to each peer, each carrying some of the lanes. */
-final class TcpWire implements Wire {
+final class TcpWire extends GroupWire {
   /** How long a closing rank waits for its last words to be heard. */
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
-  private final Group group;
-  private final WireConfig config;
   // Holds the counters and the buffers of the connections.
   private final Arena arena = Arena.ofShared();
   private final Counters counters;
-  private final AtomicInteger failedLanes = new AtomicInteger();
   private final List<TcpRegion> regions = new CopyOnWriteArrayList<>();
   // Exposed regions by id; replaced as a whole, so that strands read it without a lock.
   private volatile @Nullable TcpRegion[] exposed = {};
   private final Lane[][] lanes;
   private final Strand[] strands;
-  private volatile boolean closed;
 
   /**
    * A wire over connections that are proven.
@@ -47,8 +41,7 @@ final class TcpWire implements Wire {
    * @param pipes by peer, then by index of the connection; none to this rank itself
    */
   TcpWire(Group group, WireConfig config, Pipe[][] pipes) throws IOException {
-    this.group = group;
-    this.config = config;
+    super(TcpWireProvider.NAME, group, config);
     counters = new Counters(arena.allocate((long) config.counters() * Long.BYTES, 64));
     lanes = new Lane[group.size()][];
     List<List<Connection>> byStrand = new ArrayList<>();
@@ -81,26 +74,6 @@ final class TcpWire implements Wire {
   }
 
   @Override
-  public String name() {
-    return TcpWireProvider.NAME;
-  }
-
-  @Override
-  public int rank() {
-    return group.rank();
-  }
-
-  @Override
-  public int size() {
-    return group.size();
-  }
-
-  @Override
-  public WireConfig config() {
-    return config;
-  }
-
-  @Override
   public Lane lane(int peer, int index) {
     Checks.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
@@ -113,7 +86,7 @@ final class TcpWire implements Wire {
     boolean done = false;
     try {
       WireMemory memory = WireMemory.host(owned.allocate(bytes, 64));
-      Region region = exposed(memory, owned, "", timeout);
+      Region region = exposed(memory, owned, timeout);
       done = true;
       return region;
     } finally {
@@ -126,19 +99,17 @@ final class TcpWire implements Wire {
   @Override
   public Region expose(WireMemory memory, Duration timeout) {
     requireOpen();
-    String error =
-        memory.onHost()
-            ? ""
-            : "wire 'tcp' cannot let peers reach device memory: stage it through host memory";
+    String error = unreachable(memory);
     if (!error.isEmpty()) {
+      // Throws here, and tells the other ranks why.
       Agreement.numbers(group, error, 0, timeout);
     }
-    return exposed(memory, null, error, timeout);
+    return exposed(memory, null, timeout);
   }
 
   /** Peers may put as soon as they have heard of it, so the region is there before they do. */
   private synchronized TcpRegion exposed(
-      WireMemory memory, @Nullable PageArena owned, String error, Duration timeout) {
+      WireMemory memory, @Nullable PageArena owned, Duration timeout) {
     @Nullable TcpRegion[] before = exposed;
     TcpRegion region = region(before.length, memory, owned);
     @Nullable TcpRegion[] after = Arrays.copyOf(before, before.length + 1);
@@ -146,7 +117,7 @@ final class TcpWire implements Wire {
     exposed = after;
     boolean done = false;
     try {
-      region.sizes(Agreement.numbers(group, error, memory.bytes(), timeout));
+      region.sizes(Agreement.numbers(group, "", memory.bytes(), timeout));
       done = true;
       return region;
     } finally {
@@ -159,10 +130,7 @@ final class TcpWire implements Wire {
   @Override
   public Region register(WireMemory memory) {
     requireOpen();
-    if (!memory.onHost()) {
-      throw new WireException(
-          "wire 'tcp' cannot read device memory: copy it to host memory and register that");
-    }
+    requireReadable(memory);
     return region(TcpRegion.LOCAL, memory, null);
   }
 
@@ -205,33 +173,11 @@ final class TcpWire implements Wire {
     return strands[strand].poll();
   }
 
-  void failed(int lanes) {
-    failedLanes.addAndGet(lanes);
-  }
-
-  @Override
-  public int failedLanes() {
-    return failedLanes.get();
-  }
-
-  /** What the group says of a peer. */
-  String fate(int peer) {
-    String report = group.deathReport(peer);
-    return report == null ? "the group still counts rank " + peer + " as alive" : report;
-  }
-
-  void requireOpen() {
-    if (closed) {
-      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
-    }
-  }
-
   @Override
   public synchronized void close() {
-    if (closed) {
+    if (!shut()) {
       return;
     }
-    closed = true;
     sayGoodbye();
     for (Strand strand : strands) {
       for (Connection connection : strand.connections()) {

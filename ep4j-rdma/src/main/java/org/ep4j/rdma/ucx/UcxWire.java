@@ -7,43 +7,37 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupWire;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over whatever fabric UCX finds; {@link MessageLayout} says how. */
-final class UcxWire implements Wire {
+final class UcxWire extends GroupWire {
   /** How long a closing rank waits for its last words to be heard. */
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
-  private final Group group;
-  private final WireConfig config;
   private final UcxContext context;
   private final Strand[] strands;
   // Holds the counters, the buffers and the functions that UCX calls.
   private final Arena arena;
   private final Counters counters;
-  private final AtomicInteger failedLanes = new AtomicInteger();
   // Also those that are closed but may be written until the workers are gone.
   private final List<UcxRegion> regions = new CopyOnWriteArrayList<>();
   // Exposed regions by id; replaced as a whole, so that strands read it without a lock.
   private volatile @Nullable UcxRegion[] exposed = {};
   private final Lane[][] lanes;
-  private volatile boolean closed;
 
   /** A wire over workers that know of no peer yet; the caller gives them links. */
   UcxWire(Group group, WireConfig config, UcxContext context, Strand[] strands, Arena arena) {
-    this.group = group;
-    this.config = config;
+    super(UcxWireProvider.NAME, group, config);
     this.context = context;
     this.strands = strands;
     this.arena = arena;
@@ -61,26 +55,6 @@ final class UcxWire implements Wire {
 
   Strand[] strands() {
     return strands;
-  }
-
-  @Override
-  public String name() {
-    return UcxWireProvider.NAME;
-  }
-
-  @Override
-  public int rank() {
-    return group.rank();
-  }
-
-  @Override
-  public int size() {
-    return group.size();
-  }
-
-  @Override
-  public WireConfig config() {
-    return config;
   }
 
   @Override
@@ -122,9 +96,9 @@ final class UcxWire implements Wire {
   @Override
   public Region expose(WireMemory memory, Duration timeout) {
     requireOpen();
-    if (!memory.onHost()) {
-      String error =
-          "wire 'ucx' cannot let peers reach device memory: stage it through host memory";
+    String error = unreachable(memory);
+    if (!error.isEmpty()) {
+      // Throws here, and tells the other ranks why.
       Agreement.exchange(group, error, new byte[0], timeout);
     }
     UcxRegion region = expose(memory, registered(memory), null);
@@ -172,10 +146,7 @@ final class UcxWire implements Wire {
   @Override
   public Region register(WireMemory memory) {
     requireOpen();
-    if (!memory.onHost()) {
-      throw new WireException(
-          "wire 'ucx' cannot read device memory: copy it to host memory and register that");
-    }
+    requireReadable(memory);
     return region(UcxRegion.LOCAL, memory, registered(memory), null);
   }
 
@@ -225,33 +196,11 @@ final class UcxWire implements Wire {
     return strands[strand].poll();
   }
 
-  void failed(int count) {
-    failedLanes.addAndGet(count);
-  }
-
-  @Override
-  public int failedLanes() {
-    return failedLanes.get();
-  }
-
-  /** What the group says of a peer. */
-  String fate(int peer) {
-    String report = group.deathReport(peer);
-    return report == null ? "the group still counts rank " + peer + " as alive" : report;
-  }
-
-  void requireOpen() {
-    if (closed) {
-      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
-    }
-  }
-
   @Override
   public synchronized void close() {
-    if (closed) {
+    if (!shut()) {
       return;
     }
-    closed = true;
     sayGoodbye();
     regions.forEach(UcxRegion::release);
     for (Strand strand : strands) {

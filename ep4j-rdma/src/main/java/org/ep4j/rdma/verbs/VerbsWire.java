@@ -3,38 +3,32 @@ package org.ep4j.rdma.verbs;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupWire;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over queue pairs: several to each peer, on the ports of this rank. */
-final class VerbsWire implements Wire {
+final class VerbsWire extends GroupWire {
   /** How long a closing rank waits for its last words to be heard. */
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
-  private final Group group;
-  private final WireConfig config;
   private final Resources resources;
-  private final AtomicInteger failedLanes = new AtomicInteger();
   private final List<VerbsRegion> regions = new CopyOnWriteArrayList<>();
   private final VerbsLane[][] lanes;
   private final VerbsStrand[] strands;
-  private volatile boolean closed;
 
   /** A wire over queue pairs that are connected; owns the resources from here on. */
   VerbsWire(Group group, WireConfig config, Resources resources) {
-    this.group = group;
-    this.config = config;
+    super(VerbsWireProvider.NAME, group, config);
     this.resources = resources;
     lanes = new VerbsLane[group.size()][config.lanes()];
     strands = new VerbsStrand[config.strands()];
@@ -45,26 +39,6 @@ final class VerbsWire implements Wire {
           new VerbsStrand(
               this, group, resources.completions(strand), pairs, resources.pairsPerPeer());
     }
-  }
-
-  @Override
-  public String name() {
-    return VerbsWireProvider.NAME;
-  }
-
-  @Override
-  public int rank() {
-    return group.rank();
-  }
-
-  @Override
-  public int size() {
-    return group.size();
-  }
-
-  @Override
-  public WireConfig config() {
-    return config;
   }
 
   @Override
@@ -101,10 +75,7 @@ final class VerbsWire implements Wire {
   }
 
   private Region exposed(WireMemory memory, @Nullable PageArena owned, Duration timeout) {
-    String error =
-        memory.onHost()
-            ? ""
-            : "wire 'verbs' cannot let peers reach device memory: stage it through host memory";
+    String error = unreachable(memory);
     VerbsRegion region = null;
     boolean done = false;
     try {
@@ -134,10 +105,7 @@ final class VerbsWire implements Wire {
   @Override
   public Region register(WireMemory memory) {
     requireOpen();
-    if (!memory.onHost()) {
-      throw new WireException(
-          "wire 'verbs' cannot read device memory: copy it to host memory and register that");
-    }
+    requireReadable(memory);
     VerbsRegion region = VerbsRegion.register(this, resources.ports(), memory, null, false);
     regions.add(region);
     return region;
@@ -164,33 +132,11 @@ final class VerbsWire implements Wire {
     return strands[strand].poll();
   }
 
-  void failed(int count) {
-    failedLanes.addAndGet(count);
-  }
-
-  @Override
-  public int failedLanes() {
-    return failedLanes.get();
-  }
-
-  /** What the group says of a peer. */
-  String fate(int peer) {
-    String report = group.deathReport(peer);
-    return report == null ? "the group still counts rank " + peer + " as alive" : report;
-  }
-
-  void requireOpen() {
-    if (closed) {
-      throw new IllegalStateException("the wire of rank " + group.rank() + " is closed");
-    }
-  }
-
   @Override
   public synchronized void close() {
-    if (closed) {
+    if (!shut()) {
       return;
     }
-    closed = true;
     long end = System.nanoTime() + LAST_WORDS.toNanos();
     boolean open = true;
     while (open && System.nanoTime() - end < 0) {
