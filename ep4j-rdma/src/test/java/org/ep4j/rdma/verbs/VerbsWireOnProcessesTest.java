@@ -17,6 +17,6 @@ class VerbsWireOnProcessesTest extends WireKit {
   @Override
   protected World world() {
     // Everything is emulated there, and slow.
-    return new ProcessWorld(Duration.ofMinutes(6), Duration.ofSeconds(30));
+    return new ProcessWorld(Duration.ofMinutes(15), Duration.ofSeconds(30));
   }
 }
