@@ -325,7 +325,7 @@ final class LowLatency {
       number++;
     }
     long ticket = context.completion.nextMasking(capturing);
-    // Nobody but the caller's stream waits for what a graph replays: telling the host costs a fence.
+    // Only a stream waits for what a graph replays: telling the host would cost a fence.
     call.set(LowLatencyField.TICKET, capturing ? 0 : ticket);
     long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
     call.launch(context.lowLatencySms(pieces), op.sharedBytes(), stream.handle());
