@@ -1,5 +1,7 @@
 package org.ep4j.wire;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * How a lane failed.
  *
@@ -23,6 +25,28 @@ public record LaneFailure(
     DEPARTED,
     /** One side has sent what the other cannot take, for example into a region that is closed. */
     PROTOCOL
+  }
+
+  /**
+   * Why nothing more may come from a peer. Where it has closed its wire, only once it has done so
+   * on all lanes: what it sent before may still be under way on some when others say that it has
+   * gone.
+   *
+   * @param lanes all lanes to that peer
+   * @return null while something may come
+   */
+  public static @Nullable LaneFailure of(Lane... lanes) {
+    LaneFailure closed = null;
+    boolean all = true;
+    for (Lane lane : lanes) {
+      LaneFailure failure = lane.failure();
+      if (failure != null && failure.cause() != Cause.CLOSED) {
+        return failure;
+      }
+      closed = failure == null ? closed : failure;
+      all &= failure != null;
+    }
+    return all ? closed : null;
   }
 
   /** Number of pieces of work that may be lost. */

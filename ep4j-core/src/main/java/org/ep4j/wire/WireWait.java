@@ -1,6 +1,7 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -104,7 +105,8 @@ public final class WireWait {
    * Waits until a counter of this rank is at least {@code least}.
    *
    * @param from the peer whose lanes' failure ends the wait; -1 for none
-   * @throws LaneFailedException if a lane of {@code from} has failed
+   * @throws LaneFailedException if nothing more may come from {@code from}, see {@link
+   *     LaneFailure#of}
    * @throws WireTimeoutException if the counter is too low after the timeout
    */
   public void counter(int counter, long least, int from) {
@@ -155,13 +157,9 @@ public final class WireWait {
   }
 
   private @Nullable LaneFailure failureOf(int peer) {
-    for (int i = 0; peer >= 0 && i < wire.config().lanes(); i++) {
-      LaneFailure failure = wire.lane(peer, i).failure();
-      if (failure != null) {
-        return failure;
-      }
-    }
-    return null;
+    Lane[] lanes = new Lane[peer < 0 ? 0 : wire.config().lanes()];
+    Arrays.setAll(lanes, i -> wire.lane(peer, i));
+    return LaneFailure.of(lanes);
   }
 
   private int pause(int idle, long start, String what, @Nullable Lane lane) {

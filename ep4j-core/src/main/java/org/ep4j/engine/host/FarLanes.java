@@ -196,12 +196,7 @@ final class FarLanes {
     if (wire.failedLanes() == 0) {
       return null;
     }
-    for (Lane lane : lanes[peer]) {
-      LaneFailure failure = lane.failure();
-      if (failure != null) {
-        return failure.toString();
-      }
-    }
-    return null;
+    LaneFailure failure = LaneFailure.of(lanes[peer]);
+    return failure == null ? null : failure.toString();
   }
 }
