@@ -29,7 +29,8 @@ import picocli.CommandLine.Spec;
       "Compile the kernels for common shapes into the cache.",
       "",
       "Needs NVRTC or nvcc, but no GPU; a directory filled here can be copied to machines that have",
-      "neither.",
+      "neither. The low-latency kernels of a buffer are compiled for its shape: --ranks and the",
+      "options behind it name one, so that opening such a buffer need not compile them.",
       ""
     })
 final class CacheWarmCommand implements Callable<Integer> {
@@ -40,6 +41,37 @@ final class CacheWarmCommand implements Callable<Integer> {
       description = "What to compile for; default: the GPUs of this machine.")
   private @Nullable List<String> architectures;
 
+  @Option(
+      names = "--ranks",
+      split = ",",
+      paramLabel = "N",
+      description = "Low-latency kernels for so many ranks, too.")
+  private @Nullable List<Integer> ranks;
+
+  @Option(
+      names = "--hidden",
+      paramLabel = "N",
+      defaultValue = "7168",
+      description = "With --ranks: elements of a row; default ${DEFAULT-VALUE}.")
+  private int hidden;
+
+  @Option(
+      names = "--experts",
+      paramLabel = "N",
+      defaultValue = "256",
+      description = "With --ranks: experts of all ranks; default ${DEFAULT-VALUE}.")
+  private int experts;
+
+  @Option(
+      names = "--topk",
+      paramLabel = "N",
+      defaultValue = "8",
+      description = "With --ranks: experts of each token; default ${DEFAULT-VALUE}.")
+  private int topK;
+
+  @Option(names = "--masking", description = "With --ranks: for buffers that mask late ranks.")
+  private boolean masking;
+
   @Spec private @Nullable CommandSpec spec;
 
   @Override
@@ -48,8 +80,16 @@ final class CacheWarmCommand implements Callable<Integer> {
     KernelCompiler compiler = KernelCompiler.standard();
     List<String> wanted = architectures == null ? ofThisMachine() : architectures;
     List<KernelSpec> specs = new ArrayList<>();
+    List<PrebuiltKernel> kernels = new ArrayList<>(PrebuiltKernels.all());
+    for (int number : ranks == null ? List.<Integer>of() : ranks) {
+      requirePositive("--ranks", number);
+      requirePositive("--hidden", hidden);
+      requirePositive("--experts", experts);
+      requirePositive("--topk", topK);
+      kernels.addAll(PrebuiltKernels.lowLatency(hidden, number, experts, topK, masking));
+    }
     for (String architecture : wanted) {
-      for (PrebuiltKernel kernel : PrebuiltKernels.all()) {
+      for (PrebuiltKernel kernel : kernels) {
         specs.add(kernel.spec(architecture)); // a bad name is refused before anything is compiled
       }
     }
@@ -68,6 +108,12 @@ final class CacheWarmCommand implements Callable<Integer> {
     }
     out.println("kernels: " + specs.size() + "; cache: " + compiler.cache().directory());
     return ExitCodes.OK;
+  }
+
+  private static void requirePositive(String option, int value) {
+    if (value < 1) {
+      throw new CommandFailure(ExitCodes.USAGE, option + " " + value + ": must be at least 1");
+    }
   }
 
   private static List<String> ofThisMachine() {

@@ -10,8 +10,10 @@ import java.util.Map;
 import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.cuda.driver.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
+import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.NvccBackend;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.junit.jupiter.api.Test;
@@ -92,14 +94,24 @@ class CacheCommandTest {
   }
 
   @Test
+  void aShapeThatCannotBeIsRefusedBeforeAnythingIsCompiled() {
+    CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "sm_90a", "--ranks", "4,0");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--ranks 0: must be at least 1");
+  }
+
+  @Test
   void warmCompilesOnceAndListShowsIt() throws Exception {
-    assumeTrue(Nvrtc.find().found(), () -> Nvrtc.find().problem());
+    LibrarySearch compiler = KernelCompiler.standard().backend().find();
+    assumeTrue(compiler.found(), compiler::problem);
 
     CommandLineRun first = run(Map.of(), "cache", "warm", "--arch", "sm_90a");
     assertThat(first.code()).as(first.err()).isEqualTo(ExitCodes.OK);
     assertThat(first.out()).contains("compiled in");
-    CommandLineRun second = run(Map.of(), "cache", "warm", "--arch", "sm_90a");
-    assertThat(second.out()).contains("was there").doesNotContain("compiled in");
+    CommandLineRun second =
+        run(Map.of(), "cache", "warm", "--arch", "sm_90a", "--ranks", "8", "--hidden", "7168");
+    assertThat(second.out()).contains("the same again").doesNotContain("compiled in");
     assertThat(run(Map.of(), "cache", "list").out())
         .contains(PrebuiltKernels.all().getFirst().entry());
   }

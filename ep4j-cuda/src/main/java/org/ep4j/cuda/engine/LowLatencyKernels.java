@@ -9,6 +9,7 @@ import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.jit.PrebuiltKernels;
 
 /** The low-latency kernels of one buffer on its device, and how they use shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
@@ -91,12 +92,8 @@ final class LowLatencyKernels implements AutoCloseable {
 
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
   static Map<String, String> constants(BufferConfig config, int ranks) {
-    return Map.of(
-        "EP4J_HIDDEN", String.valueOf(config.hidden()),
-        "EP4J_RANKS", String.valueOf(ranks),
-        "EP4J_EXPERTS", String.valueOf(config.experts()),
-        "EP4J_CHOICES", String.valueOf(config.topK()),
-        "EP4J_MASKING", config.masking() ? "1" : "0");
+    return PrebuiltKernels.lowLatencyConstants(
+        config.hidden(), ranks, config.experts(), config.topK(), config.masking());
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {

@@ -2,38 +2,57 @@ package org.ep4j.cuda.jit;
 
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /**
  * The kernels for common shapes: compiled by the tests for every architecture, prepared by {@code
  * ep4j cache warm}. A kernel file that is not in this list is not tested.
  */
 public final class PrebuiltKernels {
-  /**
-   * The shape of large models, 8 choices of 256 experts on 8 ranks; see {@code low_latency.cuh}.
-   */
-  private static final Map<String, String> LARGE =
-      Map.of(
-          "EP4J_HIDDEN", "7168",
-          "EP4J_RANKS", "8",
-          "EP4J_EXPERTS", "256",
-          "EP4J_CHOICES", "8",
-          "EP4J_MASKING", "0");
-
   private static final List<PrebuiltKernel> ALL =
-      List.of(
-          new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
-          new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
-          new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
-          new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
-          new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
-          new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
-          new PrebuiltKernel("low-latency dispatch", "low_latency_dispatch.cu", Map.of(), true),
-          new PrebuiltKernel("low-latency combine", "low_latency_combine.cu", Map.of(), true),
-          new PrebuiltKernel("large low-latency dispatch", "low_latency_dispatch.cu", LARGE, true),
-          new PrebuiltKernel("large low-latency combine", "low_latency_combine.cu", LARGE, true),
-          new PrebuiltKernel("probe", "probe.cu", Map.of(), true));
+      Stream.concat(
+              Stream.of(
+                  new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
+                  new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
+                  new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
+                  new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "low-latency dispatch", "low_latency_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "low-latency combine", "low_latency_combine.cu", Map.of(), true),
+                  new PrebuiltKernel("probe", "probe.cu", Map.of(), true)),
+              lowLatency(7168, 8, 256, 8, false).stream())
+          .toList();
 
   private PrebuiltKernels() {}
+
+  /**
+   * What low-latency kernels may know when they are compiled for one buffer; see {@code
+   * low_latency.cuh}.
+   */
+  public static Map<String, String> lowLatencyConstants(
+      int hidden, int ranks, int experts, int topK, boolean masking) {
+    return Map.of(
+        "EP4J_HIDDEN", String.valueOf(hidden),
+        "EP4J_RANKS", String.valueOf(ranks),
+        "EP4J_EXPERTS", String.valueOf(experts),
+        "EP4J_CHOICES", String.valueOf(topK),
+        "EP4J_MASKING", masking ? "1" : "0");
+  }
+
+  /** The low-latency kernels of buffers of one shape. */
+  public static List<PrebuiltKernel> lowLatency(
+      int hidden, int ranks, int experts, int topK, boolean masking) {
+    Map<String, String> constants = lowLatencyConstants(hidden, ranks, experts, topK, masking);
+    String shape = " of " + hidden + " on " + ranks + " ranks";
+    return List.of(
+        new PrebuiltKernel(
+            "low-latency dispatch" + shape, "low_latency_dispatch.cu", constants, true),
+        new PrebuiltKernel(
+            "low-latency combine" + shape, "low_latency_combine.cu", constants, true));
+  }
 
   /** All of them. */
   public static List<PrebuiltKernel> all() {
