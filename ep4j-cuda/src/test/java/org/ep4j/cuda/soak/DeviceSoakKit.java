@@ -1,0 +1,147 @@
+package org.ep4j.cuda.soak;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.lang.foreign.Arena;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicLong;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.group.Group;
+import org.ep4j.group.RankFailedException;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/**
+ * Many operations on one buffer with another routing each time, whose inputs are made and whose
+ * every byte is checked where the operations run, by kernels that share nothing with the engine's.
+ * Subclasses name the engine and the machine.
+ *
+ * <p>System properties: {@code ep4j.epochs} is the number of epochs of each kind of operations, a
+ * third of them with each world; {@code ep4j.seed} repeats a run.
+ */
+abstract class DeviceSoakKit {
+  private static final int WORLDS = 3;
+  private static final long REPORT_EPOCHS = 10_000;
+
+  /** By then each kind of result has been checked and damaged, whatever the seed. */
+  private static final int DAMAGED_EPOCHS = 400;
+
+  private static final SoakShape SMALL = new SoakShape(2, 512, 16);
+
+  @BeforeEach
+  final void skipWithoutMachine() {
+    requireMachine();
+  }
+
+  /** Skips the test where the machine is not. */
+  abstract void requireMachine();
+
+  abstract String engine();
+
+  abstract SoakMachine machine(int rank);
+
+  /** Epochs where the property names no number. */
+  abstract long epochs();
+
+  /** Most tokens of a rank. */
+  abstract int maxTokens();
+
+  @ParameterizedTest
+  @CsvSource({"2, 2048", "3, 512", "4, 1024"})
+  void everyByteOfHighThroughputIsRight(int ranks, int hidden) {
+    everyByteIsRight(new SoakShape(ranks, hidden, maxTokens()), false);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"2, 2048", "3, 512", "4, 1024"})
+  void everyByteOfLowLatencyIsRight(int ranks, int hidden) {
+    everyByteIsRight(new SoakShape(ranks, hidden, maxTokens()), true);
+  }
+
+  private void everyByteIsRight(SoakShape shape, boolean lowLatency) {
+    long epochs = Math.ceilDiv(Long.getLong("ep4j.epochs", epochs()), WORLDS);
+    long seed = Long.getLong("ep4j.seed", System.nanoTime() >>> 16);
+    String name =
+        "%s, %s, %s".formatted(engine(), lowLatency ? "low latency" : "high throughput", shape);
+    System.out.printf("%s: -Dep4j.seed=%d, %d epochs%n", name, seed, epochs);
+    AtomicLong rows = new AtomicLong();
+    long start = System.nanoTime();
+    ThreadRanks.run(
+        shape.ranks(),
+        Duration.ofMinutes(10).plusMillis(20 * epochs),
+        group -> rows.addAndGet(run(group, shape, lowLatency, seed, epochs, (_, _, _, _) -> {})));
+    System.out.printf(
+        "%s: %d epochs and %d rows with every byte right in %d ms%n",
+        name, epochs, rows.get(), (System.nanoTime() - start) / 1_000_000);
+    assertThat(rows.get()).as("rows that were compared").isGreaterThan(epochs / 2);
+  }
+
+  /** Returns the rows that this rank has compared. */
+  private long run(
+      Group group,
+      SoakShape shape,
+      boolean lowLatency,
+      long seed,
+      long epochs,
+      SoakRank.Meddler meddler) {
+    try (Arena arena = Arena.ofConfined();
+        SoakMachine machine = machine(group.rank());
+        ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine(), lowLatency))) {
+      SoakRank rank = new SoakRank(shape, buffer, machine, seed, meddler, arena);
+      buffer.barrier();
+      SoakEpochs soak = lowLatency ? new LowLatencySoak(rank) : new HighThroughputSoak(rank);
+      for (long i = 1; i <= epochs; i++) {
+        soak.next();
+        if (i % REPORT_EPOCHS == 0 && group.rank() == 0) {
+          System.out.printf("%d epochs%n", i);
+        }
+      }
+      long checked = rank.look();
+      buffer.barrier();
+      return checked;
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(
+      mode = EnumSource.Mode.EXCLUDE,
+      names = {"NO_ROOM_TO_CHECK", "NUMBER_OF_ROWS", "RECEIVED_ROWS", "RANGES"})
+  void damagedByteOfHighThroughputIsFound(SoakWhat what) {
+    damageIsFound(what, false);
+  }
+
+  @ParameterizedTest
+  @EnumSource(names = {"ROWS", "SCALES", "RECEIVED_PER_EXPERT", "SOURCE_TOKENS", "RANGES", "SUMS"})
+  void damagedByteOfLowLatencyIsFound(SoakWhat what) {
+    damageIsFound(what, true);
+  }
+
+  /**
+   * Flips a bit of the first byte in each epoch from the 50th on, on rank 1: the first row that has
+   * a token there is found.
+   */
+  private void damageIsFound(SoakWhat what, boolean lowLatency) {
+    long seed = 7;
+    SoakRank.Meddler meddler =
+        (rank, announced, address, _) -> {
+          if (announced == what && rank.buffer.rank() == 1 && rank.epoch() >= 50) {
+            rank.flip(address);
+          }
+        };
+    assertThatThrownBy(
+            () ->
+                ThreadRanks.run(
+                    SMALL.ranks(),
+                    group -> run(group, SMALL, lowLatency, seed, DAMAGED_EPOCHS, meddler)))
+        .isInstanceOf(RankFailedException.class)
+        .cause()
+        .isInstanceOf(AssertionError.class)
+        .hasMessageContaining("the first: epoch ")
+        .hasMessageContaining("rank 1, " + what + ", row ")
+        .hasMessageContaining("byte 0");
+  }
+}

@@ -1,0 +1,286 @@
+package org.ep4j.cuda.soak;
+
+import java.util.SplittableRandom;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.DeviceStream;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Layout;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Schedule;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.jspecify.annotations.Nullable;
+
+/** Epochs of a dispatch, perhaps its combine, perhaps another pair along the same ways. */
+final class HighThroughputSoak implements SoakEpochs {
+  /** Epochs in which every handle of the buffer's pool is used once in EXPERT_MAJOR. */
+  private static final int BY_EXPERT_FIRST = 12;
+
+  private static final int SURPLUS = 16;
+
+  private final SoakRank rank;
+
+  HighThroughputSoak(SoakRank rank) {
+    this.rank = rank;
+  }
+
+  /**
+   * What an epoch does; the first line is the same on all ranks.
+   *
+   * @param scaleType null for BF16 rows without scales
+   * @param looks whether the host asks for counts, which waits for the dispatch
+   * @param inOrder whether operations run on the stream of the kernels
+   * @param place where the answers lie: 0 the region of the buffer, 1 the received rows, 2
+   *     elsewhere
+   */
+  private record Draw(
+      SoakTraffic traffic,
+      Layout layout,
+      boolean exact,
+      int alignment,
+      boolean zeroPadding,
+      boolean fp8,
+      @Nullable DType scaleType,
+      boolean combined,
+      boolean cached,
+      boolean weighted,
+      boolean partialRounding,
+      int surplus,
+      boolean looks,
+      boolean inOrder,
+      boolean wide,
+      ScaleLayout scaleLayout,
+      boolean biased,
+      boolean own,
+      int place) {}
+
+  private Draw draw() {
+    SplittableRandom shared = rank.shared();
+    SplittableRandom own = rank.own();
+    boolean fp8 = shared.nextBoolean();
+    DType[] scaleTypes = {DType.FP32, DType.INT32};
+    return new Draw(
+        SoakTraffic.draw(shared, rank.shape),
+        rank.epoch() < BY_EXPERT_FIRST || shared.nextBoolean() ? Layout.EXPERT_MAJOR : Layout.FLAT,
+        shared.nextBoolean(),
+        shared.nextInt(4) == 0 ? 1 : 1 + shared.nextInt(SoakShape.ALIGNMENT),
+        shared.nextBoolean(),
+        fp8,
+        fp8 && shared.nextInt(4) != 0 ? scaleTypes[shared.nextInt(2)] : null,
+        shared.nextInt(8) != 0,
+        shared.nextInt(3) == 0,
+        shared.nextInt(3) == 0,
+        shared.nextBoolean(),
+        own.nextInt(SURPLUS),
+        own.nextBoolean(),
+        own.nextInt(16) != 0,
+        own.nextBoolean(),
+        ScaleLayout.values()[own.nextInt(4) / 3],
+        own.nextInt(4) == 0,
+        own.nextBoolean(),
+        own.nextInt(3));
+  }
+
+  @Override
+  public void next() {
+    Draw d = draw();
+    int tokens = d.traffic.tokens()[rank.buffer.rank()];
+    rank.begin(d.traffic);
+    rank.set(SoakWord.BY_EXPERT, d.layout == Layout.EXPERT_MAJOR);
+    rank.set(SoakWord.EXACT, d.exact);
+    rank.set(SoakWord.ZERO_PADDING, d.layout == Layout.EXPERT_MAJOR && d.zeroPadding);
+    rank.set(SoakWord.ALIGNMENT, d.alignment);
+    Tokens payload = payload(d, tokens);
+    var routing = rank.routing(tokens, d.wide);
+    rank.launch(SoakKernel.MAKE);
+    rank.launch(SoakKernel.WAYS);
+    rank.launch(SoakKernel.COUNT);
+    rank.launch(SoakKernel.PLACE);
+    DeviceStream stream = stream(d);
+    Dispatch dispatch = rank.buffer.dispatch(payload, routing, options(d, stream));
+    rank.step();
+    try (DispatchHandle handle = dispatch.handle()) {
+      follow(d, tokens, dispatch, handle, false);
+      if (d.cached) {
+        rank.set(SoakWord.SALT, 1);
+        rank.launch(SoakKernel.MAKE);
+        Dispatch again =
+            rank.buffer.dispatch(payload, handle, new Schedule(stream(d), null, false));
+        rank.step();
+        follow(d, tokens, again, handle, true);
+      }
+    }
+    rank.end(d);
+  }
+
+  private @Nullable DeviceStream stream(Draw d) {
+    if (d.inOrder) {
+      return rank.stream();
+    }
+    rank.finish();
+    return null;
+  }
+
+  private Tokens payload(Draw d, int tokens) {
+    DType type = d.fp8 ? DType.FP8_E4M3 : DType.BF16;
+    long rowWords = type.bytes(rank.shape.hidden()) / Integer.BYTES;
+    rank.set(SoakWord.SENT_WORDS, rowWords);
+    rank.set(SoakWord.ROW_WORDS, rowWords);
+    Tensor x = rank.x(type, tokens);
+    if (d.scaleType == null) {
+      rank.set(SoakWord.SCALE_WORDS, 0);
+      return Tokens.of(x);
+    }
+    int columns = rank.shape.hidden() / (d.scaleType == DType.FP32 ? 128 : 512);
+    rank.set(SoakWord.SCALE_WORDS, columns);
+    return Tokens.of(x, rank.scales(d.scaleType, tokens, columns));
+  }
+
+  private DispatchOptions options(Draw d, @Nullable DeviceStream stream) {
+    DispatchOptions.Builder options =
+        DispatchOptions.builder()
+            .layout(d.layout)
+            .expertAlignment(d.alignment)
+            .zeroPadding(d.zeroPadding)
+            .scaleLayout(d.scaleLayout);
+    if (!d.exact) {
+      int all = d.traffic.tokensOfAll();
+      long needed = d.layout == Layout.FLAT ? all : rank.shape.mostRows(all, d.alignment);
+      long most = rank.shape.mostRows(rank.shape.pairs(), SoakShape.ALIGNMENT);
+      options.sizing(Sizing.atMost(Math.max(1, Math.min(most, needed + d.surplus))));
+    }
+    if (stream != null) {
+      options.stream(stream);
+    }
+    return options.build();
+  }
+
+  private void follow(
+      Draw d, int tokens, Dispatch dispatch, DispatchHandle handle, boolean cached) {
+    check(d, dispatch, cached);
+    if (d.combined) {
+      combine(d, tokens, dispatch, handle);
+      rank.step();
+    }
+  }
+
+  private void check(Draw d, Dispatch dispatch, boolean cached) {
+    long rows = dispatch.rows();
+    rank.set(SoakWord.LIMIT, rows);
+    Tensor x = dispatch.x();
+    rank.set(SoakWord.ROWS, x);
+    rank.checks(SoakWhat.ROWS, x);
+    Tensor scales = dispatch.scales();
+    rank.set(SoakWord.ROW_SCALES, scales);
+    if (scales != null) {
+      boolean columns = d.scaleLayout == ScaleLayout.COLUMN_MAJOR;
+      rank.set(SoakWord.SCALE_GROUP_ROWS, Math.max(1, rows));
+      rank.set(SoakWord.SCALE_GROUP_STRIDE, 0);
+      rank.set(SoakWord.SCALE_ROW_STRIDE, columns ? 1 : scales.size(1));
+      rank.set(SoakWord.SCALE_COLUMN_STRIDE, columns ? scales.size(1) : 1);
+      rank.checks(SoakWhat.SCALES, scales);
+    }
+    Tensor ids = dispatch.topkIdx();
+    require("topkIdx", ids != null, d.layout == Layout.FLAT && !cached);
+    rank.set(SoakWord.ROW_IDS, ids);
+    rank.checks(SoakWhat.IDS, ids);
+    Tensor weights = dispatch.topkWeights();
+    require("topkWeights", weights != null, !cached);
+    rank.set(SoakWord.ROW_WEIGHTS, weights);
+    rank.checks(SoakWhat.WEIGHTS, weights);
+    rank.set(SoakWord.SOURCE_TOKENS, dispatch.sourceTokens());
+    rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.sourceTokens());
+    rank.set(SoakWord.SOURCE_RANKS, dispatch.sourceRanks());
+    rank.checks(SoakWhat.SOURCE_RANKS, dispatch.sourceRanks());
+    if (d.looks) {
+      checkCounts(d, dispatch);
+    } else {
+      rank.set(SoakWord.RECEIVED_PER_EXPERT, 0);
+    }
+    rank.launch(SoakKernel.CHECK_ROWS);
+    rank.launch(SoakKernel.CHECK_INDEX);
+  }
+
+  /** Counts lie on the host, where kernels can read them. */
+  private void checkCounts(Draw d, Dispatch dispatch) {
+    require("overflow", dispatch.overflow() != null, false);
+    rank.set(SoakWord.HOST_RECEIVED, dispatch.receivedRows());
+    Tensor received = dispatch.receivedPerExpert();
+    Tensor aligned = dispatch.tokensPerExpert();
+    if (d.exact && d.layout == Layout.EXPERT_MAJOR && d.zeroPadding) {
+      announcePadding(dispatch.x(), received, aligned);
+    }
+    rank.set(SoakWord.RECEIVED_PER_EXPERT, received);
+    rank.checks(SoakWhat.RECEIVED_PER_EXPERT, received);
+    rank.set(SoakWord.TOKENS_PER_EXPERT, aligned);
+    rank.checks(SoakWhat.TOKENS_PER_EXPERT, aligned);
+    Tensor expertOffsets = dispatch.expertOffsets();
+    require("expertOffsets", expertOffsets != null, d.layout == Layout.EXPERT_MAJOR);
+    rank.set(SoakWord.EXPERT_OFFSETS, expertOffsets);
+    rank.checks(SoakWhat.EXPERT_OFFSETS, expertOffsets);
+    Tensor rankOffsets = dispatch.rankOffsets();
+    require("rankOffsets", rankOffsets != null, d.layout == Layout.FLAT);
+    rank.set(SoakWord.RANK_OFFSETS, rankOffsets);
+    rank.checks(SoakWhat.RANK_OFFSETS, rankOffsets);
+  }
+
+  private void announcePadding(Tensor x, Tensor received, Tensor aligned) {
+    int last = rank.shape.localExperts() - 1;
+    if (received.getInt(last) < aligned.getInt(last)) {
+      long rowBytes = x.byteSize() / x.size(0);
+      rank.checks(SoakWhat.PADDING, x.address() + x.byteSize() - rowBytes, rowBytes);
+    }
+  }
+
+  private void combine(Draw d, int tokens, Dispatch dispatch, DispatchHandle handle) {
+    long rows = dispatch.rows();
+    Tensor y =
+        d.place == 0
+            ? dispatch.combineInput(DType.BF16).rows(0, rows)
+            : d.place == 1 && !d.fp8
+                ? dispatch.x()
+                : rank.y.as(DType.BF16, rows, rank.shape.hidden());
+    rank.set(SoakWord.Y, y);
+    rank.set(SoakWord.Y_WEIGHTS, d.weighted ? rank.yWeights.address() : 0);
+    CombineOptions.Builder options = CombineOptions.builder().partialRounding(d.partialRounding);
+    rank.set(SoakWord.BIAS, 0);
+    if (d.biased) {
+      options.bias(rank.bias(tokens));
+      rank.launch(SoakKernel.MAKE);
+    }
+    rank.launch(SoakKernel.ANSWER);
+    if (d.weighted) {
+      options.topkWeights(
+          d.layout == Layout.FLAT
+              ? rank.yWeights.as(DType.FP32, rows, SoakShape.TOP_K)
+              : rank.yWeights.as(DType.FP32, rows));
+    }
+    if (d.own) {
+      options.out(rank.out(tokens));
+    }
+    DeviceStream stream = stream(d);
+    if (stream != null) {
+      options.stream(stream);
+    }
+    Combine combine = rank.buffer.combine(y, handle, options.build());
+    rank.set(SoakWord.OUT, combine.x());
+    rank.checks(SoakWhat.SUMS, combine.x());
+    Tensor sums = combine.topkWeights();
+    require("topkWeights of the combine", sums != null, d.weighted);
+    rank.set(SoakWord.OUT_WEIGHTS, sums);
+    rank.checks(SoakWhat.SUMS_OF_WEIGHTS, sums);
+    rank.launch(SoakKernel.CHECK_SUMS);
+  }
+
+  private void require(String what, boolean there, boolean wanted) {
+    if (there != wanted) {
+      throw new AssertionError(
+          what + (there ? " is there" : " is not there") + ", epoch " + rank.epoch());
+    }
+  }
+}

@@ -1,0 +1,46 @@
+package org.ep4j.cuda.soak;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The soak itself is tested where no GPU is: its kernels, compiled for the host, over the host
+ * engine.
+ */
+class HostDeviceSoakTest extends DeviceSoakKit {
+  @TempDir static Path directory;
+
+  private static HostMachine.Library library;
+
+  @BeforeAll
+  static void compile() throws IOException, InterruptedException {
+    library = HostMachine.Library.compile(directory);
+  }
+
+  @Override
+  void requireMachine() {
+    // It is skipped as a whole where there is no compiler.
+  }
+
+  @Override
+  String engine() {
+    return "host";
+  }
+
+  @Override
+  SoakMachine machine(int rank) {
+    return new HostMachine(library);
+  }
+
+  @Override
+  long epochs() {
+    return 600;
+  }
+
+  @Override
+  int maxTokens() {
+    return 48;
+  }
+}

@@ -1,0 +1,142 @@
+package org.ep4j.cuda.soak;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.ep4j.DType;
+import org.ep4j.DeviceStream;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/** The host in the place of a GPU: the same kernels, compiled by g++, over host memory. */
+@SuppressWarnings("restricted") // it calls the kernels
+final class HostMachine implements SoakMachine {
+  private static final int ALIGNMENT = 64;
+
+  /** The kernels of all ranks. */
+  static final class Library {
+    private final SymbolLookup symbols;
+    private final MethodHandle run;
+
+    private Library(Path file) {
+      symbols = SymbolLookup.libraryLookup(file, Arena.global());
+      run =
+          Linker.nativeLinker()
+              .downcallHandle(
+                  symbols.findOrThrow("ep4j_soak_run"),
+                  FunctionDescriptor.ofVoid(ValueLayout.ADDRESS, ValueLayout.ADDRESS));
+    }
+
+    /** Compiles them in a directory; skips the test where there is no g++. */
+    static Library compile(Path directory) throws IOException, InterruptedException {
+      for (var file : SoakSources.files().entrySet()) {
+        Files.writeString(directory.resolve(file.getKey()), file.getValue());
+      }
+      Files.writeString(directory.resolve("host.hpp"), SoakSources.read("host.hpp"));
+      Files.writeString(
+          directory.resolve("library.cpp"),
+          """
+          #include "host.hpp"
+          #include "%s"
+          extern "C" void ep4j_soak_run(void (*kernel)(Words), const Words* words) {
+            kernel(*words);
+          }
+          """
+              .formatted(SoakSources.ENTRY));
+      Path library = directory.resolve("libsoak.so");
+      Process compiler;
+      try {
+        compiler =
+            new ProcessBuilder(
+                    "g++",
+                    "-std=c++20",
+                    "-O2",
+                    "-fno-strict-aliasing",
+                    "-Wall",
+                    "-Wno-unused-function",
+                    "-shared",
+                    "-fPIC",
+                    "-o",
+                    library.toString(),
+                    directory.resolve("library.cpp").toString())
+                .redirectErrorStream(true)
+                .start();
+      } catch (IOException e) {
+        assumeTrue(false, "no g++ to compile the soak's kernels for the host: " + e.getMessage());
+        throw e;
+      }
+      String words = new String(compiler.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertThat(compiler.waitFor()).as(words).isZero();
+      return new Library(library);
+    }
+  }
+
+  private final Library library;
+  private final Arena arena = Arena.ofShared();
+
+  HostMachine(Library library) {
+    this.library = library;
+  }
+
+  private record HostBlock(MemorySegment bytes) implements Block {
+    @Override
+    public long address() {
+      return bytes.address();
+    }
+
+    @Override
+    public Tensor as(DType dtype, long... shape) {
+      return Tensor.of(bytes, dtype, shape);
+    }
+
+    @Override
+    public void write(MemorySegment source) {
+      bytes.asSlice(0, source.byteSize()).copyFrom(source);
+    }
+
+    @Override
+    public void read(MemorySegment target) {
+      target.copyFrom(bytes.asSlice(0, target.byteSize()));
+    }
+  }
+
+  @Override
+  public Block allocate(long bytes) {
+    return new HostBlock(arena.allocate(bytes, ALIGNMENT));
+  }
+
+  @Override
+  public void launch(SoakKernel kernel, MemorySegment words) {
+    try {
+      library.run.invokeExact(library.symbols.findOrThrow(kernel.entry()), words);
+    } catch (Throwable e) {
+      throw new AssertionError(kernel.entry(), e);
+    }
+  }
+
+  @Override
+  public @Nullable DeviceStream stream() {
+    return null;
+  }
+
+  @Override
+  public void finish() {
+    // A launch returns when the kernel has ended.
+  }
+
+  @Override
+  public void close() {
+    arena.close();
+  }
+}

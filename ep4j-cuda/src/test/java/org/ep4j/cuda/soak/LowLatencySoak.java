@@ -1,0 +1,172 @@
+package org.ep4j.cuda.soak;
+
+import java.util.SplittableRandom;
+import org.ep4j.DType;
+import org.ep4j.DeviceStream;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Routing;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/** Epochs of a low-latency dispatch in groups of fixed places, and its combine. */
+final class LowLatencySoak implements SoakEpochs {
+  private static final float LARGEST_E4M3 = 448;
+
+  private final SoakRank rank;
+
+  LowLatencySoak(SoakRank rank) {
+    this.rank = rank;
+  }
+
+  /** What an epoch does; the first line is the same on all ranks. */
+  private record Draw(
+      SoakTraffic traffic,
+      boolean fp8,
+      ScaleKind scaleKind,
+      boolean partialRounding,
+      boolean hooked,
+      boolean inOrder,
+      boolean wide,
+      ScaleLayout scaleLayout,
+      boolean zeroCopy,
+      boolean own) {}
+
+  private Draw draw() {
+    SplittableRandom shared = rank.shared();
+    SplittableRandom own = rank.own();
+    return new Draw(
+        SoakTraffic.draw(shared, rank.shape),
+        shared.nextBoolean(),
+        shared.nextBoolean() ? ScaleKind.FLOAT32 : ScaleKind.FLOAT32_POW2,
+        shared.nextInt(3) == 0,
+        shared.nextInt(3) == 0,
+        own.nextInt(16) != 0,
+        own.nextBoolean(),
+        ScaleLayout.values()[own.nextInt(4) / 3],
+        own.nextBoolean(),
+        own.nextBoolean());
+  }
+
+  @Override
+  public void next() {
+    Draw d = draw();
+    int hidden = rank.shape.hidden();
+    int tokens = d.traffic.tokens()[rank.buffer.rank()];
+    rank.begin(d.traffic);
+    rank.set(SoakWord.BY_EXPERT, true);
+    rank.set(SoakWord.LOW_LATENCY, true);
+    rank.set(SoakWord.QUANTISED, d.fp8);
+    rank.set(SoakWord.LIMIT, (long) rank.shape.localExperts() * rank.shape.pairs());
+    rank.set(SoakWord.SENT_WORDS, hidden / 2);
+    rank.set(SoakWord.ROW_WORDS, d.fp8 ? hidden / 4 : hidden / 2);
+    rank.set(SoakWord.SCALE_WORDS, d.fp8 ? hidden / 128 : 0);
+    float scale = d.scaleKind == ScaleKind.FLOAT32 ? LARGEST_E4M3 * (1 / LARGEST_E4M3) : 1;
+    rank.set(SoakWord.SCALE_BITS, Float.floatToRawIntBits(scale));
+    Tensor x = rank.x(DType.BF16, tokens);
+    Routing routing = rank.routing(tokens, d.wide);
+    rank.launch(SoakKernel.MAKE);
+    rank.launch(SoakKernel.WAYS);
+    rank.launch(SoakKernel.COUNT);
+    rank.launch(SoakKernel.PLACE);
+    LowLatencyDispatch dispatch = dispatch(d, x, routing);
+    rank.step();
+    check(d, dispatch);
+    combine(d, tokens, dispatch, routing);
+    rank.step();
+    rank.end(d);
+  }
+
+  private @Nullable DeviceStream stream(Draw d) {
+    if (d.inOrder) {
+      return rank.stream();
+    }
+    rank.finish();
+    return null;
+  }
+
+  private LowLatencyDispatch dispatch(Draw d, Tensor x, Routing routing) {
+    LowLatencyDispatchOptions.Builder options =
+        LowLatencyDispatchOptions.builder()
+            .format(d.fp8 ? RowFormat.FP8 : RowFormat.BF16)
+            .scaleKind(d.scaleKind)
+            .scaleLayout(d.scaleLayout)
+            .returnHook(d.hooked);
+    DeviceStream stream = stream(d);
+    if (stream != null) {
+      options.stream(stream);
+    }
+    LowLatencyDispatch dispatch = rank.buffer.lowLatencyDispatch(x, routing, options.build());
+    if (d.hooked) {
+      dispatch.hook().receive();
+    }
+    return dispatch;
+  }
+
+  private void check(Draw d, LowLatencyDispatch dispatch) {
+    Tensor x = dispatch.x();
+    rank.set(SoakWord.ROWS, x);
+    rank.checks(SoakWhat.ROWS, x);
+    Tensor scales = dispatch.scales();
+    rank.set(SoakWord.ROW_SCALES, scales);
+    if (scales != null) {
+      boolean columns = d.scaleLayout == ScaleLayout.COLUMN_MAJOR;
+      long across = scales.size(2);
+      rank.set(SoakWord.SCALE_GROUP_ROWS, rank.shape.pairs());
+      rank.set(SoakWord.SCALE_GROUP_STRIDE, scales.size(1) * across);
+      rank.set(SoakWord.SCALE_ROW_STRIDE, columns ? 1 : across);
+      rank.set(SoakWord.SCALE_COLUMN_STRIDE, columns ? across : 1);
+      rank.checks(SoakWhat.SCALES, scales);
+    }
+    rank.launch(SoakKernel.CHECK_ROWS);
+  }
+
+  private void combine(Draw d, int tokens, LowLatencyDispatch dispatch, Routing routing) {
+    Tensor y =
+        d.zeroCopy
+            ? rank.buffer.lowLatencyCombineBuffer(dispatch.handle())
+            : rank.y.as(
+                DType.BF16, rank.shape.localExperts(), rank.shape.pairs(), rank.shape.hidden());
+    rank.set(SoakWord.Y, y);
+    rank.set(SoakWord.Y_WEIGHTS, 0);
+    rank.set(SoakWord.OUT_WEIGHTS, 0);
+    rank.launch(SoakKernel.ANSWER);
+    LowLatencyCombineOptions.Builder options =
+        LowLatencyCombineOptions.builder()
+            .partialRounding(d.partialRounding)
+            .zeroCopy(d.zeroCopy)
+            .returnHook(d.hooked);
+    if (d.own) {
+      options.out(rank.out(tokens));
+    }
+    DeviceStream stream = stream(d);
+    if (stream != null) {
+      options.stream(stream);
+    }
+    LowLatencyCombine combine =
+        rank.buffer.lowLatencyCombine(y, routing, dispatch.handle(), options.build());
+    if (d.hooked) {
+      combine.hook().receive();
+    }
+    checkIndex(dispatch);
+    rank.set(SoakWord.OUT, combine.x());
+    rank.checks(SoakWhat.SUMS, combine.x());
+    rank.launch(SoakKernel.CHECK_SUMS);
+  }
+
+  /** After the combine, which may go by them: a check makes what it has seen unrecognisable. */
+  private void checkIndex(LowLatencyDispatch dispatch) {
+    rank.set(SoakWord.RECEIVED_PER_EXPERT, dispatch.recvCount());
+    rank.checks(SoakWhat.RECEIVED_PER_EXPERT, dispatch.recvCount());
+    rank.set(SoakWord.SOURCE_TOKENS, dispatch.handle().srcInfo());
+    rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.handle().srcInfo());
+    rank.set(SoakWord.RANGES, dispatch.handle().layoutRange());
+    rank.checks(SoakWhat.RANGES, dispatch.handle().layoutRange());
+    rank.launch(SoakKernel.CHECK_LATENCY_INDEX);
+  }
+}

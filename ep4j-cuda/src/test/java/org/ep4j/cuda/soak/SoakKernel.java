@@ -1,0 +1,22 @@
+package org.ep4j.cuda.soak;
+
+import java.util.Locale;
+
+/** The kernels of {@code soak.cu}. */
+enum SoakKernel {
+  MAKE,
+  WAYS,
+  COUNT,
+  PLACE,
+  CHECK_ROWS,
+  CHECK_INDEX,
+  CHECK_LATENCY_INDEX,
+  ANSWER,
+  CHECK_SUMS,
+  FLIP;
+
+  /** Its name in the module. */
+  String entry() {
+    return "ep4j_soak_" + name().toLowerCase(Locale.ROOT);
+  }
+}

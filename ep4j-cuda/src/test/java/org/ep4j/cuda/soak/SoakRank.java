@@ -1,0 +1,259 @@
+package org.ep4j.cuda.soak;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.SplittableRandom;
+import org.ep4j.DType;
+import org.ep4j.DeviceStream;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One rank of a soak: its memory, the words of the epoch, and what its kernels have found. The
+ * report is read now and then, because reading waits for the machine.
+ */
+final class SoakRank {
+  /** Is told what will be checked, and may damage it. */
+  interface Meddler {
+    void at(SoakRank rank, SoakWhat what, long address, long bytes);
+  }
+
+  /** Epochs between two looks at the report. */
+  static final int WINDOW = 64;
+
+  /**
+   * Epochs at the beginning in which ranks wait for each other after each operation: the engine
+   * makes memory when it first needs it, and that may wait for kernels that wait for this rank.
+   */
+  private static final int SETTLING = 40;
+
+  private static final int TOTALS_BYTES = 4096;
+  private static final int MOST_WEIGHTS = SoakShape.TOP_K;
+
+  // As in soak.cuh.
+  private static final int WRONG = 0;
+  private static final int FIRST = 1;
+  private static final int SAMPLE = 2;
+  private static final int EXPECTED = 3;
+  private static final int FOUND = 4;
+  private static final int CHECKED = 5;
+  private static final int REPORT_WORDS = 6;
+
+  final SoakShape shape;
+  final ExpertBuffer buffer;
+  final SoakMachine.Block y;
+  final SoakMachine.Block yWeights;
+  private final SoakMachine machine;
+  private final Meddler meddler;
+  private final long seed;
+  private final MemorySegment words;
+  private final SoakMachine.Block x;
+  private final SoakMachine.Block scales;
+  private final SoakMachine.Block ids;
+  private final SoakMachine.Block weights;
+  private final SoakMachine.Block bias;
+  private final SoakMachine.Block out;
+  private final SoakMachine.Block report;
+  private final Object[] history = new Object[WINDOW];
+  private long epoch;
+
+  SoakRank(
+      SoakShape shape,
+      ExpertBuffer buffer,
+      SoakMachine machine,
+      long seed,
+      Meddler meddler,
+      Arena arena) {
+    this.shape = shape;
+    this.buffer = buffer;
+    this.machine = machine;
+    this.seed = seed;
+    this.meddler = meddler;
+    words = arena.allocate(ValueLayout.JAVA_LONG, SoakWord.values().length);
+    long tokens = shape.maxTokens();
+    long rowBytes = 2L * shape.hidden();
+    x = machine.allocate(tokens * rowBytes);
+    scales = machine.allocate(tokens * shape.hidden() / 128 * Float.BYTES);
+    ids = machine.allocate(tokens * SoakShape.TOP_K * Long.BYTES);
+    weights = machine.allocate(tokens * SoakShape.TOP_K * Float.BYTES);
+    bias = machine.allocate(tokens * rowBytes);
+    out = machine.allocate(tokens * rowBytes);
+    y = machine.allocate(shape.capacity() * rowBytes);
+    yWeights = machine.allocate(shape.capacity() * MOST_WEIGHTS * Float.BYTES);
+    report = machine.allocate(REPORT_WORDS * Long.BYTES);
+    long[] clean = new long[REPORT_WORDS];
+    clean[FIRST] = -1;
+    report.write(MemorySegment.ofArray(clean));
+    set(SoakWord.SEED, seed);
+    set(SoakWord.RANK, buffer.rank());
+    set(SoakWord.RANKS, shape.ranks());
+    set(SoakWord.MAX_TOKENS, shape.maxTokens());
+    set(SoakWord.EXPERTS, SoakShape.EXPERTS);
+    set(SoakWord.TOP_K, SoakShape.TOP_K);
+    set(SoakWord.HIDDEN, shape.hidden());
+    set(SoakWord.CAPACITY, shape.capacity());
+    set(SoakWord.REPORT, report.address());
+    set(SoakWord.X, x.address());
+    set(SoakWord.IDS, ids.address());
+    set(SoakWord.WEIGHTS, weights.address());
+    set(SoakWord.WAYS, machine.allocate((long) shape.pairs() * Long.BYTES).address());
+    set(SoakWord.HOLDERS, machine.allocate((long) shape.pairs() * Integer.BYTES).address());
+    set(SoakWord.SOURCES, machine.allocate(shape.capacity() * Integer.BYTES).address());
+    set(SoakWord.TOTALS, machine.allocate(TOTALS_BYTES).address());
+  }
+
+  /** What all ranks draw alike. */
+  SplittableRandom shared() {
+    return new SplittableRandom(seed ^ epoch * 0x9E3779B97F4A7C15L);
+  }
+
+  /** What this rank draws for itself. */
+  SplittableRandom own() {
+    return new SplittableRandom(~seed ^ epoch * 0x9E3779B97F4A7C15L + 31L * (buffer.rank() + 1));
+  }
+
+  /** Whether all of the machine and all ranks take one step at a time still. */
+  boolean settling() {
+    return epoch < SETTLING;
+  }
+
+  /** Epochs so far. */
+  long epoch() {
+    return epoch;
+  }
+
+  void set(SoakWord word, long value) {
+    words.setAtIndex(ValueLayout.JAVA_LONG, word.ordinal(), value);
+  }
+
+  void set(SoakWord word, boolean value) {
+    set(word, value ? 1 : 0);
+  }
+
+  void set(SoakWord word, @Nullable Tensor tensor) {
+    set(word, tensor == null ? 0 : tensor.address());
+  }
+
+  /** The words of an epoch begin. */
+  void begin(SoakTraffic traffic) {
+    set(SoakWord.EPOCH, epoch);
+    set(SoakWord.SALT, 0);
+    set(SoakWord.TOKENS, traffic.packedTokens());
+    set(SoakWord.FIRST_EXPERT, traffic.firstExpert());
+    set(SoakWord.EXPERT_SPAN, traffic.span());
+    set(SoakWord.MASKED, traffic.masked());
+    set(SoakWord.EMPTY, traffic.empty());
+    set(SoakWord.SCALES, 0);
+    set(SoakWord.BIAS, 0);
+  }
+
+  /** The epoch ends; now and then its ranks look at what the last ones have found. */
+  void end(Object what) {
+    history[(int) (epoch % WINDOW)] = what;
+    epoch++;
+    if (epoch % WINDOW == 0) {
+      look();
+    }
+  }
+
+  void launch(SoakKernel kernel) {
+    machine.launch(kernel, words);
+  }
+
+  /** The stream of an operation that is to run in the order of the kernels. */
+  @Nullable DeviceStream stream() {
+    return machine.stream();
+  }
+
+  /** Waits for the kernels, before an operation that does not run in their order. */
+  void finish() {
+    machine.finish();
+  }
+
+  /** After an operation. */
+  void step() {
+    if (settling()) {
+      machine.finish();
+      buffer.barrier();
+    }
+  }
+
+  /** Announces a check. */
+  void checks(SoakWhat what, long address, long bytes) {
+    if (bytes > 0) {
+      meddler.at(this, what, address, bytes);
+    }
+  }
+
+  /** Announces a check. */
+  void checks(SoakWhat what, @Nullable Tensor tensor) {
+    if (tensor != null) {
+      checks(what, tensor.address(), tensor.byteSize());
+    }
+  }
+
+  /** Damages a byte in the order of the kernels. */
+  void flip(long address) {
+    set(SoakWord.VICTIM, address);
+    launch(SoakKernel.FLIP);
+  }
+
+  Tensor x(DType dtype, int tokens) {
+    return x.as(dtype, tokens, shape.hidden());
+  }
+
+  Tensor scales(DType dtype, int tokens, int columns) {
+    set(SoakWord.SCALES, scales.address());
+    return scales.as(dtype, tokens, columns);
+  }
+
+  Tensor bias(int tokens) {
+    set(SoakWord.BIAS, bias.address());
+    return bias.as(DType.BF16, tokens, shape.hidden());
+  }
+
+  Tensor out(int tokens) {
+    return out.as(DType.BF16, tokens, shape.hidden());
+  }
+
+  Routing routing(int tokens, boolean wide) {
+    set(SoakWord.WIDE_IDS, wide);
+    return Routing.of(
+        ids.as(wide ? DType.INT64 : DType.INT32, tokens, SoakShape.TOP_K),
+        weights.as(DType.FP32, tokens, SoakShape.TOP_K));
+  }
+
+  /** Waits for all kernels; the rows that they have compared so far. Throws what was wrong. */
+  long look() {
+    machine.finish();
+    long[] found = new long[REPORT_WORDS];
+    report.read(MemorySegment.ofArray(found));
+    if (found[WRONG] > 0) {
+      long first = found[FIRST] >>> 40;
+      throw new AssertionError(
+          "%d wrong elements; the first: %s; one of them: %s is 0x%x instead of 0x%x; %s; repeat it with -Dep4j.seed=%d"
+              .formatted(
+                  found[WRONG],
+                  place(found[FIRST]),
+                  place(found[SAMPLE]),
+                  found[FOUND],
+                  found[EXPECTED],
+                  history[(int) (first % WINDOW)],
+                  seed));
+    }
+    return found[CHECKED];
+  }
+
+  private String place(long packed) {
+    return "epoch %d, rank %d, %s, row %d, byte %d"
+        .formatted(
+            packed >>> 40,
+            buffer.rank(),
+            SoakWhat.values()[(int) (packed >>> 35 & 31)],
+            packed >>> 17 & 0x3FFFF,
+            packed & 0x1FFFF);
+  }
+}

@@ -1,0 +1,49 @@
+package org.ep4j.cuda.soak;
+
+import java.time.Duration;
+import org.ep4j.BufferConfig;
+
+/**
+ * The shape of a soak.
+ *
+ * @param ranks a divisor of {@link #EXPERTS}, at most 4
+ * @param hidden a multiple of 512
+ * @param maxTokens of a rank, in both kinds of operations
+ */
+record SoakShape(int ranks, int hidden, int maxTokens) {
+  static final int EXPERTS = 24;
+  static final int TOP_K = 6;
+  static final int ALIGNMENT = 16;
+  private static final Duration TIMEOUT = Duration.ofSeconds(20);
+
+  int localExperts() {
+    return EXPERTS / ranks;
+  }
+
+  int pairs() {
+    return ranks * maxTokens;
+  }
+
+  /** Rows that a dispatch delivers to a rank at most: a row a choice, groups aligned. */
+  long mostRows(int tokensOfAll, int alignment) {
+    return (long) tokensOfAll * Math.min(TOP_K, localExperts()) + (alignment - 1L) * localExperts();
+  }
+
+  /** Rows of the largest tensor of any operation. */
+  long capacity() {
+    return Math.max(mostRows(pairs(), ALIGNMENT), (long) localExperts() * pairs());
+  }
+
+  BufferConfig config(String engine, boolean lowLatency) {
+    return BufferConfig.builder()
+        .engine(engine)
+        .hidden(hidden)
+        .topK(TOP_K)
+        .experts(EXPERTS)
+        .maxTokens(lowLatency ? 0 : maxTokens)
+        .lowLatencyMaxTokens(lowLatency ? maxTokens : 0)
+        .expertAlignment(ALIGNMENT)
+        .timeout(TIMEOUT)
+        .build();
+  }
+}
