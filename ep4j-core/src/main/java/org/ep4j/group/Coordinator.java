@@ -4,10 +4,10 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import org.ep4j.group.Frames.Join;
-import org.ep4j.group.JoinRefusedException.Reason;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -17,18 +17,22 @@ import org.jspecify.annotations.Nullable;
  * <p>While the group forms, guests take seats. The seats are the ranks, or, for survivors of an
  * older group, the ranks of that group; seats of the dead are excused. A guest that goes away gives
  * its seat back. When every seat is taken or excused, the guests become members with new ranks in
- * the order of their seats, and from then on nobody comes in any more.
+ * the order of their seats, or with the numbers of their seats where the group goes on.
  *
  * <p>Afterwards every part of a collective and every departure goes to all members, in the one
  * order in which this thread saw them. The parts of a rank come before its departure.
+ *
+ * <p>From then on only restarted processes come in, in the places of ranks that have departed:
+ * those that have claimed one when all members that are left have said ADMIT. All members hear of
+ * it at the same place of that one order, and number their collectives from 1 again: each of them
+ * waits for this answer, so none has sent a part that is still under way.
  */
 final class Coordinator {
-  /** What a group is to be, before anybody is there. */
-  record Plan(
-      int seats, BitSet excused, String job, String jobId, int hostSeat, Duration liveness) {}
-
   /** How long a guest may be silent while the group forms: hosts are busy starting JVMs then. */
   private static final Duration FORMING_LIVENESS = Duration.ofSeconds(10);
+
+  /** The address of a rank that is not there. */
+  private static final InetSocketAddress NOWHERE = new InetSocketAddress(0);
 
   /** A guest, then a member. */
   private final class Member implements Link.Listener {
@@ -37,6 +41,7 @@ final class Coordinator {
     int rank = -1;
     long calls;
     boolean departed;
+    boolean admits;
 
     Member(Link link, Join join) {
       this.link = link;
@@ -48,6 +53,11 @@ final class Coordinator {
       switch (type) {
         case Frames.PING -> {}
         case Frames.PART -> relay(this, body);
+        case Frames.ADMIT -> {
+          admits = true;
+          admitIfAllDo();
+        }
+        case Frames.WITHDRAW -> withdraw(this);
         case Frames.LEAVE -> leave(this, Frames.text(body));
         case Frames.VERDICT -> judged(this, Frames.text(body));
         default -> link.lose("it sent a frame of type " + type + ", which a member does not send");
@@ -67,26 +77,38 @@ final class Coordinator {
     }
   }
 
-  private final Plan plan;
+  private final GroupPlan plan;
   private final Reactor reactor;
   private final Runnable onEnd;
   private final @Nullable Member[] seats;
   private final BitSet excused;
   private final List<Member> members = new ArrayList<>();
   private final @Nullable Departure[] departures;
+  private final Claims claims = new Claims(FORMING_LIVENESS, this::claimed);
+
+  /** By seat: -1 if it is no rank. */
+  private final int[] ranks;
+
+  /** By seat. */
+  private final int[] incarnations;
+
+  private int hostRank = -1;
   private boolean formed;
   private boolean ended;
 
   /**
    * @param onEnd run when the group had members and has none any more
    */
-  Coordinator(Plan plan, Reactor reactor, Runnable onEnd) {
+  Coordinator(GroupPlan plan, Reactor reactor, Runnable onEnd) {
     this.plan = plan;
     this.reactor = reactor;
     this.onEnd = onEnd;
     this.seats = new Member[plan.seats()];
     this.departures = new Departure[plan.seats()];
     this.excused = (BitSet) plan.excused().clone();
+    this.ranks = new int[plan.seats()];
+    Arrays.fill(ranks, -1);
+    this.incarnations = plan.firstIncarnations();
   }
 
   /** Takes in a guest that knows the secret; it still has to say which rank it is. */
@@ -97,6 +119,8 @@ final class Coordinator {
           public void frame(Link link, byte type, ByteBuffer body) {
             if (type == Frames.JOIN) {
               seat(link, Frames.join(body));
+            } else if (type == Frames.REJOIN) {
+              claim(link, Frames.join(body));
             } else {
               link.lose("it did not join");
             }
@@ -108,7 +132,10 @@ final class Coordinator {
   }
 
   private void seat(Link link, Join join) {
-    Refusal refusal = refusal(join);
+    Refusal refusal = ended ? Refusal.ended() : Refusal.of(join, plan);
+    if (refusal == null) {
+      refusal = noSeat(join.id());
+    }
     if (refusal != null) {
       link.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
       return;
@@ -122,52 +149,88 @@ final class Coordinator {
     formIfComplete();
   }
 
-  private record Refusal(Reason reason, String text) {}
-
-  private @Nullable Refusal refusal(Join join) {
-    int id = join.id();
-    if (ended) {
-      return new Refusal(Reason.CLOSED, "this group has ended");
-    }
-    if (!plan.job().isEmpty() && !join.job().isEmpty() && !plan.job().equals(join.job())) {
-      return new Refusal(
-          Reason.ANOTHER_JOB,
-          "this rendezvous serves job '%s', you belong to job '%s'; give each job a port of its own"
-              .formatted(plan.job(), join.job()));
-    }
-    if (join.ids() != plan.seats()) {
-      return new Refusal(
-          Reason.WRONG_WORLD_SIZE,
-          "rank %d counts on a world of %d ranks, this job has %d; either its world size is wrong, or"
-                  .formatted(id, join.ids(), plan.seats())
-              + " it belongs to another job");
-    }
-    if (id < 0 || id >= plan.seats()) {
-      return new Refusal(
-          Reason.RANK_OUT_OF_RANGE,
-          "rank %d is not in a world of %d ranks: 0 to %d"
-              .formatted(id, plan.seats(), plan.seats() - 1));
-    }
-    if (join.peerPort() < 1 || join.peerPort() > 65_535) {
-      return new Refusal(
-          Reason.WRONG_PROTOCOL, "your peer port is %d, which is none".formatted(join.peerPort()));
-    }
+  private @Nullable Refusal noSeat(int id) {
     Departure departure = departures[id];
     if (departure != null || excused.get(id)) {
-      return new Refusal(
-          Reason.DECLARED_DEAD,
-          "rank %d is out of this group and cannot come back: %s"
-              .formatted(id, departure == null ? "it was declared dead" : departure.report()));
+      return Refusal.departed(id, departure);
     }
     Member holder = seats[id];
-    if (holder != null) {
-      return new Refusal(
-          Reason.DUPLICATE_RANK,
-          "rank %d is process %d at %s already; either two processes were started as this rank, or"
-                  .formatted(id, holder.join.pid(), holder.link.remote().getHostString())
-              + " another job uses this port");
+    return holder == null ? null : Refusal.taken(holder.join, holder.link);
+  }
+
+  private void claim(Link link, Join join) {
+    Refusal refusal = ended ? Refusal.ended() : Refusal.of(join, plan);
+    if (refusal == null) {
+      refusal = noClaim(join.id());
     }
-    return null;
+    if (refusal != null) {
+      link.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
+      return;
+    }
+    claims.add(link, join);
+    admitIfAllDo();
+  }
+
+  private @Nullable Refusal noClaim(int id) {
+    Member holder = seats[id];
+    if (!formed) {
+      return Refusal.notFormed();
+    }
+    if (holder != null && !holder.departed) {
+      return Refusal.alive(holder.join, holder.link);
+    }
+    if (ranks[id] < 0) {
+      return Refusal.neverThere(id);
+    }
+    Claims.Claim claim = claims.of(id);
+    return claim == null ? null : Refusal.claimed(claim.join, claim.link);
+  }
+
+  private void claimed(int seat, boolean waits) {
+    broadcast(Frames.claimed(ranks[seat], waits));
+    claims.tell(Frames.pending(notAdmitting()));
+  }
+
+  private int[] notAdmitting() {
+    return members.stream().filter(m -> !m.admits).mapToInt(m -> m.rank).toArray();
+  }
+
+  private void withdraw(Member member) {
+    if (member.admits) {
+      member.admits = false;
+      int[] others = Arrays.stream(notAdmitting()).filter(r -> r != member.rank).toArray();
+      member.link.send(Frames.withdrawn(claims.count(), others));
+    }
+  }
+
+  /** Takes in those that wait, once all members say so. */
+  private void admitIfAllDo() {
+    if (claims.count() == 0 || members.isEmpty() || notAdmitting().length > 0) {
+      return;
+    }
+    List<Member> newcomers = new ArrayList<>();
+    for (Claims.Claim claim : claims.take()) {
+      int seat = claim.join.id();
+      Member member = new Member(claim.link, claim.join);
+      member.rank = ranks[seat];
+      incarnations[seat]++;
+      seats[seat] = member;
+      departures[seat] = null;
+      excused.clear(seat);
+      newcomers.add(member);
+    }
+    for (Member member : members) {
+      member.admits = false;
+      member.calls = 0;
+      member.link.send(
+          Frames.admitted(newcomers.stream().map(peer -> peer(member, peer)).toList()));
+    }
+    members.addAll(newcomers);
+    for (Member member : newcomers) {
+      member.link.listener(member);
+      member.link.watch(plan.liveness());
+      member.link.send(welcome(member));
+    }
   }
 
   /** Goes on without a seat of the old group, whose rank is known to be dead. */
@@ -198,24 +261,40 @@ final class Coordinator {
       return;
     }
     formed = true;
-    for (Member member : seats) {
+    for (int seat = 0; seat < seats.length; seat++) {
+      Member member = seats[seat];
       if (member != null) {
-        member.rank = members.size();
+        member.rank = plan.keepsRanks() ? seat : members.size();
+        ranks[seat] = member.rank;
         members.add(member);
         member.link.watch(plan.liveness());
+      } else if (plan.keepsRanks()) {
+        ranks[seat] = seat;
       }
     }
-    Member host = plan.hostSeat() < 0 ? null : seats[plan.hostSeat()];
-    int hostRank = host == null ? -1 : host.rank;
+    hostRank = plan.hostSeat() < 0 ? -1 : ranks[plan.hostSeat()];
     for (Member member : List.copyOf(members)) {
-      List<InetSocketAddress> peers = new ArrayList<>();
-      for (Member peer : members) {
-        peers.add(addressFor(member, peer));
-      }
-      member.link.send(
-          Frames.welcome(
-              new Frames.Welcome(member.rank, members.size(), hostRank, plan.jobId(), peers)));
+      member.link.send(welcome(member));
     }
+  }
+
+  private ByteBuffer welcome(Member member) {
+    List<Frames.Peer> peers = new ArrayList<>();
+    for (int seat = 0; seat < seats.length; seat++) {
+      Member peer = seats[seat];
+      if (peer != null) {
+        peers.add(peer(member, peer));
+      } else if (ranks[seat] >= 0) {
+        peers.add(new Frames.Peer(ranks[seat], incarnations[seat], false, NOWHERE));
+      }
+    }
+    return Frames.welcome(
+        new Frames.Welcome(member.rank, peers.size(), hostRank, plan.jobId(), peers));
+  }
+
+  private Frames.Peer peer(Member member, Member peer) {
+    return new Frames.Peer(
+        peer.rank, incarnations[peer.join.id()], !peer.departed, addressFor(member, peer));
   }
 
   /** Where a member reaches a peer: a peer that came by loopback lives on this very host. */
@@ -275,8 +354,10 @@ final class Coordinator {
     broadcast(Frames.departed(member.rank, departure));
     if (members.isEmpty() && !ended) {
       ended = true;
+      claims.close(Frames.text(Frames.GOODBYE, "the group has ended"));
       onEnd.run();
     }
+    admitIfAllDo();
   }
 
   private void broadcast(ByteBuffer frame) {
@@ -289,6 +370,7 @@ final class Coordinator {
   void tick() {
     if (formed) {
       broadcast(Frames.ping());
+      claims.tell(Frames.pending(notAdmitting()));
       return;
     }
     ByteBuffer pending = Frames.pending(missing());
@@ -309,5 +391,6 @@ final class Coordinator {
       }
     }
     members.clear();
+    claims.close(Frames.text(Frames.GOODBYE, why));
   }
 }

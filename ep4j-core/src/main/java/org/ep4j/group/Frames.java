@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What travels between the ranks of a group, the rendezvous, and the peer ports.
@@ -28,6 +29,11 @@ import java.util.List;
  * DEPARTED to all members in one and the same order, which is what makes the members agree on the
  * outcome of a collective. At a peer port it goes on with ASK, answered by PING until the port's
  * owner hosts a rendezvous for survivors, then HOSTING.
+ *
+ * <p>A restarted process says REJOIN in place of JOIN, to a group that has formed without it, and
+ * is PENDING until all live members have said ADMIT; then it gets its WELCOME, and the others get
+ * ADMITTED. Members are told by CLAIMED that somebody waits, and may take their ADMIT back with
+ * WITHDRAW, which is answered by WITHDRAWN unless ADMITTED came first.
  *
  * <p>Lengths are checked before anything is allocated: {@link #MOST_BEFORE_PROOF} until the other
  * side has proven itself, {@link #MOST} afterwards.
@@ -68,7 +74,14 @@ final class Frames {
   static final byte ASK = 15;
   static final byte HOSTING = 16;
 
-  static final byte VERSION = 1;
+  static final byte REJOIN = 17;
+  static final byte CLAIMED = 18;
+  static final byte ADMIT = 19;
+  static final byte ADMITTED = 20;
+  static final byte WITHDRAW = 21;
+  static final byte WITHDRAWN = 22;
+
+  static final byte VERSION = 2;
   static final byte[] MAGIC = "EP4JGRP".getBytes(StandardCharsets.US_ASCII);
 
   /** Longest frame, type and body, before the sender has proven itself. */
@@ -86,8 +99,38 @@ final class Frames {
   /** What a rank says of itself when it joins. */
   record Join(int id, int ids, int peerPort, long pid, String job) {}
 
-  /** What a member learns when the group is complete. */
-  record Welcome(int rank, int size, int hostRank, String jobId, List<InetSocketAddress> peers) {}
+  /** What a member learns when the group is complete; one peer a rank. */
+  record Welcome(int rank, int size, int hostRank, String jobId, List<Peer> peers) {}
+
+  /**
+   * What members know of one rank.
+   *
+   * @param incarnation as {@link Group#incarnation}
+   * @param alive whether it is in the group
+   * @param address of its peer port, as the receiver of the frame reaches it
+   */
+  record Peer(int rank, int incarnation, boolean alive, InetSocketAddress address) {}
+
+  /** What somebody wants to know at a peer port. */
+  enum Question {
+    /** Where do you host the group of the survivors? */
+    SURVIVORS(0),
+    /** Are you there? */
+    PROBE(1),
+    /** Where do you host a new rendezvous of this group? */
+    SAME_GROUP(2);
+
+    /** How frames say it. */
+    final byte code;
+
+    Question(int code) {
+      this.code = (byte) code;
+    }
+
+    static @Nullable Question of(byte code) {
+      return code >= 0 && code < values().length ? values()[code] : null;
+    }
+  }
 
   private Frames() {}
 
@@ -124,8 +167,17 @@ final class Frames {
   }
 
   static ByteBuffer join(Join join) {
+    return join(JOIN, join);
+  }
+
+  /** The same from a process that takes the place of one that has departed. */
+  static ByteBuffer rejoin(Join join) {
+    return join(REJOIN, join);
+  }
+
+  private static ByteBuffer join(byte type, Join join) {
     byte[] job = encode(join.job());
-    return start(JOIN, 20 + job.length)
+    return start(type, 20 + job.length)
         .putInt(join.id())
         .putInt(join.ids())
         .putInt(join.peerPort())
@@ -148,6 +200,7 @@ final class Frames {
     return frame.flip();
   }
 
+  /** The rest of a body as numbers of ranks. */
   static int[] pending(ByteBuffer body) {
     int[] missing = new int[body.remaining() / 4];
     body.asIntBuffer().get(missing);
@@ -156,22 +209,55 @@ final class Frames {
 
   static ByteBuffer welcome(Welcome welcome) {
     byte[] jobId = encode(welcome.jobId());
-    int length = 12 + 1 + jobId.length;
-    for (InetSocketAddress peer : welcome.peers()) {
-      length += 1 + peer.getAddress().getAddress().length + 2;
-    }
     ByteBuffer frame =
-        start(WELCOME, length)
+        start(WELCOME, 12 + 1 + jobId.length + length(welcome.peers()))
             .putInt(welcome.rank())
             .putInt(welcome.size())
             .putInt(welcome.hostRank())
             .put((byte) jobId.length)
             .put(jobId);
-    for (InetSocketAddress peer : welcome.peers()) {
-      byte[] address = peer.getAddress().getAddress();
-      frame.put((byte) address.length).put(address).putShort((short) peer.getPort());
+    return put(frame, welcome.peers()).flip();
+  }
+
+  /** The ranks that have come back. */
+  static ByteBuffer admitted(List<Peer> newcomers) {
+    return put(start(ADMITTED, length(newcomers)), newcomers).flip();
+  }
+
+  private static int length(List<Peer> peers) {
+    int length = 0;
+    for (Peer peer : peers) {
+      length += 12 + peer.address().getAddress().getAddress().length;
     }
-    return frame.flip();
+    return length;
+  }
+
+  private static ByteBuffer put(ByteBuffer frame, List<Peer> peers) {
+    for (Peer peer : peers) {
+      byte[] address = peer.address().getAddress().getAddress();
+      frame
+          .putInt(peer.rank())
+          .putInt(peer.incarnation())
+          .put((byte) (peer.alive() ? 1 : 0))
+          .put((byte) address.length)
+          .put(address)
+          .putShort((short) peer.address().getPort());
+    }
+    return frame;
+  }
+
+  /** The rest of a body as peers. */
+  static List<Peer> peers(ByteBuffer body) throws UnknownHostException {
+    List<Peer> peers = new ArrayList<>();
+    while (body.hasRemaining()) {
+      int rank = body.getInt();
+      int incarnation = body.getInt();
+      boolean alive = body.get() != 0;
+      InetAddress address = InetAddress.getByAddress(rest(body, body.get()));
+      int port = body.getShort() & 0xffff;
+      peers.add(new Peer(rank, incarnation, alive, new InetSocketAddress(address, port)));
+    }
+    return peers;
   }
 
   static Welcome welcome(ByteBuffer body) throws UnknownHostException {
@@ -179,12 +265,7 @@ final class Frames {
     int size = body.getInt();
     int hostRank = body.getInt();
     String jobId = text(ByteBuffer.wrap(rest(body, body.get())));
-    List<InetSocketAddress> peers = new ArrayList<>();
-    for (int r = 0; r < size && r < GroupConfig.MOST_RANKS; r++) {
-      InetAddress address = InetAddress.getByAddress(rest(body, body.get()));
-      peers.add(new InetSocketAddress(address, body.getShort() & 0xffff));
-    }
-    return new Welcome(rank, size, hostRank, jobId, peers);
+    return new Welcome(rank, size, hostRank, jobId, peers(body));
   }
 
   static ByteBuffer part(int rank, long number, Ledger.Kind kind, byte[] part) {
@@ -218,12 +299,42 @@ final class Frames {
    * Asks a peer port.
    *
    * @param rank who asks
-   * @param probe whether the question is only whether the port's owner is there
+   * @param incarnation of that rank
    * @param jobId the job both belong to
    */
-  static ByteBuffer ask(int rank, boolean probe, String jobId) {
+  static ByteBuffer ask(int rank, int incarnation, Question question, String jobId) {
     byte[] job = encode(jobId);
-    return start(ASK, 5 + job.length).putInt(rank).put((byte) (probe ? 1 : 0)).put(job).flip();
+    return start(ASK, 9 + job.length)
+        .putInt(rank)
+        .putInt(incarnation)
+        .put(question.code)
+        .put(job)
+        .flip();
+  }
+
+  /** A process waits for the place of a rank, or has gone again. */
+  static ByteBuffer claimed(int rank, boolean waits) {
+    return start(CLAIMED, 5).putInt(rank).put((byte) (waits ? 1 : 0)).flip();
+  }
+
+  /** A frame that says all by its type. */
+  static ByteBuffer empty(byte type) {
+    return start(type, 0).flip();
+  }
+
+  /**
+   * Nobody was admitted.
+   *
+   * @param claims processes that wait
+   * @param missing live ranks that have not said ADMIT; at most the first 32 are named
+   */
+  static ByteBuffer withdrawn(int claims, int[] missing) {
+    int named = Math.min(missing.length, MOST_NAMED);
+    ByteBuffer frame = start(WITHDRAWN, 4 + 4 * named).putInt(claims);
+    for (int i = 0; i < named; i++) {
+      frame.putInt(missing[i]);
+    }
+    return frame.flip();
   }
 
   static ByteBuffer hosting(int port) {

@@ -13,9 +13,13 @@ import org.jspecify.annotations.Nullable;
  * thread.
  *
  * <p>Departed ranks: a rank that closed its group has <em>left</em>; a rank whose process or thread
- * ended, fell silent, or called {@link #fail} is <em>lost</em>. Neither is alive any more, neither
- * can come back, and a collective that still lacks its part ends in {@link PeerLostException} on
- * all other ranks at once. {@link #survivors} makes a smaller group of those that remain.
+ * ended, fell silent, or called {@link #fail} is <em>lost</em>. Neither is alive any more, and a
+ * collective that still lacks its part ends in {@link PeerLostException} on all other ranks at
+ * once. {@link #survivors} makes a smaller group of those that remain.
+ *
+ * <p>Restarted ranks: a new process takes the place of a departed rank by {@link #rejoin}, once the
+ * live ranks call {@link #readmit}. It is the same rank in another incarnation ({@link
+ * #incarnation}): nothing that the old process did or still does is taken for the new one's.
  *
  * <p>Timeouts: a collective that ended in {@link GroupTimeoutException} counts as called. The rank
  * has done its part, the others may still complete theirs with it, and the next call is the next
@@ -89,6 +93,44 @@ public interface Group extends AutoCloseable {
   Group survivors(Duration timeout);
 
   /**
+   * How many restarted processes have taken the place of this rank so far, 0 for the first process.
+   * What is connected to an earlier incarnation must not count with this one: ask {@link #isAlive}
+   * first, then this. A volatile read without allocation.
+   */
+  int incarnation(int rank);
+
+  /**
+   * Whether a restarted process waits to be admitted as this departed rank, as far as this rank
+   * knows; not known while the rendezvous is lost. A volatile read without allocation.
+   */
+  boolean isClaimed(int rank);
+
+  /**
+   * Collective of the ranks that are alive: takes in all restarted processes that wait in {@link
+   * #rejoin}, at least one. When it returns, on all ranks alike, these ranks are alive again in a
+   * new incarnation, and their {@code rejoin} returns; the next collective is the first one of all
+   * ranks that are alive, whatever was called before. Groups made by {@link #survivors} stay as
+   * they are.
+   *
+   * <p>Works after the loss of any rank: if the host of the rendezvous is gone, the lowest live
+   * rank hosts another one, at the same address if that is on its host. Until the first call after
+   * such a loss nobody listens there, so restarted processes wait, and claims are not known.
+   *
+   * <p>The old process must have ended, or be out for good: who starts the new one sees to that. If
+   * it was only stopped, and goes on later, the group refuses it; but memory that it shares with
+   * other processes is still within its reach.
+   *
+   * @param timeout how long to wait for the live ranks and a restarted process; the answer of the
+   *     rendezvous may take the liveness timeout longer
+   * @return the ranks that have come back, ascending
+   * @throws GroupTimeoutException if a live rank did not call it in time, or no process came for a
+   *     departed rank; names them. Nothing has changed then
+   * @throws PeerLostException if the others count this rank as lost
+   * @throws GroupException if the ranks are threads of one process
+   */
+  int[] readmit(Duration timeout);
+
+  /**
    * Marks this rank as lost and tells the others at once, with the reason: for a rank that cannot
    * go on but whose process may live, for example after an exception in its thread. The group
    * object is closed by it.
@@ -110,7 +152,23 @@ public interface Group extends AutoCloseable {
    * @throws GroupTimeoutException if ranks or the rendezvous are missing after the join timeout
    */
   static Group join(GroupConfig config) {
-    return TcpGroup.join(config);
+    return Arrival.join(config);
+  }
+
+  /**
+   * Takes the place of a departed rank in a running group, and returns when the live ranks have
+   * called {@link #readmit}. Whether the configuration says that this rank hosts the rendezvous has
+   * no meaning here. While the old process is not yet known to be dead, waits for that, at most
+   * twice the liveness timeout.
+   *
+   * @param config as for {@link #join}; the join timeout is how long to wait for the live ranks
+   * @throws JoinRefusedException if the rank is alive, another process waits for its place, the
+   *     secret is wrong, or the group has not formed or has ended; says which
+   * @throws GroupTimeoutException if the rendezvous is missing after the join timeout, or live
+   *     ranks have not called {@code readmit}; names them
+   */
+  static Group rejoin(GroupConfig config) {
+    return Arrival.rejoin(config);
   }
 
   /**

@@ -53,6 +53,13 @@ final class InProcessGroup extends MemberGroup {
   }
 
   @Override
+  int[] takeInRestarted(Deadline deadline) {
+    throw new GroupException(
+        "readmit: the ranks are threads of one process, and a thread that has ended is not started"
+            + " again by anybody: readmission is for ranks that are processes");
+  }
+
+  @Override
   void depart(Departure departure) {
     world.ledger().depart(rank(), departure);
   }

@@ -22,10 +22,14 @@ public final class JoinRefusedException extends GroupException {
     ANOTHER_JOB(6),
     /** The port is taken by another program or job, so this process cannot host the rendezvous. */
     PORT_TAKEN(7),
-    /** The rank was declared dead, and a rank does not come back. */
+    /** The rank was declared dead: only a process that rejoins takes its place. */
     DECLARED_DEAD(8),
     /** The rendezvous was closed before the group was complete. */
-    CLOSED(9);
+    CLOSED(9),
+    /** Another process already waits to take the place of the rank. */
+    CLAIMED(10),
+    /** The group has not formed yet, so no rank of it has departed. */
+    NOT_FORMED(11);
 
     /** How frames say it. */
     final byte code;

@@ -26,25 +26,41 @@ final class Joining {
   private final Deadline deadline;
   private final Reactor reactor;
   private final boolean patient;
+  private final boolean again;
   private @Nullable PeerPort peerPort;
+  private @Nullable Deadline oldOneKnownToBeDead;
   private int[] missing = new int[0];
 
   /**
    * @param here where the rendezvous is, if this process hosts it
    * @param reactor will serve the peer port; not started yet
    * @param patient whether to try again where nobody answers: the rendezvous may be still to come
+   * @param again whether to take the place of a process that has departed from the running group
    */
   Joining(
       GroupConfig config,
       @Nullable InetSocketAddress here,
       Deadline deadline,
       Reactor reactor,
-      boolean patient) {
+      boolean patient,
+      boolean again) {
     this.config = config;
     this.here = here;
     this.deadline = deadline;
     this.reactor = reactor;
     this.patient = patient;
+    this.again = again;
+  }
+
+  /** The same for a rank that has its peer port and changes the rendezvous. */
+  Joining(
+      GroupConfig config,
+      @Nullable InetSocketAddress here,
+      Deadline deadline,
+      Reactor reactor,
+      PeerPort peerPort) {
+    this(config, here, deadline, reactor, false, false);
+    this.peerPort = peerPort;
   }
 
   /**
@@ -70,14 +86,29 @@ final class Joining {
           throw e;
         }
       } catch (JoinRefusedException e) {
+        if (again && e.reason() == JoinRefusedException.Reason.DUPLICATE_RANK && mayDie()) {
+          sleep(LONGEST_PAUSE_MILLIS);
+          continue;
+        }
         throw new JoinRefusedException(
             e.reason(),
-            "rank %d cannot join: %s".formatted(config.rank(), e.getMessage()),
+            "rank %d cannot %s: %s"
+                .formatted(config.rank(), again ? "rejoin" : "join", e.getMessage()),
             e.getCause());
       }
       sleep(Math.min(pause, deadline.remainingMillis()));
       pause = Math.min(2 * pause, LONGEST_PAUSE_MILLIS);
     }
+  }
+
+  /** Whether the death of the process in whose place to go may not have been noticed yet. */
+  private boolean mayDie() {
+    Deadline noticed = oldOneKnownToBeDead;
+    if (noticed == null) {
+      noticed = deadline.orAfter(config.livenessTimeout().multipliedBy(2));
+      oldOneKnownToBeDead = noticed;
+    }
+    return !noticed.expired();
   }
 
   private Admission tryOnce() throws IOException {
@@ -89,14 +120,14 @@ final class Joining {
     boolean done = false;
     try {
       PeerPort port = peerPort(door.local().getAddress());
-      door.send(
-          Frames.join(
-              new Join(
-                  config.rank(),
-                  config.size(),
-                  port.address().getPort(),
-                  ProcessHandle.current().pid(),
-                  config.job())));
+      Join join =
+          new Join(
+              config.rank(),
+              config.size(),
+              port.address().getPort(),
+              ProcessHandle.current().pid(),
+              config.job());
+      door.send(again ? Frames.rejoin(join) : Frames.join(join));
       Welcome welcome = awaitWelcome(door);
       done = true;
       return new Admission(door, port, welcome);
@@ -156,20 +187,27 @@ final class Joining {
   private GroupTimeoutException timeout(IOException last) {
     String what;
     if (missing.length > 0) {
-      what = "the rendezvous answers, but " + Ledger.missingText(missing);
+      what =
+          "the rendezvous answers, but "
+              + Ledger.missingText(missing)
+              + (again ? ": they have not called readmit()" : "");
     } else if (last instanceof SocketTimeoutException || last instanceof EOFException) {
       what = last.getMessage() + "; is it an ep4j rendezvous, and not stopped?";
     } else if (last instanceof SocketException) {
       what =
           "nobody answers there (%s); was the rank or launcher that hosts it started?"
               .formatted(last.getMessage());
+      if (again) {
+        what += " If it is gone, the others make a new one when they call readmit()";
+      }
     } else {
       what = last.toString();
     }
     return new GroupTimeoutException(
-        "rank %d could not join a world of %d at %s:%d within %s: %s"
+        "rank %d could not %s a world of %d at %s:%d within %s: %s"
             .formatted(
                 config.rank(),
+                again ? "rejoin" : "join",
                 config.size(),
                 config.host(),
                 config.port(),

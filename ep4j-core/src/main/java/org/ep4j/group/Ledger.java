@@ -4,12 +4,16 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Collectors;
+import org.ep4j.group.Frames.Peer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,6 +27,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>A group inside one JVM shares one ledger; a rank with a process of its own has its own, with
  * itself as the only reader. An entry is dropped once every living reader is done with it.
+ *
+ * <p>When departed ranks are taken in again, collectives begin anew with number 1: all living ranks
+ * are inside {@link Group#readmit} then, so no part of an older one is under way.
  */
 final class Ledger {
   /** The kinds of collective, so that ranks out of step are told so. */
@@ -68,6 +75,8 @@ final class Ledger {
   private final BitSet readers;
   private final Runnable watch;
   private final AtomicReferenceArray<@Nullable Departure> departures;
+  private final AtomicIntegerArray incarnations;
+  private final AtomicIntegerArray claims;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final Map<Long, Entry> entries = new HashMap<>();
@@ -76,6 +85,7 @@ final class Ledger {
   private final long[] heard;
   private @Nullable String down;
   private int downRank = -1;
+  private final AtomicInteger restarts = new AtomicInteger();
 
   /**
    * @param size number of ranks
@@ -87,6 +97,8 @@ final class Ledger {
     this.readers = (BitSet) readers.clone();
     this.watch = watch;
     this.departures = new AtomicReferenceArray<>(size);
+    this.incarnations = new AtomicIntegerArray(size);
+    this.claims = new AtomicIntegerArray(size);
     this.done = new long[size];
     this.heard = new long[size];
   }
@@ -101,6 +113,84 @@ final class Ledger {
 
   @Nullable Departure departure(int rank) {
     return departures.get(rank);
+  }
+
+  /** {@link Group#incarnation}. */
+  int incarnation(int rank) {
+    return incarnations.get(rank);
+  }
+
+  boolean isClaimed(int rank) {
+    return claims.get(rank) != 0;
+  }
+
+  void claim(int rank, boolean waits) {
+    claims.set(rank, waits ? 1 : 0);
+  }
+
+  /** How often the numbering of collectives has begun anew. */
+  int restarts() {
+    return restarts.get();
+  }
+
+  /** Whether nothing more will be heard. */
+  boolean isDown() {
+    lock.lock();
+    try {
+      return down != null;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Takes ranks in again that have departed. */
+  void readmit(List<Peer> newcomers) {
+    lock.lock();
+    try {
+      for (Peer peer : newcomers) {
+        take(peer);
+      }
+      restart();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Goes on with what another rendezvous says of all ranks. */
+  void renew(List<Peer> peers) {
+    lock.lock();
+    try {
+      down = null;
+      downRank = -1;
+      for (Peer peer : peers) {
+        if (peer.alive()) {
+          take(peer);
+        } else {
+          incarnations.set(peer.rank(), peer.incarnation());
+          claims.set(peer.rank(), 0);
+          departures.compareAndSet(
+              peer.rank(), null, Departure.lost("it was not there when this rendezvous began"));
+        }
+      }
+      restart();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Who sees the rank alive again, sees its new incarnation. */
+  private void take(Peer peer) {
+    incarnations.set(peer.rank(), peer.incarnation());
+    claims.set(peer.rank(), 0);
+    departures.set(peer.rank(), null);
+  }
+
+  private void restart() {
+    entries.clear();
+    Arrays.fill(done, 0);
+    Arrays.fill(heard, 0);
+    restarts.incrementAndGet();
+    changed.signalAll();
   }
 
   /** Enters a departure; the first one of a rank counts. */

@@ -14,8 +14,10 @@ abstract class MemberGroup implements Group {
   private final Ledger ledger;
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicBoolean calling = new AtomicBoolean();
-  // Number of the last collective; only touched by the holder of `calling`.
+  // Number of the last collective, and how often the numbering has begun anew; only touched by the
+  // holder of `calling`.
   private long calls;
+  private int restarts;
 
   MemberGroup(int rank, int size, String jobId, Ledger ledger) {
     this.rank = rank;
@@ -29,6 +31,9 @@ abstract class MemberGroup implements Group {
 
   /** {@link #survivors} for the one thread that may call it. */
   abstract Group formSurvivors(Deadline deadline);
+
+  /** {@link #readmit} for the one thread that may call it. */
+  abstract int[] takeInRestarted(Deadline deadline);
 
   /** Departs, once. */
   abstract void depart(Departure departure);
@@ -88,6 +93,17 @@ abstract class MemberGroup implements Group {
     }
   }
 
+  @Override
+  public final int[] readmit(Duration timeout) {
+    Deadline deadline = Deadline.after(timeout);
+    enter();
+    try {
+      return takeInRestarted(deadline);
+    } finally {
+      calling.set(false);
+    }
+  }
+
   private void enter() {
     if (closed.get()) {
       throw new IllegalStateException("the group of rank " + rank + " is closed");
@@ -95,6 +111,10 @@ abstract class MemberGroup implements Group {
     if (!calling.compareAndSet(false, true)) {
       throw new IllegalStateException(
           "two threads call collectives of rank " + rank + " at once; one thread per rank may");
+    }
+    if (restarts != ledger.restarts()) {
+      restarts = ledger.restarts();
+      calls = 0;
     }
   }
 
@@ -107,6 +127,16 @@ abstract class MemberGroup implements Group {
   public @Nullable String deathReport(int rank) {
     Departure departure = ledger.departure(rank);
     return departure == null ? null : departure.report();
+  }
+
+  @Override
+  public final int incarnation(int rank) {
+    return ledger.incarnation(rank);
+  }
+
+  @Override
+  public final boolean isClaimed(int rank) {
+    return ledger.isClaimed(rank);
   }
 
   @Override

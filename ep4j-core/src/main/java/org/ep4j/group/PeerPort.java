@@ -5,22 +5,29 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
+import java.util.EnumMap;
+import java.util.LinkedHashMap;
+import org.ep4j.group.Frames.Question;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The port at which the other members find this rank when the rendezvous is gone. It answers one
- * question: are you there, and where do you host the survivors? Touched by the reactor's thread
- * only, after its opening.
+ * question: are you there, and where do you host the survivors, or a new rendezvous of this group?
+ * Touched by the reactor's thread only, after its opening.
  */
 final class PeerPort implements Link.Listener {
   private final Reactor reactor;
   private final Gate gate;
-  private final LinkedHashSet<Link> waiting = new LinkedHashSet<>();
+
+  /** Who waits, and for what. */
+  private final LinkedHashMap<Link, Question> waiting = new LinkedHashMap<>();
+
+  /** Ports at which this rank hosts what is asked for; absent where it hosts nothing. */
+  private final EnumMap<Question, Integer> hosting = new EnumMap<>(Question.class);
+
   private @Nullable Ledger ledger;
   private String jobId = "";
   private int rank;
-  private int hostingPort;
 
   /** Starts listening; nobody is served before the reactor starts. */
   PeerPort(Reactor reactor, InetAddress address, String secret) throws IOException {
@@ -46,13 +53,17 @@ final class PeerPort implements Link.Listener {
   }
 
   /** From now on sends whoever asks to the rendezvous at this port; 0 lets them wait again. */
-  void hosting(int port) {
-    hostingPort = port;
-    if (port != 0) {
-      for (Link link : new ArrayList<>(waiting)) {
+  void hosting(Question question, int port) {
+    if (port == 0) {
+      hosting.remove(question);
+      return;
+    }
+    hosting.put(question, port);
+    for (Link link : new ArrayList<>(waiting.keySet())) {
+      if (waiting.get(link) == question) {
+        waiting.remove(link);
         link.closeAfter(Frames.hosting(port));
       }
-      waiting.clear();
     }
   }
 
@@ -61,15 +72,20 @@ final class PeerPort implements Link.Listener {
     switch (type) {
       case Frames.ASK -> {
         int asker = body.getInt();
-        boolean probe = body.get() != 0;
-        answer(link, asker, probe, Frames.text(body));
+        int incarnation = body.getInt();
+        Question question = Question.of(body.get());
+        if (question == null) {
+          link.lose("it asked what no version of this protocol asks");
+        } else {
+          answer(link, asker, incarnation, question, Frames.text(body));
+        }
       }
       case Frames.VERDICT -> judged(Frames.text(body));
       default -> link.lose("it sent a frame of type " + type + " to a peer port");
     }
   }
 
-  private void answer(Link link, int asker, boolean probe, String job) {
+  private void answer(Link link, int asker, int incarnation, Question question, String job) {
     Ledger known = ledger;
     if (known == null || !job.equals(jobId) || asker < 0 || asker >= known.size()) {
       link.closeAfter(
@@ -80,19 +96,23 @@ final class PeerPort implements Link.Listener {
     }
     Departure own = known.departure(rank);
     Departure theirs = known.departure(asker);
+    Integer port = hosting.get(question);
     if (own != null) {
       link.closeAfter(
           Frames.refused(JoinRefusedException.Reason.DECLARED_DEAD, "it is out: " + own.report()));
     } else if (theirs != null) {
       link.closeAfter(Frames.text(Frames.VERDICT, theirs.report()));
-    } else if (probe) {
+    } else if (incarnation != known.incarnation(asker)) {
+      link.closeAfter(
+          Frames.text(Frames.VERDICT, "a restarted process has taken the place of rank " + asker));
+    } else if (question == Question.PROBE) {
       link.closeAfter(Frames.ping());
-    } else if (hostingPort != 0) {
-      link.closeAfter(Frames.hosting(hostingPort));
+    } else if (port != null) {
+      link.closeAfter(Frames.hosting(port));
     } else {
       link.trust();
       link.send(Frames.ping());
-      waiting.add(link);
+      waiting.put(link, question);
     }
   }
 
@@ -110,13 +130,13 @@ final class PeerPort implements Link.Listener {
 
   /** Lets those who wait know that this rank lives. */
   void tick() {
-    for (Link link : waiting) {
+    for (Link link : waiting.keySet()) {
       link.send(Frames.ping());
     }
   }
 
   void close() {
-    waiting.forEach(Link::close);
+    waiting.keySet().forEach(Link::close);
     waiting.clear();
     gate.close();
   }

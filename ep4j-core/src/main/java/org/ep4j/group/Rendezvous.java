@@ -19,6 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Rendezvous implements AutoCloseable {
   private static final Duration BIND_PATIENCE = Duration.ofSeconds(3);
+  private static final System.Logger LOG = System.getLogger("org.ep4j.group");
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
   private final GroupConfig config;
@@ -38,12 +39,12 @@ public final class Rendezvous implements AutoCloseable {
    * @throws JoinRefusedException if the port is taken
    */
   public static Rendezvous open(GroupConfig config) {
-    return new Rendezvous(config, -1, JobIds.random(), new BitSet(), false);
+    return new Rendezvous(config, null, GroupPlan.of(config, -1, JobIds.random()), false);
   }
 
   /** A rendezvous that is hosted by a rank, and ends by itself when all members have departed. */
   static Rendezvous hostedByRank(GroupConfig config) {
-    return new Rendezvous(config, config.rank(), JobIds.random(), new BitSet(), true);
+    return new Rendezvous(config, null, GroupPlan.of(config, config.rank(), JobIds.random()), true);
   }
 
   /**
@@ -53,28 +54,46 @@ public final class Rendezvous implements AutoCloseable {
    * @param gone ranks of the old group that are known to be gone
    */
   static Rendezvous forSurvivors(GroupConfig config, BitSet gone) {
-    return new Rendezvous(config, config.rank(), JobIds.successor(config.job()), gone, true);
+    return new Rendezvous(
+        config,
+        null,
+        GroupPlan.of(config, config.rank(), JobIds.successor(config.job())).without(gone),
+        true);
+  }
+
+  /**
+   * A rendezvous in the place of one that was lost, for the same group with the same numbers. It
+   * listens where the lost one did, if that was on this host, so that restarted processes find it.
+   *
+   * @param config names the host's rank, and where the lost one was
+   * @param elsewhere address of this host, for any port, if it was on another one
+   * @param gone ranks that have departed
+   * @param incarnations of all ranks
+   */
+  static Rendezvous forSameRanks(
+      GroupConfig config, InetAddress elsewhere, String jobId, BitSet gone, int[] incarnations) {
+    return new Rendezvous(
+        config,
+        elsewhere,
+        GroupPlan.of(config, config.rank(), jobId).without(gone).keepingRanks(incarnations),
+        true);
   }
 
   private Rendezvous(
-      GroupConfig config, int hostRank, String jobId, BitSet gone, boolean endsWithGroup) {
+      GroupConfig config, @Nullable InetAddress elsewhere, GroupPlan plan, boolean endsWithGroup) {
     if (config.secret().isEmpty()) {
       throw new IllegalArgumentException(
           "secret is empty; a rendezvous needs one, shared with all ranks, e.g. in EP4J_SECRET");
     }
     this.config = config;
-    this.jobId = jobId;
+    this.jobId = plan.jobId();
     this.endsWithGroup = endsWithGroup;
     Duration liveness = config.livenessTimeout();
     reactor = new Reactor("ep4j-rendezvous", config.heartbeatInterval(), liveness);
-    coordinator =
-        new Coordinator(
-            new Coordinator.Plan(config.size(), gone, config.job(), jobId, hostRank, liveness),
-            reactor,
-            this::onEnd);
+    coordinator = new Coordinator(plan, reactor, this::onEnd);
     boolean done = false;
     try {
-      gate = listen();
+      gate = elsewhere == null ? listen() : listen(elsewhere);
       address = gate.address();
       reactor.start(coordinator::tick, why -> ended.countDown());
       done = true;
@@ -114,6 +133,32 @@ public final class Rendezvous implements AutoCloseable {
       } catch (IOException e) {
         throw new GroupException("cannot host the rendezvous at " + where + ": " + e, e);
       }
+    }
+  }
+
+  /** Where the configuration says, if that is on this host and free; else at any port. */
+  private Gate listen(InetAddress elsewhere) {
+    try {
+      InetAddress wanted = InetAddress.getByName(config.host());
+      if (isThisHost(wanted)) {
+        return gate(new InetSocketAddress(bindAddress(config.host()), config.port()));
+      }
+    } catch (IOException e) {
+      // Unknown by now, or taken.
+    }
+    try {
+      Gate anywhere = gate(new InetSocketAddress(elsewhere, 0));
+      LOG.log(
+          System.Logger.Level.WARNING,
+          "ep4j: the rendezvous of job {0} is now at {1}: restarted processes find it there, not at"
+              + " {2}:{3}",
+          jobId,
+          anywhere.address().getAddress().getHostAddress() + ":" + anywhere.address().getPort(),
+          config.host(),
+          Integer.toString(config.port()));
+      return anywhere;
+    } catch (IOException e) {
+      throw new GroupException("cannot host a rendezvous at " + elsewhere + ": " + e, e);
     }
   }
 

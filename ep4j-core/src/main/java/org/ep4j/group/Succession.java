@@ -5,13 +5,17 @@ import java.net.InetAddress;
 import java.net.SocketTimeoutException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import org.ep4j.group.Frames.Frame;
+import org.ep4j.group.Frames.Question;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the ranks that are left form a new group, whether the old rendezvous lives or not.
+ * How the ranks that are left form a new group, whether the old rendezvous lives or not; or, if it
+ * does not, how they find a new rendezvous for the same group, in which all ranks keep their
+ * numbers.
  *
  * <p>The lowest rank that lives hosts a new rendezvous, with a seat for every rank of the old
  * group, and tells its port to whoever asks at its peer port. It also probes the peer ports of all
@@ -24,20 +28,31 @@ final class Succession {
   private static final Duration PAUSE = Duration.ofMillis(50);
   private static final Duration PROBE_INTERVAL = Duration.ofMillis(250);
 
+  private final Question aim;
+  private final String call;
   private final TcpGroup group;
   private final Ledger ledger;
   private final GroupConfig config;
   private final Deadline deadline;
   private volatile boolean formed;
 
-  Succession(TcpGroup group, Deadline deadline) {
+  /**
+   * @param aim a group of the survivors, or the same group
+   */
+  Succession(Question aim, TcpGroup group, Deadline deadline) {
+    this.aim = aim;
+    this.call = aim == Question.SURVIVORS ? "survivors" : "readmit";
     this.group = group;
     this.ledger = group.ledger();
     this.config = group.config();
     this.deadline = deadline;
   }
 
-  /** {@link Group#survivors}. */
+  /**
+   * {@link Group#survivors}, or the first step of {@link Group#readmit}.
+   *
+   * @return the new group, or the old one with its new rendezvous
+   */
   Group form() {
     while (true) {
       Departure own = ledger.departure(group.rank());
@@ -60,14 +75,14 @@ final class Succession {
         // The leader gave up; it may call again.
         if (deadline.expired()) {
           throw new GroupTimeoutException(
-              "survivors: not all came within %s: %s".formatted(deadline.text(), e.getMessage()),
+              "%s: not all came within %s: %s".formatted(call, deadline.text(), e.getMessage()),
               new int[0],
               e);
         }
       } catch (GroupTimeoutException e) {
         throw e.missing().length == 0 ? e : absent(e);
       } catch (IOException e) {
-        throw new GroupException("survivors: " + e, e);
+        throw new GroupException(call + ": " + e, e);
       }
       if (deadline.expired()) {
         throw notCalled(leader);
@@ -87,22 +102,22 @@ final class Succession {
 
   private PeerLostException lost(String why) {
     return new PeerLostException(
-        "survivors: the others count this rank (%d) as lost: %s".formatted(group.rank(), why),
+        "%s: the others count this rank (%d) as lost: %s".formatted(call, group.rank(), why),
         group.rank());
   }
 
   private GroupTimeoutException absent(GroupTimeoutException e) {
     return new GroupTimeoutException(
-        "survivors: %s after %s; alive, but not calling survivors()"
-            .formatted(Ledger.missingText(e.missing()), deadline.text()),
+        "%1$s: %2$s after %3$s; alive, but not calling %1$s()"
+            .formatted(call, Ledger.missingText(e.missing()), deadline.text()),
         e.missing(),
         e);
   }
 
   private GroupTimeoutException notCalled(int leader) {
     return new GroupTimeoutException(
-        "survivors: rank %d, who is to host the new group, has not called survivors() within %s"
-            .formatted(leader, deadline.text()),
+        "%1$s: rank %2$d, who is to host the rendezvous, has not called %1$s() within %3$s"
+            .formatted(call, leader, deadline.text()),
         new int[] {leader},
         null);
   }
@@ -110,7 +125,7 @@ final class Succession {
   /** Joins the group that the leader hosts; null if the leader is lost. */
   private @Nullable Group follow(int leader) throws IOException {
     int port;
-    try (Door door = ask(leader, false)) {
+    try (Door door = ask(leader, aim)) {
       port = awaitHosting(door, leader);
     } catch (SocketTimeoutException e) {
       return leaderLost(leader, "it did not answer at its peer port");
@@ -123,8 +138,7 @@ final class Succession {
       return null;
     }
     try {
-      GroupConfig next = config(group.peer(leader).getAddress(), port);
-      return TcpGroup.join(next, null, deadline, false);
+      return join(config(group.peer(leader).getAddress(), port), null);
     } catch (IOException e) {
       // Died meanwhile, or gave up: its peer port will tell.
       return null;
@@ -133,7 +147,7 @@ final class Succession {
 
   private @Nullable Group leaderLost(int leader, String why) {
     if (Thread.currentThread().isInterrupted()) {
-      throw new GroupException("survivors: interrupted while asking rank " + leader);
+      throw new GroupException(call + ": interrupted while asking rank " + leader);
     }
     if (!deadline.expired()) {
       ledger.depart(leader, Departure.lost(why));
@@ -141,7 +155,15 @@ final class Succession {
     return null;
   }
 
-  private Door ask(int rank, boolean probe) throws IOException {
+  private Group join(GroupConfig next, @Nullable Rendezvous own) throws IOException {
+    if (aim == Question.SURVIVORS) {
+      return Arrival.join(next, own, deadline, false);
+    }
+    group.moveTo(next, own, deadline);
+    return group;
+  }
+
+  private Door ask(int rank, Question question) throws IOException {
     Door door =
         Door.open(
             group.peer(rank),
@@ -150,7 +172,8 @@ final class Succession {
             deadline.orAfter(config.livenessTimeout()));
     boolean done = false;
     try {
-      door.send(Frames.ask(group.rank(), probe, group.jobId()));
+      int incarnation = ledger.incarnation(group.rank());
+      door.send(Frames.ask(group.rank(), incarnation, question, group.jobId()));
       done = true;
       return door;
     } finally {
@@ -191,7 +214,10 @@ final class Succession {
     for (int r = 0; r < group.size(); r++) {
       gone.set(r, r != group.rank() && !ledger.isAlive(r));
     }
-    Rendezvous rendezvous = Rendezvous.forSurvivors(config(address, 0), gone);
+    Rendezvous rendezvous =
+        aim == Question.SURVIVORS
+            ? Rendezvous.forSurvivors(config(address, 0), gone)
+            : Rendezvous.forSameRanks(config, address, group.jobId(), gone, incarnations());
     List<Thread> probes = new ArrayList<>();
     try {
       for (int r = gone.nextClearBit(0); r < group.size(); r = gone.nextClearBit(r + 1)) {
@@ -201,13 +227,19 @@ final class Succession {
         }
       }
       int port = rendezvous.address().getPort();
-      group.hosting(port);
-      return TcpGroup.join(config(address, port), rendezvous, deadline, false);
+      group.hosting(aim, port);
+      return join(config(address, port), rendezvous);
     } finally {
       formed = true;
       probes.forEach(Thread::interrupt);
-      group.hosting(0);
+      group.hosting(aim, 0);
     }
+  }
+
+  private int[] incarnations() {
+    int[] incarnations = new int[group.size()];
+    Arrays.setAll(incarnations, ledger::incarnation);
+    return incarnations;
   }
 
   /** Excuses a rank from the new group once it is lost. */
@@ -228,7 +260,7 @@ final class Succession {
   }
 
   private @Nullable String whyLost(int rank) {
-    try (Door door = ask(rank, true)) {
+    try (Door door = ask(rank, Question.PROBE)) {
       Deadline wait = deadline.orAfter(config.livenessTimeout());
       byte type = door.receive(Frames.MOST_BEFORE_PROOF, wait).type();
       return type == Frames.PING ? null : "it answered a probe with a frame of type " + type;
@@ -247,17 +279,17 @@ final class Succession {
         .size(group.size())
         .rendezvous(address.getHostAddress(), port)
         .hostsRendezvous(false)
-        .job(group.jobId())
+        .job(aim == Question.SURVIVORS ? group.jobId() : config.job())
         .joinTimeout(Duration.ofNanos(Math.max(1, deadline.remainingNanos())))
         .build();
   }
 
-  private static void pause(Duration duration) {
+  private void pause(Duration duration) {
     try {
       Thread.sleep(duration);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new GroupException("survivors: interrupted", e);
+      throw new GroupException(call + ": interrupted", e);
     }
   }
 }

@@ -3,86 +3,56 @@ package org.ep4j.group;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.BitSet;
+import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import org.ep4j.group.Frames.Peer;
+import org.ep4j.group.Frames.Question;
 import org.ep4j.group.Frames.Welcome;
+import org.ep4j.group.Readmission.Answer;
 import org.jspecify.annotations.Nullable;
 
 /**
  * A rank that is a process of its own, with a connection to the rendezvous.
  *
  * <p>One reactor thread owns the connection and enters what it hears into the ledger; callers of
- * collectives wait there. It also sends heartbeats, and watches for those of the rendezvous.
+ * collectives wait there. It also sends heartbeats, and watches for those of the rendezvous. When
+ * the rendezvous is lost, the connection may be replaced by one to another ({@link #moveTo}).
  */
 final class TcpGroup extends MemberGroup implements Link.Listener {
   private static final Duration LONGEST_LEAVE = Duration.ofMillis(1500);
 
   private final GroupConfig config;
-  private final Welcome welcome;
   private final Ledger ledger;
   private final Reactor reactor;
   private final PeerPort peerPort;
-  private final Link link;
-  private final @Nullable Rendezvous own;
+
+  /** Where the peer ports of all ranks are. */
+  private final AtomicReferenceArray<InetSocketAddress> peers;
+
+  private volatile @Nullable Rendezvous own;
+
   // Written and read by the reactor's thread.
+  private Link link;
+  private int hostRank;
   private boolean closing;
   private boolean rendezvousLost;
-
-  /** {@link Group#join}. */
-  static Group join(GroupConfig config) {
-    if (config.size() == 1 && config.secret().isEmpty()) {
-      return InProcessGroup.world(1).getFirst();
-    }
-    if (config.port() == 0) {
-      throw new IllegalArgumentException("port is 0; a rank needs the port of the rendezvous");
-    }
-    Deadline deadline = Deadline.after(config.joinTimeout());
-    Rendezvous own = config.hostsRendezvous() ? Rendezvous.hostedByRank(config) : null;
-    try {
-      return join(config, own, deadline, true);
-    } catch (IOException e) {
-      throw new GroupException("cannot join: " + e, e);
-    }
-  }
+  private CompletableFuture<Answer> asked = CompletableFuture.completedFuture(Answer.LOST);
 
   /**
-   * Joins at the rendezvous that the configuration names.
-   *
-   * @param own that rendezvous if this process hosts it; belongs to the group from now on, and is
-   *     closed if joining fails
-   * @param patient as for {@link Joining}
+   * @param reactor not started yet: {@link #start} starts it
+   * @param own the rendezvous if this process hosts it; belongs to the group
    */
-  static TcpGroup join(
-      GroupConfig config, @Nullable Rendezvous own, Deadline deadline, boolean patient)
-      throws IOException {
-    Reactor reactor =
-        new Reactor(
-            "ep4j-group-" + config.rank(), config.heartbeatInterval(), config.livenessTimeout());
-    String failure = "rank " + config.rank() + ", who hosts it, could not join";
-    boolean done = false;
-    try {
-      InetSocketAddress here = own == null ? null : own.reachedFromHere();
-      Joining.Admission admission = new Joining(config, here, deadline, reactor, patient).join();
-      TcpGroup group = new TcpGroup(config, admission, reactor, own);
-      reactor.start(group::tick, group::rendezvousLost);
-      done = true;
-      return group;
-    } catch (GroupException e) {
-      failure = String.valueOf(e.getMessage());
-      throw e;
-    } finally {
-      if (!done) {
-        reactor.close();
-        if (own != null) {
-          own.close(failure);
-        }
-      }
-    }
-  }
-
-  private TcpGroup(
+  TcpGroup(
       GroupConfig config, Joining.Admission admission, Reactor reactor, @Nullable Rendezvous own)
       throws IOException {
     this(config, admission, reactor, own, ledger(admission.welcome()));
@@ -101,24 +71,93 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
         admission.welcome().jobId(),
         ledger);
     this.config = config;
-    this.welcome = admission.welcome();
     this.ledger = ledger;
     this.reactor = reactor;
     this.peerPort = admission.peerPort();
     this.own = own;
-    peerPort.belongsTo(welcome.rank(), welcome.jobId(), ledger);
-    try (Door door = admission.door()) {
-      link = new Link(reactor, door.channel(), this);
-      door.release();
-    }
-    link.trust();
-    link.watch(config.livenessTimeout());
+    this.peers = new AtomicReferenceArray<>(size());
+    peerPort.belongsTo(rank(), jobId(), ledger);
+    link = connect(admission);
+  }
+
+  /** From now on the connection is served. */
+  void start() {
+    reactor.start(this::tick, this::rendezvousLost);
   }
 
   private static Ledger ledger(Welcome welcome) {
     BitSet readers = new BitSet();
     readers.set(welcome.rank());
-    return new Ledger(welcome.size(), readers, () -> {});
+    Ledger ledger = new Ledger(welcome.size(), readers, () -> {});
+    ledger.renew(welcome.peers());
+    return ledger;
+  }
+
+  /** Serves the connection from now on. */
+  private Link connect(Joining.Admission admission) throws IOException {
+    Welcome welcome = admission.welcome();
+    hostRank = welcome.hostRank();
+    for (Peer peer : welcome.peers()) {
+      peers.set(peer.rank(), peer.address());
+    }
+    Link fresh;
+    try (Door door = admission.door()) {
+      fresh = new Link(reactor, door.channel(), this);
+      door.release();
+    }
+    fresh.trust();
+    fresh.watch(config.livenessTimeout());
+    return fresh;
+  }
+
+  /**
+   * Goes on with another rendezvous, which serves the same group; the calling thread is inside
+   * {@link #readmit}.
+   *
+   * @param next that rendezvous if this process hosts it; as for {@link Arrival#join}
+   */
+  void moveTo(GroupConfig config, @Nullable Rendezvous next, Deadline deadline) throws IOException {
+    String failure = "rank " + rank() + ", who hosts it, could not join";
+    boolean done = false;
+    try {
+      InetSocketAddress here = next == null ? null : next.reachedFromHere();
+      Joining.Admission admission = new Joining(config, here, deadline, reactor, peerPort).join();
+      CompletableFuture<Boolean> moved = new CompletableFuture<>();
+      reactor.post(() -> move(admission, moved));
+      if (!moved.get(LONGEST_LEAVE.toNanos(), TimeUnit.NANOSECONDS)) {
+        throw new IOException("the connection broke at once");
+      }
+      Rendezvous before = own;
+      own = next;
+      if (before != null) {
+        before.close("another one has taken its place");
+      }
+      done = true;
+    } catch (GroupException e) {
+      failure = String.valueOf(e.getMessage());
+      throw e;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new GroupException("readmit: interrupted", e);
+    } catch (ExecutionException | TimeoutException e) {
+      throw new GroupException("readmit: the thread that serves the group does not answer", e);
+    } finally {
+      if (!done && next != null) {
+        next.close(failure);
+      }
+    }
+  }
+
+  private void move(Joining.Admission admission, CompletableFuture<Boolean> moved) {
+    try {
+      link.close();
+      link = connect(admission);
+      rendezvousLost = false;
+      ledger.renew(admission.welcome().peers());
+      moved.complete(true);
+    } catch (IOException e) {
+      moved.complete(false);
+    }
   }
 
   GroupConfig config() {
@@ -131,7 +170,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
 
   /** Where the peer port of a rank listens. */
   InetSocketAddress peer(int rank) {
-    return welcome.peers().get(rank);
+    return peers.get(rank);
   }
 
   /** Where the peer port of this rank was opened: all addresses of the host, or one of them. */
@@ -139,9 +178,34 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     return peerPort.address();
   }
 
-  /** Announces the rendezvous for survivors at the peer port; 0 takes that back. */
-  void hosting(int port) {
-    reactor.post(() -> peerPort.hosting(port));
+  /** Announces what this rank hosts at the peer port; 0 takes that back. */
+  void hosting(Question question, int port) {
+    reactor.post(() -> peerPort.hosting(question, port));
+  }
+
+  /** Tells the rendezvous that this rank waits for restarted processes; what comes of it. */
+  CompletableFuture<Answer> admit() {
+    CompletableFuture<Answer> answer = new CompletableFuture<>();
+    reactor.post(
+        () -> {
+          asked = answer;
+          if (rendezvousLost || closing) {
+            answer.complete(Answer.LOST);
+          } else {
+            link.send(Frames.empty(Frames.ADMIT));
+          }
+        });
+    return answer;
+  }
+
+  /** Takes {@link #admit} back; it is answered either way. */
+  void withdraw() {
+    reactor.post(() -> link.send(Frames.empty(Frames.WITHDRAW)));
+  }
+
+  @Override
+  int[] takeInRestarted(Deadline deadline) {
+    return new Readmission(this, deadline).run();
   }
 
   @Override
@@ -167,7 +231,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
 
   @Override
   Group formSurvivors(Deadline deadline) {
-    return new Succession(this, deadline).form();
+    return new Succession(Question.SURVIVORS, this, deadline).form();
   }
 
   @Override
@@ -185,6 +249,16 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
         boolean left = body.get() != 0;
         ledger.depart(rank, new Departure(left, Frames.text(body)));
       }
+      case Frames.CLAIMED -> {
+        int rank = body.getInt();
+        ledger.claim(rank, body.get() != 0);
+      }
+      case Frames.ADMITTED -> readmitted(link, body);
+      case Frames.WITHDRAWN -> {
+        int claims = body.getInt();
+        List<Integer> missing = Arrays.stream(Frames.pending(body)).boxed().toList();
+        asked.complete(Answer.withdrawn(claims, missing));
+      }
       case Frames.VERDICT -> {
         link.close();
         judged("declared dead by the rendezvous: " + Frames.text(body));
@@ -194,6 +268,19 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
         rendezvousLost("it was closed: " + Frames.text(body));
       }
       default -> link.lose("it sent a frame of type " + type);
+    }
+  }
+
+  private void readmitted(Link link, ByteBuffer body) {
+    try {
+      List<Peer> newcomers = Frames.peers(body);
+      for (Peer peer : newcomers) {
+        peers.set(peer.rank(), peer.address());
+      }
+      ledger.readmit(newcomers);
+      asked.complete(Answer.admitted(newcomers));
+    } catch (UnknownHostException e) {
+      link.lose("it sent an address that is none");
     }
   }
 
@@ -215,7 +302,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     }
     rendezvousLost = true;
     judgeStall();
-    int host = welcome.hostRank();
+    int host = hostRank;
     Departure departure = host < 0 ? null : ledger.departure(host);
     if (departure != null) {
       ledger.down(
@@ -226,6 +313,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
       }
       ledger.down(host, "the rendezvous is lost: %s; survivors() makes a new group".formatted(why));
     }
+    asked.complete(Answer.LOST);
   }
 
   /**
@@ -244,6 +332,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     Departure departure = Departure.lost(why);
     ledger.depart(rank(), departure);
     ledger.down(rank(), "this rank is out of the group: " + departure.report());
+    asked.complete(Answer.LOST);
   }
 
   private void tick() {
@@ -263,11 +352,12 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
           peerPort.close();
         });
     reactor.close(LONGEST_LEAVE);
-    if (own != null) {
-      own.closeGate();
+    Rendezvous hosted = own;
+    if (hosted != null) {
+      hosted.closeGate();
       if (departure.left()) {
         // Most programs end on all ranks at once; the process of this one is still needed for that.
-        own.awaitEnd(config.livenessTimeout());
+        hosted.awaitEnd(config.livenessTimeout());
       }
     }
   }

@@ -281,7 +281,7 @@ class JoinRefusalTest {
       hello.put(5 + Frames.MAGIC.length, (byte) 9);
       socket.getOutputStream().write(Frames.rest(hello));
       assertThat(new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8))
-          .contains("you speak version 9 of the group protocol, this side speaks 1");
+          .contains("you speak version 9 of the group protocol, this side speaks 2");
     }
   }
 

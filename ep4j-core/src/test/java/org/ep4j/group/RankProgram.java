@@ -1,16 +1,22 @@
 package org.ep4j.group;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static java.time.Duration.ofMillis;
+import static java.util.Objects.requireNonNull;
+import static java.util.stream.Collectors.joining;
+
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
  * One rank as a process: joins as its environment says, then does what its standard input says, a
  * line of answer for each line. With the arguments {@code host} and a number of ranks it hosts a
- * rendezvous for them instead, as a launcher.
+ * rendezvous for them instead, as a launcher; with {@code again} it takes the place of a rank.
  */
 final class RankProgram {
   private RankProgram() {}
@@ -24,7 +30,10 @@ final class RankProgram {
     }
     Group group;
     try {
-      group = Group.fromEnvironment();
+      group =
+          arguments.length == 1 && arguments[0].equals("again")
+              ? Group.rejoin(requireNonNull(LaunchEnvironment.of(System.getenv()).config()))
+              : Group.fromEnvironment();
     } catch (RuntimeException e) {
       say(e);
       return;
@@ -40,6 +49,16 @@ final class RankProgram {
             group.barrier(Duration.ofMillis(number));
             say("passed");
           }
+          case "readmit" -> {
+            say("took in " + Arrays.toString(group.readmit(Duration.ofMillis(number))));
+          }
+          case "gather" -> say(gather(group, number));
+          case "claimed" -> {
+            while (!group.isClaimed(number)) {
+              Thread.sleep(1);
+            }
+            say("claimed");
+          }
           case "gone" -> say(awaitDeath(group, number));
           case "survivors" -> {
             group = group.survivors(Duration.ofMillis(number));
@@ -53,8 +72,22 @@ final class RankProgram {
         }
       } catch (RuntimeException e) {
         say(e);
+      } catch (InterruptedException e) {
+        throw new IllegalStateException(e);
       }
     }
+  }
+
+  /**
+   * What all ranks pass to one all-gather: their number, and their incarnations as they see them.
+   */
+  private static String gather(Group group, int millis) {
+    StringBuilder mine = new StringBuilder();
+    for (int r = 0; r < group.size(); r++) {
+      mine.append(group.isAlive(r) ? "" : "!").append(group.incarnation(r));
+    }
+    byte[][] all = group.allGather((group.rank() + ":" + mine).getBytes(UTF_8), ofMillis(millis));
+    return Arrays.stream(all).map(part -> new String(part, UTF_8)).collect(joining(" "));
   }
 
   private static void host(int size, BufferedReader commands) throws IOException {

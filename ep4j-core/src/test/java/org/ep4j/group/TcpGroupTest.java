@@ -342,7 +342,8 @@ class TcpGroupTest {
       assertThatThrownBy(() -> groups.get(2).survivors(Duration.ofSeconds(2)))
           .isInstanceOfSatisfying(
               GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(0))
-          .hasMessageContaining("rank 0, who is to host the new group, has not called survivors()");
+          .hasMessageContaining(
+              "rank 0, who is to host the rendezvous, has not called survivors()");
       // Giving up is no death: all may try again.
       TcpWorld.inEach(
           groups,

@@ -1,0 +1,152 @@
+package org.ep4j.group;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.stream.IntStream;
+import org.ep4j.group.Frames.Peer;
+import org.ep4j.group.Frames.Question;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How a member takes part in {@link Group#readmit}: it says ADMIT to the rendezvous, and waits for
+ * what comes of it. If the rendezvous is lost, before or meanwhile, the members first make a new
+ * one for the same group ({@link Succession}); the deadline is one for all.
+ *
+ * <p>The rendezvous decides. A member whose time is up takes its ADMIT back, and still waits for
+ * the answer, which may be that the others were faster: so members agree on who is in.
+ */
+final class Readmission {
+  private static final Duration PAUSE = Duration.ofMillis(20);
+
+  /**
+   * What came of it.
+   *
+   * @param newcomers who was admitted; null if nobody was
+   * @param claims processes that waited, if nobody was admitted
+   * @param missing live ranks that had not called it, if nobody was admitted
+   * @param rendezvousLost whether nobody could be asked
+   */
+  record Answer(
+      @Nullable List<Peer> newcomers, int claims, List<Integer> missing, boolean rendezvousLost) {
+    static final Answer LOST = new Answer(null, 0, List.of(), true);
+
+    static Answer admitted(List<Peer> newcomers) {
+      return new Answer(newcomers, 0, List.of(), false);
+    }
+
+    static Answer withdrawn(int claims, List<Integer> missing) {
+      return new Answer(null, claims, missing, false);
+    }
+  }
+
+  private final TcpGroup group;
+  private final Ledger ledger;
+  private final Deadline deadline;
+
+  Readmission(TcpGroup group, Deadline deadline) {
+    this.group = group;
+    this.ledger = group.ledger();
+    this.deadline = deadline;
+  }
+
+  /** The ranks that were admitted. */
+  int[] run() {
+    while (true) {
+      Departure own = ledger.departure(group.rank());
+      if (own != null) {
+        throw new PeerLostException(
+            "readmit: the others count this rank (%d) as lost: %s"
+                .formatted(group.rank(), own.report()),
+            group.rank());
+      }
+      if (ledger.isDown()) {
+        new Succession(Question.SAME_GROUP, group, deadline).form();
+      }
+      Answer answer = await(group.admit());
+      List<Peer> newcomers = answer.newcomers();
+      if (newcomers != null) {
+        return newcomers.stream().mapToInt(Peer::rank).toArray();
+      }
+      if (!answer.rendezvousLost()) {
+        throw nobody(answer);
+      }
+      if (deadline.expired()) {
+        throw new GroupTimeoutException(
+            "readmit: the rendezvous is lost, and there was no time left to make another one"
+                + " within %s: call it again".formatted(deadline.text()),
+            new int[0],
+            null);
+      }
+      pause();
+    }
+  }
+
+  private GroupTimeoutException nobody(Answer answer) {
+    int[] missing = answer.missing().stream().mapToInt(r -> r).toArray();
+    int[] gone = IntStream.range(0, group.size()).filter(r -> !ledger.isAlive(r)).toArray();
+    if (answer.claims() == 0 && gone.length > 0) {
+      return new GroupTimeoutException(
+          "readmit: no process has come for a departed rank (%s) within %s: start one that calls"
+                  .formatted(Ledger.missingText(gone), deadline.text())
+              + " Group.rejoin",
+          gone,
+          null);
+    }
+    if (missing.length > 0) {
+      return new GroupTimeoutException(
+          "readmit: %s after %s; alive, but not calling readmit()"
+              .formatted(Ledger.missingText(missing), deadline.text()),
+          missing,
+          null);
+    }
+    return new GroupTimeoutException(
+        answer.claims() == 0
+            ? "readmit: all ranks are alive: there is nobody to admit"
+            : "readmit: not all live ranks were there at one time within %s: call it again"
+                .formatted(deadline.text()),
+        missing,
+        null);
+  }
+
+  private Answer await(CompletableFuture<Answer> asked) {
+    try {
+      Answer answer = get(asked, deadline);
+      if (answer != null) {
+        return answer;
+      }
+      group.withdraw();
+      // Comes at once, or the rendezvous is found to be silent.
+      Duration most = group.config().livenessTimeout().multipliedBy(2);
+      Answer last = get(asked, Deadline.after(most));
+      return last == null ? Answer.LOST : last;
+    } catch (InterruptedException e) {
+      group.withdraw();
+      Thread.currentThread().interrupt();
+      throw new GroupException("readmit: interrupted while waiting for the other ranks", e);
+    }
+  }
+
+  private static @Nullable Answer get(CompletableFuture<Answer> asked, Deadline deadline)
+      throws InterruptedException {
+    try {
+      return asked.get(Math.max(0, deadline.remainingNanos()), TimeUnit.NANOSECONDS);
+    } catch (TimeoutException e) {
+      return null;
+    } catch (ExecutionException e) {
+      throw new IllegalStateException("an answer is never an exception", e);
+    }
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(PAUSE);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new GroupException("readmit: interrupted", e);
+    }
+  }
+}

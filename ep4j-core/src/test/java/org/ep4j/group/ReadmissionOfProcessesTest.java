@@ -1,0 +1,166 @@
+package org.ep4j.group;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Ranks that are JVMs of their own, killed and started again in all roles; rank 0 hosts. */
+@Timeout(120)
+class ReadmissionOfProcessesTest {
+  private static final int RANKS = 3;
+
+  private final RankProcess[] ranks = new RankProcess[RANKS];
+  private final int[] incarnations = new int[RANKS];
+  private final GroupConfig config =
+      TcpWorld.config(RANKS).toBuilder()
+          .rendezvous("127.0.0.1", TcpWorld.freePort())
+          .joinTimeout(Duration.ofSeconds(30))
+          .livenessTimeout(Duration.ofSeconds(10))
+          .heartbeatInterval(Duration.ofMillis(50))
+          .build();
+
+  @AfterEach
+  void end() {
+    for (RankProcess rank : ranks) {
+      rank.close();
+    }
+  }
+
+  private void start() throws Exception {
+    for (int rank = 0; rank < RANKS; rank++) {
+      ranks[rank] = new RankProcess(variables(rank));
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+      assertThat(ranks[rank].answer()).startsWith("joined " + rank + "/" + RANKS + " ");
+    }
+  }
+
+  private Map<String, String> variables(int rank) {
+    GroupConfig own = config.toBuilder().rank(rank).hostsRendezvous(rank == 0).build();
+    return LaunchEnvironment.variables(own, rank);
+  }
+
+  private void kill(int victim) throws Exception {
+    ranks[victim].kill();
+    for (int rank : without(victim)) {
+      assertThat(ranks[rank].ask("gone " + victim)).isNotEmpty();
+    }
+  }
+
+  private void startAgain(int rank) throws Exception {
+    ranks[rank] = new RankProcess(variables(rank), "again");
+  }
+
+  private static int[] without(int rank) {
+    return IntStream.range(0, RANKS).filter(r -> r != rank).toArray();
+  }
+
+  private void assertAll(String command, String answer, int... some) throws Exception {
+    for (int rank : some) {
+      ranks[rank].send(command);
+    }
+    for (int rank : some) {
+      assertThat(ranks[rank].answer()).as("rank %d to %s", rank, command).startsWith(answer);
+    }
+  }
+
+  private void assertTakenIn(int rank) throws Exception {
+    incarnations[rank]++;
+    assertAll("readmit 20000", "took in [" + rank + "]", without(rank));
+    assertThat(ranks[rank].answer()).startsWith("joined " + rank + "/" + RANKS + " ");
+    assertAllInStep();
+  }
+
+  private void assertAllInStep() throws Exception {
+    StringBuilder seen = new StringBuilder();
+    Arrays.stream(incarnations).forEach(seen::append);
+    String all = "0:%1$s 1:%1$s 2:%1$s".formatted(seen);
+    assertAll("gather 10000", all, 0, 1, 2);
+    assertAll("barrier 10000", "passed", 0, 1, 2);
+  }
+
+  @Test
+  void everyRankIsKilledInTurnAndComesBackAlsoTheHostOfTheRendezvous() throws Exception {
+    start();
+    // 0 hosts at first, then the lowest that is left: 1, 0 and 1 again.
+    for (int victim : new int[] {2, 0, 2, 1, 0, 1}) {
+      kill(victim);
+      startAgain(victim);
+      assertTakenIn(victim);
+    }
+    assertAll("survivors 20000", "now ", 0, 1, 2);
+    assertAll("barrier 10000", "passed", 0, 1, 2);
+  }
+
+  @Test
+  void theHostOfTheRendezvousDiesWhileRanksWaitForARestartedOne() throws Exception {
+    start();
+    kill(2);
+    ranks[1].send("readmit 30000");
+    startAgain(2);
+    assertThat(ranks[0].ask("claimed 2")).isEqualTo("claimed");
+    ranks[0].kill();
+    // The two go on with a new host.
+    assertThat(ranks[1].answer()).isEqualTo("took in [2]");
+    assertThat(ranks[2].answer()).startsWith("joined 2/3 ");
+    incarnations[2]++;
+    startAgain(0);
+    assertTakenIn(0);
+  }
+
+  @Test
+  void aNewcomerThatDiesWhileItWaitsIsReplacedByAnother() throws Exception {
+    start();
+    kill(1);
+    startAgain(1);
+    assertThat(ranks[0].ask("claimed 1")).isEqualTo("claimed");
+    ranks[1].kill();
+    assertThat(ranks[0].ask("readmit 1000"))
+        .startsWith("GroupTimeoutException: readmit: no process has come for a departed rank");
+    ranks[2].send("readmit 30000");
+    startAgain(1);
+    assertThat(ranks[0].ask("readmit 30000")).isEqualTo("took in [1]");
+    assertThat(ranks[2].answer()).isEqualTo("took in [1]");
+    assertThat(ranks[1].answer()).startsWith("joined 1/3 ");
+    incarnations[1]++;
+    assertAllInStep();
+  }
+
+  @Test
+  void aRankThatWasStoppedTooLongIsOutForGoodAndDoesNotDisturbTheOneInItsPlace() throws Exception {
+    start();
+    RankProcess old = ranks[2];
+    old.stop();
+    assertAll("gone 2", "it was silent for ", 0, 1);
+    startAgain(2);
+    assertTakenIn(2);
+    old.resume();
+    assertThat(old.ask("gone 2")).startsWith("declared dead by the rendezvous");
+    assertThat(old.ask("readmit 2000")).startsWith("PeerLostException: readmit: the others count");
+    assertThat(old.ask("survivors 2000")).startsWith("PeerLostException: survivors: the others");
+    old.close();
+    assertAllInStep();
+  }
+
+  @Test
+  void theLostRendezvousIsReplacedEvenIfNobodyHasComeYet() throws Exception {
+    start();
+    kill(0);
+    assertAll(
+        "readmit 3000",
+        "GroupTimeoutException: readmit: no process has come for a departed rank (rank 0 is"
+            + " missing) within 3 s",
+        1,
+        2);
+    startAgain(0);
+    // Known now: there is somebody to tell.
+    assertThat(ranks[2].ask("claimed 0")).isEqualTo("claimed");
+    assertTakenIn(0);
+  }
+}
