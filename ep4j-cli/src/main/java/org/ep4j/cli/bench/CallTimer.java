@@ -1,12 +1,13 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.cuda.driver.CudaDevice;
+import java.time.Duration;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.probe.StreamGate;
 
 /**
- * Times calls on a stream: events around the whole call, and the time that the caller itself spends
- * in it.
+ * Times calls on a stream: events around the whole call, the time that the caller itself spends in
+ * it, and, in calls of their own, the time of its kernels alone.
  */
 final class CallTimer implements AutoCloseable {
   /** A call. */
@@ -16,22 +17,36 @@ final class CallTimer implements AutoCloseable {
     void run();
   }
 
+  /** A way to time a call. */
+  @FunctionalInterface
+  interface Way {
+    /** Makes the i-th call and waits for its end. */
+    void time(CallTimer timer, int i, Call call);
+  }
+
+  /** Longer than a caller needs to enqueue a call. */
+  private static final Duration HELD = Duration.ofNanos(200_000);
+
   private final CudaStream stream;
+  private final StreamGate gate;
   private final CudaEvent start;
   private final CudaEvent end;
   private long[] deviceNanos = {};
   private long[] hostNanos = {};
+  private long[] kernelNanos = {};
 
-  CallTimer(CudaDevice device, CudaStream stream) {
-    this.stream = stream;
-    start = CudaEvent.createTimed(device);
-    end = CudaEvent.createTimed(device);
+  CallTimer(DeviceWork work) {
+    stream = work.stream;
+    gate = work.gate;
+    start = CudaEvent.createTimed(work.device);
+    end = CudaEvent.createTimed(work.device);
   }
 
   /** Forgets what was timed, and makes room. */
   void expect(int calls) {
     deviceNanos = new long[calls];
     hostNanos = new long[calls];
+    kernelNanos = new long[calls];
   }
 
   /** Makes the i-th call and waits for its end. */
@@ -45,6 +60,19 @@ final class CallTimer implements AutoCloseable {
     deviceNanos[i] = (long) (end.millisSince(start) * 1e6);
   }
 
+  /**
+   * The same while the stream is held: by the time it goes on, the kernels of the call stand in it
+   * one behind the other, and between the events there is nothing of the host.
+   */
+  void timeKernels(int i, Call call) {
+    gate.hold(stream, HELD);
+    start.record(stream);
+    call.run();
+    end.record(stream);
+    end.synchronize();
+    kernelNanos[i] = (long) (end.millisSince(start) * 1e6);
+  }
+
   /** From the first to the last event of each call. */
   long[] deviceNanos() {
     return deviceNanos;
@@ -53,6 +81,11 @@ final class CallTimer implements AutoCloseable {
   /** In each call, on the host. */
   long[] hostNanos() {
     return hostNanos;
+  }
+
+  /** Of the kernels of each call. */
+  long[] kernelNanos() {
+    return kernelNanos;
   }
 
   @Override

@@ -36,9 +36,9 @@ final class DeviceBench implements AutoCloseable {
   DeviceBench(DeviceWork work) {
     this.work = work;
     start = new StartSignal(work.context.agreement());
-    dispatches = new CallTimer(work.device, work.stream);
-    combines = new CallTimer(work.device, work.stream);
-    weightedCombines = new CallTimer(work.device, work.stream);
+    dispatches = new CallTimer(work);
+    combines = new CallTimer(work);
+    weightedCombines = new CallTimer(work);
     combining = work.combining(false);
     weightedCombining = work.combining(true);
     boolean cached = work.settings.mode() == BenchSettings.Mode.CACHED;
@@ -127,17 +127,23 @@ final class DeviceBench implements AutoCloseable {
     dispatches.expect(count);
     combines.expect(count);
     weightedCombines.expect(count);
+    // Apart, so that neither changes the other.
+    run(first, count, CallTimer::time);
+    run(first, count, CallTimer::timeKernels);
+  }
+
+  private void run(int first, int count, CallTimer.Way way) {
     for (int i = 0; i < count; i++) {
       int set = (first + i) % work.sets.size();
       start.await();
-      dispatches.time(i, () -> last = dispatchOf(set));
+      way.time(dispatches, i, () -> last = dispatchOf(set));
       Dispatch dispatch = Objects.requireNonNull(last);
       DispatchHandle handle = dispatch.handle();
       Tensor rows = dispatch.combineInput(work.payload.sums());
       start.await();
-      combines.time(i, () -> work.buffer.combine(rows, handle, combining));
+      way.time(combines, i, () -> work.buffer.combine(rows, handle, combining));
       start.await();
-      weightedCombines.time(i, () -> work.buffer.combine(rows, handle, weightedCombining));
+      way.time(weightedCombines, i, () -> work.buffer.combine(rows, handle, weightedCombining));
       done(dispatch);
     }
   }

@@ -7,10 +7,11 @@ import org.ep4j.cli.text.Units;
  * One measured operation on GPUs; the same on every rank.
  *
  * @param result what it took by the events around the calls
+ * @param kernel what its kernels took, behind one another with nothing of the host between
  * @param host what the callers themselves spent in the calls
  * @param sms SMs of an operation
  */
-record DeviceResult(Result result, Timings host, int sms) {
+record DeviceResult(Result result, Timings kernel, Timings host, int sms) {
   /** Columns of the table. */
   static final String[] COLUMNS = {
     "operation",
@@ -18,6 +19,7 @@ record DeviceResult(Result result, Timings host, int sms) {
     "median",
     "p99",
     "min",
+    "kernel",
     "host",
     "logical GB/s",
     "remote GB/s",
@@ -35,6 +37,7 @@ record DeviceResult(Result result, Timings host, int sms) {
       Units.micros(timings.median()),
       Units.micros(timings.p99()),
       Units.micros(timings.min()),
+      Units.micros(kernel.median()),
       Units.micros(host.median()),
       Units.significant(result.logicalGbps()),
       Units.significant(result.remoteGbps()),
@@ -47,6 +50,9 @@ record DeviceResult(Result result, Timings host, int sms) {
   Map<String, Object> tree() {
     Map<String, Object> tree = result.tree();
     tree.put("sms", sms);
+    tree.put("kernel_median_us", kernel.median());
+    tree.put("kernel_p99_us", kernel.p99());
+    tree.put("kernel_us", kernel.micros());
     tree.put("host_median_us", host.median());
     tree.put("host_p99_us", host.p99());
     tree.put("host_us", host.micros());

@@ -140,8 +140,9 @@ final class DeviceSession {
         + table.render(style)
         + style.faint(
             calls
-                + " calls, the slowest rank of each, events around the whole call; host: the caller's"
-                + " time in it; GB/s a rank;\nceiling: bare pushes of the same rows on all GPUs at"
-                + " once, in this run\n");
+                + " calls, the slowest rank of each, events around the whole call; GB/s a rank, of the"
+                + " whole call;\nkernel: median of as many more calls whose stream was held until"
+                + " all was enqueued: the GPU's part alone;\nhost: the caller's time in a call;"
+                + " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n");
   }
 }

@@ -19,6 +19,7 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.probe.StreamGate;
 import org.ep4j.verify.CombineOracle;
 import org.ep4j.verify.CombineOracle.Terms;
 import org.ep4j.verify.HighThroughputOracle;
@@ -41,6 +42,7 @@ final class DeviceWork implements AutoCloseable {
   final ExpertBuffer buffer;
   final CudaDevice device;
   final CudaStream stream;
+  final StreamGate gate;
   final List<DeviceInputs> sets = new ArrayList<>();
   final DispatchOptions dispatching;
   final Schedule again;
@@ -69,6 +71,7 @@ final class DeviceWork implements AutoCloseable {
     device = CudaDevice.open(ordinal());
     device.makeCurrent();
     stream = CudaStream.create(device);
+    gate = StreamGate.of(device);
     context.at("drawing inputs");
     for (int b = 0; b < settings.effort().buffers(); b++) {
       sets.add(DeviceInputs.make(settings, b, rank, placement, device));
@@ -193,10 +196,11 @@ final class DeviceWork implements AutoCloseable {
       double remoteBytes,
       double ceilingMicros) {
     Timings called = Timings.longestOf(context.agreement().numbers(timer.deviceNanos()));
+    Timings kernel = Timings.longestOf(context.agreement().numbers(timer.kernelNanos()));
     Timings host = Timings.longestOf(context.agreement().numbers(timer.hostNanos()));
     Result result =
         new Result(operation, dtype, called, delivered.mean(), bytes, remoteBytes, ceilingMicros);
-    return new DeviceResult(result, host, buffer.numSms());
+    return new DeviceResult(result, kernel, host, buffer.numSms());
   }
 
   /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */
@@ -211,6 +215,7 @@ final class DeviceWork implements AutoCloseable {
     weightMemory.close();
     outMemory.close();
     sets.forEach(DeviceInputs::close);
+    gate.close();
     stream.close();
     device.close();
   }

@@ -35,7 +35,7 @@ final class GraphBench implements AutoCloseable {
   GraphBench(DeviceWork work) {
     this.work = work;
     start = new StartSignal(work.context.agreement());
-    replays = new CallTimer(work.device, work.stream);
+    replays = new CallTimer(work);
     place = work.place();
     combining = work.combining(false);
     Tensor rows = callBefore();
@@ -102,11 +102,16 @@ final class GraphBench implements AutoCloseable {
 
   private void run(int first, int count) {
     replays.expect(count);
+    run(first, count, CallTimer::time);
+    run(first, count, CallTimer::timeKernels);
+  }
+
+  private void run(int first, int count, CallTimer.Way way) {
     for (int i = 0; i < count; i++) {
       work.sets.get((first + i) % work.sets.size()).copyOver(place, work.stream);
       work.stream.synchronize();
       start.await();
-      replays.time(i, () -> exec.launch(work.stream));
+      way.time(replays, i, () -> exec.launch(work.stream));
     }
   }
 

@@ -50,7 +50,7 @@ class DeviceBenchTest {
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(Files.readString(file))
-        .contains("\"sms\" : 2", "\"sms\" : 5", "host_median_us", "\"gpus\"");
+        .contains("\"sms\" : 2", "\"sms\" : 5", "host_median_us", "kernel_median_us", "\"gpus\"");
   }
 
   @ParameterizedTest

@@ -8,6 +8,7 @@ import java.util.stream.IntStream;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
+import org.ep4j.cli.text.Units;
 import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.WorldRouting;
@@ -117,5 +118,23 @@ class FiguresTest {
 
   private static WorldRouting world(int ranks, int experts, Routing... routings) {
     return WorldRouting.of(ExpertPlacement.blocks(experts, ranks), List.of(routings));
+  }
+
+  @Test
+  void kernelsStandBesideTheWholeCall() {
+    Timings call = new Timings(new double[] {30, 32, 40});
+    Timings kernel = new Timings(new double[] {20, 24, 21});
+    Timings host = new Timings(new double[] {5, 6, 7});
+    Result result = new Result("combine", "bf16", call, 10, 3200, 1600, 16);
+    DeviceResult measured = new DeviceResult(result, kernel, host, 8);
+
+    assertThat(measured.cells()).hasSameSizeAs(DeviceResult.COLUMNS);
+    int column = List.of(DeviceResult.COLUMNS).indexOf("kernel");
+    assertThat(measured.cells()[column]).isEqualTo(Units.micros(21));
+    assertThat(measured.tree())
+        .containsEntry("median_us", 32.0)
+        .containsEntry("kernel_median_us", 21.0)
+        .containsEntry("host_median_us", 6.0)
+        .containsEntry("logical_gbps", 0.1);
   }
 }

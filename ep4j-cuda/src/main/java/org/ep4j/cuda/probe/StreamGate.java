@@ -1,0 +1,62 @@
+package org.ep4j.cuda.probe;
+
+import java.time.Duration;
+import java.util.Map;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.Launch;
+import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.jit.KernelCompiler;
+
+/**
+ * Holds a stream for a while: what the host enqueues meanwhile then runs without waiting for the
+ * host, so that events around it take the time of its kernels only. Used by one thread.
+ */
+public final class StreamGate implements AutoCloseable {
+  private final CudaModule module;
+  private final Launch gate;
+
+  /** The word that the kernel watches; nobody writes it, so only the limit ends the wait. */
+  private final DeviceMemory word;
+
+  private StreamGate(CudaModule module, Launch gate, DeviceMemory word) {
+    this.module = module;
+    this.gate = gate;
+    this.word = word;
+  }
+
+  /** A gate for streams of a device, which is current for this thread. */
+  public static StreamGate of(CudaDevice device) {
+    CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
+    Launch gate = Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8);
+    DeviceMemory word = DeviceMemory.allocate(device, Long.BYTES);
+    try (CudaStream stream = CudaStream.create(device)) {
+      word.fill8(0, Long.BYTES, (byte) 0, stream);
+      stream.synchronize();
+    }
+    gate.setLong(0, word.address());
+    gate.setLong(1, 1);
+    return new StreamGate(module, gate, word);
+  }
+
+  /** What is given to {@code stream} from now on runs {@code time} after its work so far. */
+  public void hold(CudaStream stream, Duration time) {
+    if (time.isNegative() || time.isZero()) {
+      throw new InvalidArgumentException(
+          "time", time.toString(), "positive", "hold the stream for a while");
+    }
+    gate.setLong(2, time.toNanos());
+    gate.launch(stream);
+  }
+
+  /** Streams that it holds have gone on. */
+  @Override
+  public void close() {
+    gate.close();
+    word.close();
+    module.close();
+  }
+}
