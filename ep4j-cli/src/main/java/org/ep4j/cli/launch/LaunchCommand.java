@@ -47,11 +47,12 @@ public final class LaunchCommand implements Callable<Integer> {
   @Option(
       names = "--hosts",
       split = ",",
-      paramLabel = "NETNS",
+      paramLabel = "N|NETNS",
       description =
-          "Run the ranks in these network namespaces, as many consecutive ones in each: tests of a"
-              + " job on several hosts. Rank 0 hosts the rendezvous. Namespaces and the links"
-              + " between them must be there; only root can enter them.")
+          "Run the ranks in network namespaces, as many consecutive ones in each: tests of a job on"
+              + " several hosts. Rank 0 hosts the rendezvous. With a number N, so many are made,"
+              + " joined by a bridge, and removed at the end; with names, they and the links"
+              + " between them must be there. Only root can make and enter them.")
   private List<String> hosts = List.of();
 
   @Option(
@@ -94,17 +95,30 @@ public final class LaunchCommand implements Callable<Integer> {
     check(graceSeconds >= 0, "--grace is " + graceSeconds + "; it must be >= 0");
     check(timeoutSeconds >= 0, "--timeout is " + timeoutSeconds + "; it must be >= 0");
     Duration limit = timeoutSeconds == 0 ? Launcher.NO_LIMIT : Duration.ofSeconds(timeoutSeconds);
+    boolean counted = hosts.size() == 1 && hosts.getFirst().matches("\\d{1,9}");
+    int count = counted ? Integer.parseInt(hosts.getFirst()) : hosts.size();
     check(
-        hosts.isEmpty() || NamespaceJob.hosts(ranks, hosts.size()) == hosts.size(),
-        "--hosts names %d hosts, but %d ranks fill %d: name fewer"
-            .formatted(hosts.size(), ranks, NamespaceJob.hosts(ranks, Math.max(1, hosts.size()))));
+        !counted || (count >= 1 && count <= MadeNamespaces.MOST),
+        "--hosts is " + count + "; it must be 1.." + MadeNamespaces.MOST);
+    check(
+        hosts.isEmpty() || NamespaceJob.hosts(ranks, count) == count,
+        "--hosts is for %d hosts, but %d ranks fill %d: take fewer"
+            .formatted(count, ranks, NamespaceJob.hosts(ranks, Math.max(1, count))));
+    if (counted) {
+      try (MadeNamespaces made = MadeNamespaces.make(count)) {
+        return run(NamespaceJob.open(ranks, made.names()), limit);
+      }
+    }
     if (!hosts.isEmpty()) {
-      NamespaceJob job = NamespaceJob.open(ranks, hosts);
-      return run(processes(job::environment, rank -> job.command(rank, command)), limit);
+      return run(NamespaceJob.open(ranks, hosts), limit);
     }
     try (LocalJob job = LocalJob.open(ranks)) {
       return run(processes(job::environment, rank -> command), limit);
     }
+  }
+
+  private int run(NamespaceJob job, Duration limit) throws InterruptedException {
+    return run(processes(job::environment, rank -> job.command(rank, command)), limit);
   }
 
   private int run(List<RankProcess> processes, Duration limit) throws InterruptedException {

@@ -1,14 +1,11 @@
 package org.ep4j.cli.launch;
 
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.ep4j.cli.CommandFailure;
@@ -23,7 +20,6 @@ import org.ep4j.group.LaunchEnvironment;
  */
 final class NamespaceJob {
   private static final int SECRET_BYTES = 32;
-  private static final int PATIENCE_SECONDS = 10;
 
   /** Below what kernels hand out by themselves. */
   private static final int FIRST_PORT = 20_000;
@@ -67,31 +63,15 @@ final class NamespaceJob {
   }
 
   private static String address(String namespace) throws InterruptedException {
-    Process ip;
-    String listed;
-    try {
-      ip =
-          new ProcessBuilder("ip", "-n", namespace, "-o", "addr", "show", "up", "scope", "global")
-              .redirectErrorStream(true)
-              .start();
-      listed = new String(ip.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      if (!ip.waitFor(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
-        ip.destroyForcibly();
-        throw new CommandFailure(
-            ExitCodes.UNAVAILABLE,
-            "--hosts %s: ip did not end within %d s".formatted(namespace, PATIENCE_SECONDS));
-      }
-    } catch (IOException e) {
-      throw new CommandFailure(
-          ExitCodes.UNAVAILABLE, "--hosts needs the program ip (package iproute2): " + e, e);
-    }
-    if (ip.exitValue() != 0) {
+    IpTool.Answer listed =
+        IpTool.run("-n", namespace, "-o", "addr", "show", "up", "scope", "global");
+    if (!listed.ok()) {
       throw new CommandFailure(
           ExitCodes.UNAVAILABLE,
           "--hosts %s: %s; it must be a network namespace, made by root with 'ip netns add %s'"
-              .formatted(namespace, listed.strip(), namespace));
+              .formatted(namespace, listed.text().strip(), namespace));
     }
-    Matcher matcher = ADDRESS.matcher(listed);
+    Matcher matcher = ADDRESS.matcher(listed.text());
     if (!matcher.find()) {
       throw new CommandFailure(
           ExitCodes.UNAVAILABLE,

@@ -107,5 +107,10 @@ class LaunchCommandTest {
         .contains("two");
     assertThat(CommandLineRun.of("launch", "true").err()).contains("--ranks");
     assertThat(CommandLineRun.of("launch", "-n", "2").err()).contains("COMMAND");
+    for (String hosts : List.of("0", "3", "255")) {
+      CommandLineRun run = CommandLineRun.of("launch", "-n", "2", "--hosts", hosts, "true");
+      assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+      assertThat(run.err()).contains("--hosts is").contains(hosts);
+    }
   }
 }

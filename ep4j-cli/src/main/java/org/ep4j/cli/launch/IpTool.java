@@ -1,0 +1,50 @@
+package org.ep4j.cli.launch;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.ExitCodes;
+
+/** The program {@code ip} of iproute2. */
+final class IpTool {
+  private static final int PATIENCE_SECONDS = 10;
+
+  private IpTool() {}
+
+  /**
+   * How a command ended.
+   *
+   * @param ok whether it did what it was to do
+   * @param text what it printed
+   */
+  record Answer(boolean ok, String text) {}
+
+  /**
+   * Runs {@code ip} with arguments.
+   *
+   * @throws CommandFailure if there is no such program, or it does not end
+   */
+  static Answer run(String... arguments) throws InterruptedException {
+    List<String> command = new ArrayList<>(List.of("ip"));
+    command.addAll(Arrays.asList(arguments));
+    try {
+      Process ip = new ProcessBuilder(command).redirectErrorStream(true).start();
+      String text = new String(ip.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      if (!ip.waitFor(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
+        ip.destroyForcibly();
+        throw new CommandFailure(
+            ExitCodes.UNAVAILABLE,
+            "--hosts: '%s' did not end within %d s"
+                .formatted(String.join(" ", command), PATIENCE_SECONDS));
+      }
+      return new Answer(ip.exitValue() == 0, text);
+    } catch (IOException e) {
+      throw new CommandFailure(
+          ExitCodes.UNAVAILABLE, "--hosts needs the program ip (package iproute2): " + e, e);
+    }
+  }
+}

@@ -1,0 +1,120 @@
+package org.ep4j.cli.launch;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.cli.CliProcess;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * {@code launch --hosts N} makes namespaces and removes them; skipped where nobody can make one.
+ */
+class MadeNamespacesTest {
+  private static final String BENCH =
+      "bench ht --join --device host --wire tcp --tokens 12 --hidden 256 --topk 3"
+          + " --experts 10 --iterations 3 --warmup 1 --buffers 1 --dtype bf16";
+  private static final String TELL = "echo at $(ip netns identify) of $WORLD_SIZE";
+
+  @TempDir Path scratch;
+
+  @BeforeEach
+  void needsNamespaces() throws InterruptedException {
+    try (MadeNamespaces one = MadeNamespaces.make(1)) {
+      assertThat(one.names()).hasSize(1);
+    } catch (CommandFailure e) {
+      assumeTrue(false, "no network namespaces here: " + e.getMessage());
+    }
+  }
+
+  /** The wire connects each host with each other. */
+  @ParameterizedTest
+  @CsvSource({"4, 2", "3, 3"})
+  void dispatchAndCombineRunOnSeveralHostsFromOneCommand(int ranks, int hosts) throws Exception {
+    List<String> bench = new ArrayList<>(Arrays.asList(BENCH.split(" ", -1)));
+    bench.addAll(List.of("--nodes", String.valueOf(hosts)));
+    CommandLineRun run = launch(ranks, hosts, JavaCommand.again(List.of(), bench));
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains(ranks + " ranks of " + hosts + " nodes", "equal the oracle's bits", "wire alone");
+  }
+
+  @Test
+  void everyHostIsANamespaceOfItsOwnAndNothingStays() throws Exception {
+    CommandLineRun run = launch(3, 3, List.of("sh", "-c", TELL));
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    String prefix = prefix(run.out());
+    assertThat(run.out().lines())
+        .containsExactlyInAnyOrder(
+            "[0] at " + prefix + "1 of 3",
+            "[1] at " + prefix + "2 of 3",
+            "[2] at " + prefix + "3 of 3");
+    assertThat(leftBy(prefix)).isEmpty();
+  }
+
+  @Test
+  void theyAreRemovedAfterAFailureToo() throws Exception {
+    CommandLineRun run = launch(2, 2, List.of("sh", "-c", TELL + "; exit 7"));
+
+    assertThat(run.code()).isEqualTo(7);
+    assertThat(leftBy(prefix(run.out()))).isEmpty();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"TERM", "INT"})
+  void theyAreRemovedWhenTheLaunchIsInterrupted(String signal) throws Exception {
+    List<String> line = new ArrayList<>(List.of("launch", "-n", "2", "--hosts", "2", "--"));
+    line.addAll(List.of("sh", "-c", TELL + "; exec sleep 100"));
+    try (CliProcess process = CliProcess.start(scratch, Map.of(), line.toArray(String[]::new))) {
+      process.awaitOut("[0] at ");
+      process.awaitOut("[1] at ");
+      String prefix = prefix(process.out());
+      assertThat(leftBy(prefix)).as("while it runs").hasSize(3);
+
+      process.signal(signal);
+      process.end();
+
+      assertThat(leftBy(prefix)).isEmpty();
+    }
+  }
+
+  private CommandLineRun launch(int ranks, int hosts, List<String> command) throws Exception {
+    List<String> line =
+        new ArrayList<>(
+            List.of("launch", "-n", String.valueOf(ranks), "--hosts", String.valueOf(hosts), "--"));
+    line.addAll(command);
+    return CliProcess.run(scratch, line.toArray(String[]::new));
+  }
+
+  /** What the names of a launch begin with. */
+  private static String prefix(String out) {
+    return out.lines()
+        .filter(line -> line.contains(" at ep4j-"))
+        .findFirst()
+        .orElseThrow(() -> new AssertionError(out))
+        .replaceAll(".* at (ep4j-\\d+-)\\S+ of .*", "$1");
+  }
+
+  private static List<String> leftBy(String prefix) throws InterruptedException {
+    return IpTool.run("netns", "list")
+        .text()
+        .lines()
+        .map(line -> line.split(" ", 2)[0])
+        .filter(name -> name.startsWith(prefix))
+        .toList();
+  }
+}
