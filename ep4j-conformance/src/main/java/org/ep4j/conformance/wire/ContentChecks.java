@@ -205,15 +205,10 @@ final class ContentChecks {
       Region source = context.region(wire, bytes);
       Region target = context.region(wire, bytes + 8);
       WireWait wait = context.waiting(wire, 0);
-      for (long at = 0; at < bytes; at += 1 << 20) {
-        source.segment().set(ValueLayout.JAVA_BYTE, at, (byte) (at >>> 20 | 1));
-      }
+      fill(source.segment(), 0, bytes, context.rank());
       wait.put(lane(wire, right, 0), source, 0, target, 1, bytes, 0);
       wait.counter(0, 1, left);
-      for (long at = 0; at < bytes; at += 1 << 20) {
-        byte seen = target.segment().get(ValueLayout.JAVA_BYTE, at + 1);
-        check(seen == (byte) (at >>> 20 | 1), "byte " + at + " is " + seen);
-      }
+      verify(target.segment(), 1, bytes, left, "put of 2 GiB + 1");
       new Meeting(wire).meet();
     }
   }

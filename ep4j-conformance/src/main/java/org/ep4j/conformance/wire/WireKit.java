@@ -79,8 +79,7 @@ public abstract class WireKit {
   @Test
   @Tag("soak")
   final void aPutOfTwoGibibytesAndOneByteArrives() {
-    Assumptions.assumeTrue(
-        Runtime.getRuntime().availableProcessors() > 0 && enoughMemory(), "10 GiB are needed");
+    Assumptions.assumeTrue(enoughMemory(), "10 GiB are needed");
     WireSetup setup = setup();
     List<String> arguments = new ArrayList<>(setup.arguments());
     arguments.add(WireJob.HUGE);
