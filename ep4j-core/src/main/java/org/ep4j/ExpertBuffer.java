@@ -48,6 +48,19 @@ public interface ExpertBuffer extends AutoCloseable {
     return Engines.sizes(config, ranks);
   }
 
+  /**
+   * Opens a restarted rank's buffer among ranks that have kept theirs; collective with {@link
+   * #readmit} on these. {@link Group#rejoin} has made the group, and the others have called {@link
+   * Group#readmit}. If the group has several buffers, all ranks take them in the same order.
+   *
+   * @throws ConfigurationMismatchException if this rank's configuration differs, naming the field,
+   *     or it runs on another host than the ranks that it shared memory with
+   * @throws IllegalStateException if the ranks are threads of one process
+   */
+  static ExpertBuffer rejoin(Group group, BufferConfig config) {
+    return Engines.rejoin(group, config);
+  }
+
   /** This rank. */
   int rank();
 
@@ -178,6 +191,24 @@ public interface ExpertBuffer extends AutoCloseable {
    * Dead ranks are masked from then on; rows for their experts are not sent.
    */
   void reset();
+
+  /**
+   * Collective among the live ranks, after {@link Group#readmit}: does what {@link #reset} does,
+   * and takes in the ranks that have come back, which call {@link #rejoin} meanwhile. They are
+   * unmasked then and take part in all operations. The other ranks keep the buffer, its memory, and
+   * what they have mapped of each other; results and handles of earlier operations are outdated, as
+   * after a reset.
+   *
+   * <p>Until then the buffer leaves these ranks out, as it did since they were lost. If they are
+   * lost again meanwhile, or not all ranks come, this ends in an exception that says so, within
+   * twice the buffer's timeout for each step; the buffer goes on without them, or asks for {@link
+   * #reset} where it had to connect nodes anew.
+   *
+   * @throws IllegalStateException if no rank has come back into the group
+   * @throws ConfigurationMismatchException if one that comes back has another configuration
+   * @throws org.ep4j.group.GroupException if ranks are missing; names them
+   */
+  void readmit();
 
   /** Counters and sizes. */
   BufferStatistics statistics();

@@ -3,15 +3,30 @@ package org.ep4j.conformance;
 import java.util.Arrays;
 import java.util.List;
 import org.ep4j.group.Group;
+import org.ep4j.group.GroupConfig;
+import org.ep4j.group.LaunchEnvironment;
 
-/** A rank in a process of its own: {@code RankMain <job class> <argument>...}. */
+/**
+ * A rank in a process of its own: {@code RankMain <job class> <argument>...}. With the variable
+ * {@link #AGAIN} it takes the place of one that has ended.
+ */
 public final class RankMain {
+  /** Set in processes that come later. */
+  static final String AGAIN = "EP4J_TEST_AGAIN";
+
   private RankMain() {}
+
+  private static Group join() {
+    GroupConfig config = LaunchEnvironment.of(System.getenv()).config();
+    return System.getenv(AGAIN) == null || config == null
+        ? Group.fromEnvironment()
+        : Group.rejoin(config);
+  }
 
   /** Joins the group of the environment and runs the job. */
   public static void main(String[] args) {
     List<String> all = Arrays.asList(args);
-    try (Group group = Group.fromEnvironment()) {
+    try (Group group = join()) {
       try {
         RankJob job = World.create(Class.forName(all.getFirst()).asSubclass(RankJob.class));
         job.run(group, all.subList(1, all.size()));

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -20,6 +21,11 @@ public final class RankProcesses implements AutoCloseable {
   private final Rendezvous rendezvous;
   private final List<Process> processes = new ArrayList<>();
   private final List<Path> outputs = new ArrayList<>();
+  private final List<Start> starts = new ArrayList<>();
+  private final List<Path> finished = new ArrayList<>();
+
+  /** How a rank was started. */
+  private record Start(List<String> command, Map<String, String> variables) {}
 
   RankProcesses(Rendezvous rendezvous) {
     this.rendezvous = rendezvous;
@@ -30,13 +36,42 @@ public final class RankProcesses implements AutoCloseable {
   }
 
   void add(List<String> command, Map<String, String> variables) {
+    Path output = output();
+    outputs.add(output);
+    processes.add(start(command, variables, output));
+    starts.add(new Start(command, variables));
+  }
+
+  /**
+   * Starts a process in the place of one that has ended, with its command and variables; what the
+   * old one wrote is forgotten.
+   *
+   * @param more variables beside these
+   */
+  public void restart(int rank, Map<String, String> more) {
+    awaitExit(rank, END);
+    Start first = starts.get(rank);
+    Map<String, String> variables = new HashMap<>(first.variables);
+    variables.putAll(more);
+    finished.add(outputs.get(rank));
+    outputs.set(rank, output());
+    processes.set(rank, start(first.command, variables, outputs.get(rank)));
+  }
+
+  private static Path output() {
     try {
-      Path output = Files.createTempFile("ep4j-rank", ".txt");
-      outputs.add(output);
+      return Files.createTempFile("ep4j-rank", ".txt");
+    } catch (IOException e) {
+      throw new UncheckedIOException("no file for the output of a rank: " + e, e);
+    }
+  }
+
+  private static Process start(List<String> command, Map<String, String> variables, Path output) {
+    try {
       ProcessBuilder builder = new ProcessBuilder(command);
       builder.environment().putAll(variables);
       builder.redirectErrorStream(true).redirectOutput(output.toFile());
-      processes.add(builder.start());
+      return builder.start();
     } catch (IOException e) {
       throw new UncheckedIOException("a rank cannot be started: " + e, e);
     }
@@ -174,7 +209,9 @@ public final class RankProcesses implements AutoCloseable {
       awaitExit(rank, END);
     }
     rendezvous.close();
-    for (Path output : outputs) {
+    finished.addAll(outputs);
+    outputs.clear();
+    for (Path output : finished) {
       try {
         Files.deleteIfExists(output);
       } catch (IOException e) {

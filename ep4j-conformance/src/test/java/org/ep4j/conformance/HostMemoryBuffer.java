@@ -146,6 +146,11 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
   }
 
   @Override
+  public void readmit() {
+    host.readmit();
+  }
+
+  @Override
   public BufferStatistics statistics() {
     return host.statistics();
   }

@@ -33,12 +33,11 @@ public final class ConfigAgreement {
    * @return which ranks share memory
    */
   public static Nodes require(Group group, BufferConfig config) {
-    byte[] mine = encode(fields(group, config));
+    byte[] mine = describe(group, config);
     byte[][] all = group.allGather(mine, config.timeout());
     List<String> differences = new ArrayList<>();
-    String[][] first = decode(all[0]);
     for (int r = 1; r < all.length; r++) {
-      compare(first, decode(all[r]), r, differences);
+      compare(all[0], 0, all[r], r, differences);
     }
     if (!differences.isEmpty()) {
       throw new ConfigurationMismatchException(
@@ -51,6 +50,16 @@ public final class ConfigAgreement {
     return config.ranksPerNode() > 0
         ? Nodes.declared(config.ranksPerNode(), hosts)
         : Nodes.found(hosts);
+  }
+
+  /** The configuration of a rank, field by field. */
+  static byte[] describe(Group group, BufferConfig config) {
+    return encode(fields(group, config));
+  }
+
+  /** What tells the host of a description from others. */
+  static String hostOf(byte[] description) {
+    return decode(description)[HOST][1];
   }
 
   /** The same for engines whose ranks share one node; collective. */
@@ -119,26 +128,30 @@ public final class ConfigAgreement {
         .toArray(String[][]::new);
   }
 
-  private static void compare(
-      String[][] first, String[][] other, int rank, List<String> differences) {
+  /** Adds where the description of {@code rank} differs from that of {@code reference}. */
+  static void compare(
+      byte[] firstBytes, int reference, byte[] otherBytes, int rank, List<String> differences) {
+    String[][] first = decode(firstBytes);
+    String[][] other = decode(otherBytes);
     if (first.length != other.length) {
-      differences.add("rank " + rank + " runs another version of ep4j than rank 0");
+      differences.add("rank " + rank + " runs another version of ep4j than rank " + reference);
       return;
     }
     for (int i = 0; i < first.length; i++) {
       if (!first[i][0].equals(other[i][0])) {
-        differences.add("rank " + rank + " runs another version of ep4j than rank 0");
+        differences.add("rank " + rank + " runs another version of ep4j than rank " + reference);
         return;
       }
       if (i != HOST && !first[i][1].equals(other[i][1])) {
-        differences.add(difference(first[i][0], first[i][1], other[i][1], rank));
+        differences.add(difference(first[i][0], first[i][1], reference, other[i][1], rank));
       }
     }
   }
 
-  private static String difference(String field, String first, String other, int rank) {
+  private static String difference(
+      String field, String first, int reference, String other, int rank) {
     if (field.equals("placement")) {
-      return "rank " + rank + " differs in placement: " + firstMove(first, other);
+      return "rank " + rank + " differs in placement: " + firstMove(first, reference, other);
     }
     return "rank "
         + rank
@@ -148,17 +161,25 @@ public final class ConfigAgreement {
         + other
         + " there, "
         + first
-        + " on rank 0";
+        + " on rank "
+        + reference;
   }
 
-  private static String firstMove(String first, String other) {
+  private static String firstMove(String first, int reference, String other) {
     String[] a = first.split(",");
     String[] b = other.split(",");
     for (int e = 0; e < Math.min(a.length, b.length); e++) {
       if (!a[e].equals(b[e])) {
-        return "expert " + e + " on rank " + b[e] + " there, on rank " + a[e] + " on rank 0";
+        return "expert "
+            + e
+            + " on rank "
+            + b[e]
+            + " there, on rank "
+            + a[e]
+            + " on rank "
+            + reference;
       }
     }
-    return b.length + " experts there, " + a.length + " on rank 0";
+    return b.length + " experts there, " + a.length + " on rank " + reference;
   }
 }

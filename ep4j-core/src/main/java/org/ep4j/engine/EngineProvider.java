@@ -29,4 +29,10 @@ public interface EngineProvider {
 
   /** Opens a buffer; collective. The placement of {@code config} is settled. */
   ExpertBuffer open(Group group, BufferConfig config);
+
+  /**
+   * Opens the buffer of a rank that comes back; collective with {@link ExpertBuffer#readmit} on the
+   * others. The placement of {@code config} is settled, and the ranks are processes.
+   */
+  ExpertBuffer rejoin(Group group, BufferConfig config);
 }

@@ -19,6 +19,16 @@ public final class Engines {
     return choose(config).open(group, settle(config, group.size()));
   }
 
+  /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
+  public static ExpertBuffer rejoin(Group group, BufferConfig config) {
+    if (group.inProcess()) {
+      throw new IllegalStateException(
+          "rejoin: the ranks are threads of one process, which end with it: open the buffer anew;"
+              + " only ranks that are processes come back");
+    }
+    return choose(config).rejoin(group, settle(config, group.size()));
+  }
+
   /** What a buffer would reserve on each of {@code ranks} ranks. */
   public static BufferSizes sizes(BufferConfig config, int ranks) {
     return choose(config).sizes(settle(config, ranks));

@@ -164,7 +164,10 @@ public final class LowLatencyShapes {
     }
     if (excluded[rank]) {
       throw Arguments.invalid(
-          "rank", rank, "a rank that was alive at the last reset", "open a new buffer without it");
+          "rank",
+          rank,
+          "a rank that was alive at the last reset",
+          "take it in with readmit() once it has been started again");
     }
   }
 

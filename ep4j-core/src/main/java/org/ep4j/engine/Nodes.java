@@ -21,6 +21,16 @@ public final class Nodes {
     }
   }
 
+  /** Nodes as another rank knows them: {@link #bounds}. */
+  static Nodes of(int[] bounds) {
+    return new Nodes(bounds.clone());
+  }
+
+  /** First rank of each node, and the end of the last. */
+  int[] bounds() {
+    return first.clone();
+  }
+
   /** All ranks in one node. */
   public static Nodes one(int ranks) {
     return new Nodes(new int[] {0, ranks});

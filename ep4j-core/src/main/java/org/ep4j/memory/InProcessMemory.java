@@ -51,6 +51,12 @@ final class InProcessMemory implements SymmetricMemory {
     return addresses[rank];
   }
 
+  /** Never called: the group takes no thread in again. */
+  @Override
+  public void readmit(Meeting meeting, Duration timeout) {
+    throw new UnsupportedOperationException("threads do not come back");
+  }
+
   @Override
   public boolean sameAddressSpace() {
     return true;

@@ -13,7 +13,9 @@ import java.lang.invoke.MethodHandle;
 final class Libc {
   private static final int PROT_READ_WRITE = 1 | 2;
   private static final int PROT_READ_EXECUTE = 1 | 4;
+  private static final int MAP_SHARED = 0x01;
   private static final int MAP_PRIVATE = 0x02;
+  private static final int MAP_FIXED = 0x10;
   private static final int MAP_ANONYMOUS = 0x20;
   private static final int MAP_NORESERVE = 0x4000;
   private static final long MAP_FAILED = -1L;
@@ -75,6 +77,22 @@ final class Libc {
               + " bytes failed: lower maxTokens or maxReceiveRows, or raise ulimit -v");
     }
     return address;
+  }
+
+  /**
+   * Maps the begin of a file over whole pages of this process, whatever lies there; false if the
+   * system refuses.
+   */
+  static boolean mapOver(long address, long bytes, int descriptor) {
+    try {
+      long mapped =
+          (long)
+              MMAP.invokeExact(
+                  address, bytes, PROT_READ_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0L);
+      return mapped == address;
+    } catch (Throwable t) {
+      throw new AssertionError("mmap cannot throw", t);
+    }
   }
 
   /** Gives the memory back. */

@@ -2,15 +2,17 @@ package org.ep4j.memory;
 
 import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import org.ep4j.Ep4jException;
 import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Symmetric memory of processes of one host: one sparse file a rank, mapped by all, without a name
@@ -18,55 +20,72 @@ import org.ep4j.group.Group;
  *
  * <p>Every rank tells the others how its step went, success or error text, so that one rank's
  * trouble ends the open on all ranks with the same message instead of a timeout.
+ *
+ * <p>Each rank keeps its own file open. A restarted rank opens the files of the others by those
+ * descriptors, their names being gone. They map its new file over the old one, so addresses stay;
+ * should that end halfway, it is no loss: nobody uses the memory of a rank that is gone.
  */
 final class SharedFileMemory implements SymmetricMemory {
   private static final byte OK = 0;
   private static final byte FAILED = 1;
 
   private final long bytes;
-  private final Arena arena;
+  private final int rank;
+  private final int first;
+  private final int end;
   private final long[] addresses;
+
+  private final Arena arena = Arena.ofShared();
+
+  /** What lies, or lay, in the places of ranks that were gone when this one came. */
+  private final List<PrivateMemory> pretended = new ArrayList<>();
+
+  private SharedFiles.@Nullable Owned own;
+
+  /** See {@link SharedFiles#descriptorPath}. */
+  private String path = "";
+
   private boolean closed;
 
-  private SharedFileMemory(long bytes, Arena arena, long[] addresses) {
+  private SharedFileMemory(int ranks, int rank, int first, int end, long bytes) {
     this.bytes = bytes;
-    this.arena = arena;
-    this.addresses = addresses;
+    this.rank = rank;
+    this.first = first;
+    this.end = end;
+    addresses = new long[ranks];
   }
 
   static SharedFileMemory allocate(
       Group group, int first, int end, long bytes, long likelyBytes, Duration timeout) {
-    SharedFiles.removeAbandoned();
-    Arena arena = Arena.ofShared();
-    boolean done = false;
-    try {
-      SharedFileMemory memory = map(group, first, end, bytes, likelyBytes, timeout, arena);
-      done = true;
-      return memory;
-    } finally {
-      if (!done) {
-        arena.close();
-        SharedFiles.removeJob(group.jobId());
-      }
-    }
+    SharedFileMemory memory = new SharedFileMemory(group.size(), group.rank(), first, end, bytes);
+    Meeting all = Meeting.ofAll(group);
+    memory.create(all, likelyBytes, timeout, true);
+    return memory;
   }
 
-  private static SharedFileMemory map(
-      Group group,
-      int first,
-      int end,
-      long bytes,
-      long likelyBytes,
-      Duration timeout,
-      Arena arena) {
-    SharedFiles.Owned own = null;
+  static SharedFileMemory rejoin(
+      Meeting meeting, int first, int end, long bytes, long likelyBytes, Duration timeout) {
+    SharedFileMemory memory =
+        new SharedFileMemory(meeting.ranks(), meeting.rank(), first, end, bytes);
+    memory.create(meeting, likelyBytes, timeout, false);
+    return memory;
+  }
+
+  /** Makes the file of this rank, and maps those of the others. */
+  private void create(Meeting meeting, long likelyBytes, Duration timeout, boolean sweep) {
+    SharedFiles.removeAbandoned();
+    String job = meeting.group().jobId();
+    boolean done = false;
     try {
-      long[] addresses = new long[group.size()];
       String error = "";
+      String name = "";
       try {
-        requireSpace(likelyBytes * (end - first));
-        own = SharedFiles.create(group.jobId(), group.rank());
-        addresses[group.rank()] = mapWhole(own.channel(), bytes, arena);
+        requireSpace(likelyBytes * (sweep ? end - first : 1));
+        SharedFiles.Owned file = SharedFiles.create(job, rank);
+        own = file;
+        name = file.path().toString();
+        path = SharedFiles.descriptorPath(file);
+        map(rank, file.channel());
       } catch (IOException | Ep4jException e) {
         error =
             "cannot create "
@@ -76,43 +95,111 @@ final class SharedFileMemory implements SymmetricMemory {
                 + ": "
                 + e;
       }
-      String[] names = exchange(group, error, own == null ? "" : own.path().toString(), timeout);
+      String[] names = exchange(meeting, error, name, timeout);
       for (int r = first; r < end && error.isEmpty(); r++) {
-        if (r != group.rank()) {
-          try (FileChannel peer =
-              FileChannel.open(
-                  Path.of(names[r]), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
-            addresses[r] = mapWhole(peer, bytes, arena);
-          } catch (IOException e) {
-            error =
-                "cannot map the shared memory of rank "
-                    + r
-                    + " ("
-                    + names[r]
-                    + "): "
-                    + e
-                    + "; the ranks of a node must share one host and one /dev/shm";
-          }
+        if (r != rank) {
+          error = names[r] == null ? pretend(r) : map(r, names[r]);
         }
       }
-      exchange(group, error, "", timeout);
-      return new SharedFileMemory(bytes, arena, addresses);
+      exchange(meeting, error, "", timeout);
+      done = true;
     } finally {
-      try {
-        if (own != null) {
-          Files.deleteIfExists(own.path());
-          own.channel().close();
+      removeName();
+      if (!done) {
+        close();
+        if (sweep) {
+          SharedFiles.removeJob(job);
         }
-      } catch (IOException e) {
-        // The name is gone or will be swept; the mapping does not depend on it.
       }
     }
   }
 
+  @Override
+  public void readmit(Meeting meeting, Duration timeout) {
+    String[] names =
+        exchange(
+            meeting,
+            path.isEmpty()
+                ? "cannot show its shared memory to a restarted rank: /proc does not tell its"
+                    + " descriptor"
+                : "",
+            path,
+            timeout);
+    String error = "";
+    for (int r = first; r < end && error.isEmpty(); r++) {
+      String name = names[r];
+      if (meeting.isNew(r) && name != null) {
+        error = mapOver(r, Path.of(name));
+      }
+    }
+    exchange(meeting, error, "", timeout);
+  }
+
+  /** Maps the new file of a rank where the old one was; empty, or what is wrong. */
+  private String mapOver(int of, Path name) {
+    try (FileChannel channel =
+        FileChannel.open(name, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+      int descriptor = SharedFiles.descriptor(name);
+      // Its size is checked: beyond the end of a file there is no memory.
+      if (descriptor >= 0
+          && channel.size() >= bytes
+          && Libc.mapOver(addresses[of], bytes, descriptor)) {
+        return "";
+      }
+      return "cannot map the shared memory of rank " + of + " (" + name + ") over the old one";
+    } catch (IOException e) {
+      return "cannot map the shared memory of rank "
+          + of
+          + " ("
+          + name
+          + "): "
+          + e
+          + "; the ranks of a node must share one host and one /dev/shm";
+    }
+  }
+
+  /** Maps a file; empty, or what is wrong. */
+  private String map(int of, String name) {
+    try (FileChannel channel =
+        FileChannel.open(Path.of(name), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+      map(of, channel);
+      return "";
+    } catch (IOException e) {
+      return "cannot map the shared memory of rank "
+          + of
+          + " ("
+          + name
+          + "): "
+          + e
+          + (name.startsWith("/proc/")
+              ? "; to come back a rank must see the processes of its node (one PID namespace, one"
+                  + " user)"
+              : "; the ranks of a node must share one host and one /dev/shm");
+    }
+  }
+
   /** Grows the file where needed (never shrinks it) and maps it. */
-  private static long mapWhole(FileChannel channel, long bytes, Arena arena) throws IOException {
-    MemorySegment segment = channel.map(FileChannel.MapMode.READ_WRITE, 0, bytes, arena);
-    return segment.address();
+  private void map(int of, FileChannel channel) throws IOException {
+    addresses[of] = channel.map(FileChannel.MapMode.READ_WRITE, 0, bytes, arena).address();
+  }
+
+  /** Memory that nobody else sees in the place of a rank that is gone: no address is ever wrong. */
+  private String pretend(int of) {
+    PrivateMemory memory = PrivateMemory.reserve(bytes);
+    pretended.add(memory);
+    addresses[of] = memory.address();
+    return "";
+  }
+
+  private void removeName() {
+    SharedFiles.Owned file = own;
+    if (file != null) {
+      try {
+        Files.deleteIfExists(file.path());
+      } catch (IOException e) {
+        // It will be swept; the mapping does not depend on it.
+      }
+    }
   }
 
   /** Files are sparse, so only what will be used must be there; the ranks share one file system. */
@@ -128,17 +215,23 @@ final class SharedFileMemory implements SymmetricMemory {
     }
   }
 
-  /** All-gathers a text, or fails on all ranks if one rank passes an error. */
-  private static String[] exchange(Group group, String error, String text, Duration timeout) {
+  /**
+   * All-gathers a text, or fails on all ranks if one rank passes an error.
+   *
+   * @return the texts by rank; null for ranks that do not take part
+   */
+  private static @Nullable String[] exchange(
+      Meeting meeting, String error, String text, Duration timeout) {
     byte[] body = (error.isEmpty() ? text : error).getBytes(StandardCharsets.UTF_8);
     byte[] mine = new byte[body.length + 1];
     mine[0] = error.isEmpty() ? OK : FAILED;
     System.arraycopy(body, 0, mine, 1, body.length);
-    byte[][] all = group.allGather(mine, timeout);
-    String[] texts = new String[all.length];
-    for (int r = 0; r < all.length; r++) {
-      texts[r] = new String(all[r], 1, all[r].length - 1, StandardCharsets.UTF_8);
-      if (all[r][0] == FAILED) {
+    byte[][] all = meeting.group().allGather(mine, timeout);
+    @Nullable String[] texts = new String[meeting.ranks()];
+    for (int i = 0; i < all.length; i++) {
+      int r = meeting.number(i);
+      texts[r] = new String(all[i], 1, all[i].length - 1, StandardCharsets.UTF_8);
+      if (all[i][0] == FAILED) {
         throw new Ep4jException("rank " + r + " " + texts[r]);
       }
     }
@@ -162,9 +255,19 @@ final class SharedFileMemory implements SymmetricMemory {
 
   @Override
   public synchronized void close() {
-    if (!closed) {
-      closed = true;
-      arena.close();
+    if (closed) {
+      return;
+    }
+    closed = true;
+    arena.close();
+    pretended.forEach(PrivateMemory::close);
+    SharedFiles.Owned file = own;
+    if (file != null) {
+      try {
+        file.channel().close();
+      } catch (IOException e) {
+        // The descriptor is released all the same.
+      }
     }
   }
 }

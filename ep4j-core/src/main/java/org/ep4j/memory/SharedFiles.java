@@ -12,6 +12,7 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The short life of a shared file's name. A file is created (mode 0600) and locked by its owner,
@@ -72,6 +73,41 @@ final class SharedFiles {
       }
       // A sweeper took the file for abandoned between its creation and our lock.
       channel.close();
+    }
+  }
+
+  /** A descriptor under which this process has a file open that has a name; -1 if none is found. */
+  static int descriptor(Path file) {
+    try {
+      Path name = file.toRealPath();
+      try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc/self/fd"))) {
+        for (Path descriptor : all) {
+          if (Files.isSymbolicLink(descriptor) && name.equals(target(descriptor))) {
+            return Integer.parseInt(String.valueOf(descriptor.getFileName()));
+          }
+        }
+      }
+    } catch (IOException e) {
+      // No /proc, or not ours to read.
+    }
+    return -1;
+  }
+
+  /**
+   * A path by which other processes of the host open this file after its name is gone: that of its
+   * open descriptor. Empty where /proc does not tell.
+   */
+  static String descriptorPath(Owned file) {
+    int descriptor = descriptor(file.path());
+    return descriptor < 0 ? "" : "/proc/" + ProcessHandle.current().pid() + "/fd/" + descriptor;
+  }
+
+  private static @Nullable Path target(Path descriptor) {
+    try {
+      return Files.readSymbolicLink(descriptor);
+    } catch (IOException e) {
+      // Closed meanwhile: another one.
+      return null;
     }
   }
 

@@ -36,6 +36,28 @@ public sealed interface SymmetricMemory extends AutoCloseable
         : SharedFileMemory.allocate(group, first, end, bytes, likelyBytes, timeout);
   }
 
+  /**
+   * The same for ranks that come back to memory that the others have kept ({@link #readmit}); those
+   * that are gone get memory here that nobody else sees.
+   *
+   * @param meeting the live ranks, all of which take part
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it
+   */
+  static SymmetricMemory rejoin(
+      Meeting meeting, int first, int end, long bytes, long likelyBytes, Duration timeout) {
+    return SharedFileMemory.rejoin(meeting, first, end, bytes, likelyBytes, timeout);
+  }
+
+  /**
+   * Takes in ranks that come back: the others keep their bytes and addresses, and map those of the
+   * newcomers, at the addresses of the old ones. Collective with {@link #rejoin} there. Nobody uses
+   * the bytes of the newcomers' places meanwhile.
+   *
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it; nothing
+   *     has changed then
+   */
+  void readmit(Meeting meeting, Duration timeout);
+
   /** Bytes per rank. */
   long bytes();
 

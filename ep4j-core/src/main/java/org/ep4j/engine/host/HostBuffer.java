@@ -22,11 +22,11 @@ import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Entrance;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -47,8 +47,9 @@ final class HostBuffer implements ExpertBuffer {
   private final Entrance entrance = new Entrance();
 
   private final Connector connector;
+  private final Recovery recovery;
 
-  private HostBuffer(
+  HostBuffer(
       Group group, BufferConfig config, Nodes nodes, RegionLayout layout, HostMemory memory) {
     this.config = config;
     this.memory = memory;
@@ -68,36 +69,19 @@ final class HostBuffer implements ExpertBuffer {
     lowLatency =
         new LowLatency(context, layout.lowLatency, experts, new LowLatencyCalls(), memory.views());
     connector = new Connector(context, layout, memory.region(), highThroughput, lowLatency);
+    recovery = new Recovery(context, memory, lowLatency, connector);
   }
 
-  /** Opens a buffer on every rank; collective. */
-  static HostBuffer open(Group group, BufferConfig config) {
-    HostBuffer buffer = make(group, config);
-    boolean done = false;
-    try {
-      buffer.connector.connect();
-      done = true;
-      return buffer;
-    } finally {
-      if (!done) {
-        buffer.close();
-      }
-    }
-  }
-
-  private static HostBuffer make(Group group, BufferConfig config) {
-    Nodes nodes = ConfigAgreement.require(group, config);
-    RegionLayout layout = new RegionLayout(config);
-    HostMemory memory = HostMemory.allocate(group, nodes, layout, config.timeout());
-    boolean done = false;
-    try {
-      HostBuffer buffer = new HostBuffer(group, config, nodes, layout, memory);
-      done = true;
-      return buffer;
-    } finally {
-      if (!done) {
-        memory.close();
-      }
+  /**
+   * Connects the ranks; collective.
+   *
+   * @param reunion if this rank comes back to those that have the buffer
+   */
+  void connect(@Nullable Reunion reunion) {
+    if (reunion == null) {
+      connector.connect();
+    } else {
+      recovery.rejoin(reunion);
     }
   }
 
@@ -340,7 +324,18 @@ final class HostBuffer implements ExpertBuffer {
     entrance.enter();
     try {
       queue.drain();
-      Recovery.reset(context, lowLatency, connector);
+      recovery.reset();
+    } finally {
+      entrance.leave();
+    }
+  }
+
+  @Override
+  public void readmit() {
+    entrance.enter();
+    try {
+      queue.drain();
+      recovery.readmit();
     } finally {
       entrance.leave();
     }

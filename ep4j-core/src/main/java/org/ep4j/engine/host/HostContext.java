@@ -7,6 +7,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -25,6 +26,10 @@ import org.jspecify.annotations.Nullable;
  */
 final class HostContext implements PeerWait.Carrier {
   final Group group;
+
+  /** The ranks as the processes whose memory is mapped here. */
+  final Members members;
+
   final BufferConfig config;
   final ExpertPlacement placement;
   final int rank;
@@ -72,6 +77,7 @@ final class HostContext implements PeerWait.Carrier {
       long highThroughputOffset,
       long lowLatencyOffset) {
     this.group = group;
+    this.members = new Members(group);
     this.config = config;
     this.placement = Objects.requireNonNull(config.placement(), "settled placement");
     this.rank = group.rank();
@@ -80,7 +86,7 @@ final class HostContext implements PeerWait.Carrier {
     this.memory = memory;
     this.highThroughputOffset = highThroughputOffset;
     this.lowLatencyOffset = lowLatencyOffset;
-    this.wait = new PeerWait(group, config.timeout(), this);
+    this.wait = new PeerWait(members, config.timeout(), this);
     this.regions = new long[ranks];
     this.progress = new long[ranks];
     for (int r = 0; r < ranks; r++) {
@@ -239,6 +245,11 @@ final class HostContext implements PeerWait.Carrier {
   void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
     givingUp.tell(reason, cause);
+  }
+
+  /** From now on only reset and close are accepted; the others cannot be told. */
+  void needsReset(String reason) {
+    broken = reason;
   }
 
   /** Refuses to go on with a broken buffer. */

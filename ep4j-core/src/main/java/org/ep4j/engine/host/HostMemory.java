@@ -5,6 +5,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
+import org.ep4j.memory.Meeting;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
 import org.ep4j.memory.SymmetricMemory;
@@ -33,10 +34,23 @@ final class HostMemory implements AutoCloseable {
     SymmetricMemory symmetric =
         SymmetricMemory.allocate(
             group, nodes.first(node), nodes.end(node), layout.bytes, layout.likelyBytes, timeout);
+    return of(symmetric, layout, group.rank());
+  }
+
+  /** Allocates on a rank that comes back; collective with those that are there. */
+  static HostMemory rejoin(Meeting meeting, Nodes nodes, RegionLayout layout, Duration timeout) {
+    int node = nodes.of(meeting.rank());
+    SymmetricMemory symmetric =
+        SymmetricMemory.rejoin(
+            meeting, nodes.first(node), nodes.end(node), layout.bytes, layout.likelyBytes, timeout);
+    return of(symmetric, layout, meeting.rank());
+  }
+
+  private static HostMemory of(SymmetricMemory symmetric, RegionLayout layout, int rank) {
     boolean done = false;
     try {
       PrivateMemory scratch = PrivateMemory.reserve(layout.scratch.bytes);
-      HostMemory memory = new HostMemory(symmetric, scratch, group.rank());
+      HostMemory memory = new HostMemory(symmetric, scratch, rank);
       done = true;
       return memory;
     } finally {

@@ -200,7 +200,7 @@ final class LowLatency implements AutoCloseable {
    */
   void cleanMask() {
     for (int r = 0; r < context.ranks; r++) {
-      boolean gone = context.excluded[r] || (config.masking() && !context.group.isAlive(r));
+      boolean gone = context.excluded[r] || (config.masking() && !context.members.isAlive(r));
       if (gone) {
         signals.mask(r);
       } else {
@@ -234,6 +234,16 @@ final class LowLatency implements AutoCloseable {
     number = highest;
     signals.start(highest);
     signals.received(highest);
+  }
+
+  /** Counts with a rank that comes back; before {@link #reset}. */
+  void takeIn(int rank) {
+    signals.takeIn(rank);
+  }
+
+  /** All ranks stand at one number, and none has left another out unknown to it. */
+  void agreed() {
+    signals.lookAtMasks();
   }
 
   /** What the operations have done so far. */

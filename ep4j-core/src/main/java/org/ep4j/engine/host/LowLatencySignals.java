@@ -50,6 +50,32 @@ final class LowLatencySignals {
     }
   }
 
+  /**
+   * Counts with a rank that comes back: what its old process has sent here is forgotten, a number
+   * that this rank has not reached included.
+   */
+  void takeIn(int peer) {
+    for (int parity = 0; parity < 2; parity++) {
+      NativeMemory.putLongRelease(own() + layout.line(parity, peer) + LowLatencyLayout.NUMBER, 0);
+    }
+    if (context.near(peer)) {
+      admit(peer);
+    } else if (masked[peer]) {
+      // Words of other nodes begin anew with the connection.
+      masked[peer] = false;
+      words[peer]++;
+    }
+  }
+
+  /** Has missed nothing: from now on counts which ranks mask this one. */
+  void lookAtMasks() {
+    for (int peer = 0; peer < ranks; peer++) {
+      if (!context.excluded[peer]) {
+        known[peer] = NativeMemory.getLongAcquire(paths.mask(peer));
+      }
+    }
+  }
+
   /** Says that operation {@code number} begins here. */
   void start(long number) {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.STARTED, number);
@@ -264,8 +290,8 @@ final class LowLatencySignals {
   long highestStartedWithout() {
     long highest = 0;
     for (int peer = 0; peer < ranks; peer++) {
-      long word = NativeMemory.getLongAcquire(paths.mask(peer));
-      if (word != known[peer] && !context.excluded[peer]) {
+      long word = context.excluded[peer] ? 0 : NativeMemory.getLongAcquire(paths.mask(peer));
+      if (!context.excluded[peer] && word != known[peer]) {
         known[peer] = word;
         highest = Math.max(highest, started(peer));
       }
@@ -302,8 +328,8 @@ final class LowLatencySignals {
   }
 
   private String condition(int peer) {
-    if (!context.group.isAlive(peer)) {
-      return "dead (" + context.group.deathReport(peer) + ")";
+    if (!context.members.isAlive(peer)) {
+      return "dead (" + context.members.deathReport(peer) + ")";
     }
     return context.gaveUp(peer) ? "out of service until reset()" : "silent";
   }

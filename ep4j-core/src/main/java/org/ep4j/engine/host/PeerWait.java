@@ -2,7 +2,7 @@ package org.ep4j.engine.host;
 
 import java.time.Duration;
 import org.ep4j.PeerTimeoutException;
-import org.ep4j.group.Group;
+import org.ep4j.engine.Members;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -35,18 +35,18 @@ final class PeerWait {
     GivingUp.@Nullable Report report(int rank);
   }
 
-  private final Group group;
+  private final Members members;
   private final Carrier carrier;
   private final long timeoutNanos;
 
   /** Rounds before the first yield. */
   private final int spins;
 
-  PeerWait(Group group, Duration timeout, Carrier carrier) {
-    this.group = group;
+  PeerWait(Members members, Duration timeout, Carrier carrier) {
+    this.members = members;
     this.carrier = carrier;
     this.timeoutNanos = timeout.toNanos();
-    this.spins = group.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
+    this.spins = members.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
   }
 
   /**
@@ -169,7 +169,7 @@ final class PeerWait {
   }
 
   private boolean reachable(int peer) {
-    return group.isAlive(peer) && carrier.lost(peer) == null && !carrier.gaveUp(peer);
+    return members.isAlive(peer) && carrier.lost(peer) == null && !carrier.gaveUp(peer);
   }
 
   /**
@@ -231,8 +231,8 @@ final class PeerWait {
   }
 
   private GivingUp.Report known(int peer) {
-    if (!group.isAlive(peer)) {
-      String report = group.deathReport(peer);
+    if (!members.isAlive(peer)) {
+      String report = members.deathReport(peer);
       String death = report == null ? "no longer a member" : report;
       return new GivingUp.Report(peer, true, PeerTimeoutException.dead(death));
     }

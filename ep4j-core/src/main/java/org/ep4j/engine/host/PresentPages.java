@@ -19,7 +19,13 @@ final class PresentPages {
   PresentPages(int ranks) {
     from = new long[ranks];
     to = new long[ranks];
+    forget();
+  }
+
+  /** Begins anew: a rank may have other memory now. */
+  void forget() {
     Arrays.fill(from, Long.MAX_VALUE);
+    Arrays.fill(to, 0);
   }
 
   /**

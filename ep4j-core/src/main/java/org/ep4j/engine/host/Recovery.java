@@ -1,56 +1,89 @@
 package org.ep4j.engine.host;
 
-import java.nio.ByteBuffer;
 import java.time.Duration;
-import java.util.Arrays;
+import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
 
 /**
- * Getting out of a broken operation: the ranks that are alive find each other through the group,
- * not through the words in shared memory, and agree on who is gone and on an epoch that none has
- * used.
+ * Getting out of a broken operation, and taking in ranks that come back: the ranks that are alive
+ * find each other through the group, not through the words in shared memory, and agree on who is
+ * gone, on an epoch that none has used, and on the number of the last low-latency operation.
  */
 final class Recovery {
-  private static final int BYTES = Integer.BYTES + 2 * Long.BYTES;
+  private static final int EPOCH = 0;
+  private static final int LOW_LATENCY = 1;
 
-  private Recovery() {}
+  private final HostContext context;
+  private final HostMemory memory;
+  private final LowLatency lowLatency;
+  private final Connector connector;
+
+  // Others may have begun to wait for what never comes only when this rank was told.
+  private final Duration timeout;
+
+  Recovery(HostContext context, HostMemory memory, LowLatency lowLatency, Connector connector) {
+    this.context = context;
+    this.memory = memory;
+    this.lowLatency = lowLatency;
+    this.connector = connector;
+    timeout = context.config.timeout().multipliedBy(2);
+  }
 
   /** Collective among the live ranks. */
-  static void reset(HostContext context, LowLatency lowLatency, Connector connector) {
-    // Others may have begun to wait for what never comes only when this rank was told.
-    Duration timeout = context.config.timeout().multipliedBy(2);
-    Group live = context.group.survivors(timeout);
-    boolean kept = false;
-    try {
-      boolean[] gone = new boolean[context.ranks];
-      Arrays.fill(gone, true);
-      int[] numbers = new int[live.size()];
-      long epoch = 0;
-      long lastLowLatency = 0;
-      byte[] mine =
-          ByteBuffer.allocate(BYTES)
-              .putInt(context.rank)
-              .putLong(context.epoch)
-              .putLong(lowLatency.number())
-              .array();
-      byte[][] all = live.allGather(mine, timeout);
-      for (int i = 0; i < all.length; i++) {
-        ByteBuffer words = ByteBuffer.wrap(all[i]);
-        numbers[i] = words.getInt();
-        gone[numbers[i]] = false;
-        epoch = Math.max(epoch, words.getLong());
-        lastLowLatency = Math.max(lastLowLatency, words.getLong());
+  void reset() {
+    try (Reunion reunion =
+        Reunion.ofSurvivors(
+            context.group, context.members, timeout, context.epoch, lowLatency.number())) {
+      beginAnew(reunion);
+    }
+  }
+
+  /** Collective among the live ranks, some of which call {@link HostOpening#rejoin}. */
+  void readmit() {
+    try (Reunion reunion =
+        Reunion.withNewcomers(
+            context.group,
+            context.members,
+            context.config,
+            context.nodes,
+            context.epoch,
+            lowLatency.number())) {
+      memory.symmetric().readmit(reunion.meeting(), timeout);
+      for (int r = 0; r < context.ranks; r++) {
+        if (reunion.meeting().isNew(r)) {
+          context.members.take(r);
+          lowLatency.takeIn(r);
+        }
       }
-      System.arraycopy(gone, 0, context.excluded, 0, gone.length);
-      kept = connector.reconnect(live, numbers);
-      context.restart(epoch + 1);
-      lowLatency.reset(lastLowLatency);
-      // Nobody begins an operation before all have left the old epochs behind.
-      live.barrier(timeout);
+      beginAnew(reunion);
+      lowLatency.agreed();
+    }
+  }
+
+  /** The last step of a rank that comes back. */
+  void rejoin(Reunion reunion) {
+    beginAnew(reunion);
+    lowLatency.agreed();
+  }
+
+  private void beginAnew(Reunion reunion) {
+    boolean[] gone = reunion.gone();
+    System.arraycopy(gone, 0, context.excluded, 0, gone.length);
+    Group live = reunion.live();
+    boolean connected = false;
+    try {
+      if (connector.reconnect(live, reunion.meeting().numbers())) {
+        reunion.keep();
+      }
+      connected = true;
     } finally {
-      if (!kept) {
-        live.close();
+      if (!connected) {
+        context.needsReset("its connection with other nodes could not be made anew");
       }
     }
+    context.restart(reunion.highest(EPOCH) + 1);
+    lowLatency.reset(reunion.highest(LOW_LATENCY));
+    // Nobody begins an operation before all have left the old epochs behind.
+    live.barrier(timeout);
   }
 }

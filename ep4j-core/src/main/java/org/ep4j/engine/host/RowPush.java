@@ -31,6 +31,9 @@ final class RowPush implements WorkerTeam.Task {
   /** Null where all memory is this process's own. */
   private final @Nullable PresentPages pages;
 
+  /** Resets before the pages were looked at: each may bring a rank with other memory. */
+  private int generation;
+
   /** First and last slot of this rank at each target, in the current run. */
   private final int[] firstSlot;
 
@@ -121,6 +124,10 @@ final class RowPush implements WorkerTeam.Task {
   }
 
   private void begin(HostHandle handle, int from, int to, int[] ends, long[] along) {
+    if (pages != null && generation != handle.generation) {
+      generation = handle.generation;
+      pages.forget();
+    }
     first = from;
     last = to;
     topK = handle.topK;

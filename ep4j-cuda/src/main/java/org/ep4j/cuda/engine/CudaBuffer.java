@@ -12,6 +12,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
@@ -290,6 +291,12 @@ final class CudaBuffer implements ExpertBuffer {
     } finally {
       leave();
     }
+  }
+
+  @Override
+  public void readmit() {
+    throw new EngineUnavailableException(
+        "the CUDA engine does not take ranks in again yet: open the buffer anew on all ranks");
   }
 
   private void closeLive() {

@@ -1,0 +1,175 @@
+package org.ep4j.conformance;
+
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import org.ep4j.BufferConfig;
+import org.ep4j.Ep4jException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.group.Group;
+import org.ep4j.group.PeerLostException;
+
+/**
+ * Verified operations of all ranks, then low-latency traffic in which a rank is killed, then
+ * verified low-latency operations of the others while it is masked, until a new process has taken
+ * its place; and so on with other ranks. Arguments: engine, and who is killed in turn, by commas;
+ * then {@link NodeArguments}.
+ *
+ * <p>With the variable {@link #DOOM} a process in the place of another kills itself so many
+ * milliseconds after it has come into the group, or when it has its buffer.
+ */
+final class ReadmitJob implements RankJob {
+  static final String READY = "readmit job: kill me in turn ";
+  static final String MASKED = "readmit job: going on without the victim of turn ";
+  static final String LOST_AGAIN = "readmit job: lost again in turn ";
+  static final String DONE = "readmit job: done";
+  static final String DOOM = "EP4J_TEST_DOOM";
+
+  /** The first turn of a process that comes later. */
+  static final String TURN = "EP4J_TEST_TURN";
+
+  private static final Duration LONG = Duration.ofSeconds(60);
+  private static final int ROUNDS = 3;
+  private static final int PAIRS_BETWEEN_BARRIERS = 20;
+
+  @Override
+  public void run(Group group, List<String> arguments) throws Exception {
+    NodeArguments nodes = NodeArguments.of(arguments);
+    int[] victims =
+        Arrays.stream(arguments.get(1).split(",")).mapToInt(Integer::parseInt).toArray();
+    BufferConfig config =
+        VerifiedRound.shape(nodes.apply(BufferConfig.builder()), true)
+            .masking(true)
+            .timeout(LONG)
+            .engine(arguments.getFirst())
+            .build();
+    boolean again = group.incarnation(group.rank()) > 0;
+    if (again) {
+      beginToDie();
+    }
+    try (ExpertBuffer buffer =
+        again ? ExpertBuffer.rejoin(group, config) : ExpertBuffer.open(group, config)) {
+      if (again) {
+        dieIfDoomed();
+        group.barrier(LONG);
+      }
+      for (int turn = again ? firstTurn() : 0; turn < victims.length; turn++) {
+        turn(group, buffer, turn, victims[turn]);
+      }
+      verified(buffer, victims.length);
+      System.out.println(DONE);
+    }
+  }
+
+  private static int firstTurn() {
+    return Integer.parseInt(System.getenv(TURN));
+  }
+
+  private static void verified(ExpertBuffer buffer, int turn) {
+    for (int round = 0; round < ROUNDS; round++) {
+      VerifiedRound.operate(buffer, 1000L * turn + round, -1);
+    }
+  }
+
+  private static void turn(Group group, ExpertBuffer buffer, int turn, int victim)
+      throws InterruptedException {
+    verified(buffer, turn);
+    System.out.println(READY + turn);
+    trafficUntilKill(group, buffer, victim);
+    if (buffer.rank() == victim) {
+      throw new IllegalStateException("the victim lives, and another rank is lost");
+    }
+    masked(group, buffer, turn, victim);
+    System.out.println(MASKED + turn);
+    while (!takenIn(group, buffer, turn, victim)) {
+      masked(group, buffer, turn, victim);
+    }
+    if (buffer.isMasked(victim)) {
+      throw new IllegalStateException("rank " + victim + " has come back and is still masked");
+    }
+  }
+
+  /** Ends on all ranks alike: the group decides. */
+  private static void trafficUntilKill(Group group, ExpertBuffer buffer, int victim) {
+    long seed = 0;
+    try {
+      while (true) {
+        for (int i = 0; i < PAIRS_BETWEEN_BARRIERS; i++) {
+          VerifiedRound.unchecked(buffer, seed++);
+        }
+        group.barrier(LONG);
+      }
+    } catch (PeerLostException e) {
+      if (e.rank() != victim) {
+        throw e;
+      }
+    }
+  }
+
+  private static void masked(Group group, ExpertBuffer buffer, int turn, int victim) {
+    if (!buffer.isMasked(victim)) {
+      buffer.updateMask(victim, true);
+    }
+    try (Group live = group.survivors(LONG)) {
+      for (int round = 0; round < ROUNDS; round++) {
+        VerifiedRound.lowLatency(buffer, 500 + 1000L * turn + round, victim);
+      }
+      live.barrier(LONG);
+    }
+  }
+
+  /** Whether a process has come back and lives; the same on all ranks. */
+  private static boolean takenIn(Group group, ExpertBuffer buffer, int turn, int victim)
+      throws InterruptedException {
+    int[] back = group.readmit(LONG);
+    if (!Arrays.equals(back, new int[] {victim})) {
+      throw new IllegalStateException("ranks " + Arrays.toString(back) + " came back");
+    }
+    try {
+      buffer.readmit();
+      group.barrier(LONG);
+      return true;
+    } catch (Ep4jException e) {
+      System.out.println(LOST_AGAIN + turn + ": " + e.getMessage());
+      awaitDeath(group, victim);
+      if (buffer.config().ranksPerNode() > 0) {
+        // The connection between nodes was to be made anew.
+        buffer.reset();
+      }
+      return false;
+    }
+  }
+
+  private static void awaitDeath(Group group, int rank) throws InterruptedException {
+    long end = System.nanoTime() + LONG.toNanos();
+    while (group.isAlive(rank)) {
+      if (System.nanoTime() > end) {
+        throw new IllegalStateException("rank " + rank + " was to die, but lives");
+      }
+      Thread.sleep(1);
+    }
+  }
+
+  private static void beginToDie() {
+    String doom = System.getenv(DOOM);
+    if (doom != null) {
+      Thread.ofPlatform()
+          .daemon()
+          .start(
+              () -> {
+                try {
+                  Thread.sleep(Integer.parseInt(doom));
+                } catch (InterruptedException e) {
+                  // Dies all the same.
+                }
+                Runtime.getRuntime().halt(9);
+              });
+    }
+  }
+
+  private static void dieIfDoomed() {
+    if (System.getenv(DOOM) != null) {
+      Runtime.getRuntime().halt(9);
+    }
+  }
+}

@@ -1,0 +1,135 @@
+package org.ep4j.conformance;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Ranks are killed (signal 9) in low-latency traffic, one after the other, and each time a new
+ * process takes the place of the one that was killed: the others go on meanwhile, keep their
+ * buffers, and all results are right afterwards. Subclasses name the engine.
+ *
+ * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.kills} is the number of kills.
+ */
+public abstract class ReadmitKit {
+  private static final int RANKS = 3;
+  private static final Duration LIMIT = Duration.ofMinutes(2);
+
+  /** Most that a process needs from its arrival in the group to its buffer. */
+  private static final int DOOMED_MILLIS = 400;
+
+  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+
+  /** For subclasses. */
+  protected ReadmitKit() {}
+
+  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  protected abstract String engine();
+
+  /** Ranks of a node, 0 = all of them. */
+  protected int ranksPerNode() {
+    return 0;
+  }
+
+  /** The wire between nodes. */
+  protected String wire() {
+    return "auto";
+  }
+
+  /** How many are killed, unless {@code ep4j.kills} says otherwise: each rank once. */
+  protected int kills() {
+    return RANKS;
+  }
+
+  @Test
+  final void killedRanksComeBackOneAfterTheOtherAndAllResultsAreRight() throws Exception {
+    run(0);
+  }
+
+  @Test
+  final void newcomersThatDieOnTheWayHoldNobodyUp() throws Exception {
+    run(2);
+  }
+
+  private void run(int deaths) throws Exception {
+    Available.orSkip(engine());
+    int kills = Integer.getInteger("ep4j.kills", kills());
+    System.out.printf(
+        "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d%n",
+        getClass().getSimpleName(), engine(), seed, kills);
+    SplittableRandom random = new SplittableRandom(seed);
+    int first = random.nextInt(RANKS);
+    int[] victims = IntStream.range(0, kills).map(i -> (first + i) % RANKS).toArray();
+    List<String> arguments =
+        new NodeArguments(ranksPerNode(), wire())
+            .behind(
+                List.of(
+                    engine(),
+                    IntStream.of(victims)
+                        .mapToObj(Integer::toString)
+                        .collect(Collectors.joining(","))));
+    try (RankProcesses ranks = new ProcessWorld().start(RANKS, ReadmitJob.class, arguments)) {
+      for (int turn = 0; turn < kills; turn++) {
+        int victim = victims[turn];
+        await(ranks, ReadmitJob.READY + turn, -1);
+        Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
+        ranks.kill(victim);
+        for (int i = 0; i < deaths; i++) {
+          String doom = String.valueOf(random.nextInt(DOOMED_MILLIS));
+          ranks.restart(victim, variables(turn, Map.of(ReadmitJob.DOOM, doom)));
+          assertEquals(9, ranks.awaitExit(victim, LIMIT), outputs(ranks));
+        }
+        await(ranks, ReadmitJob.MASKED + turn, victim);
+        ranks.restart(victim, variables(turn, Map.of()));
+      }
+      for (int rank = 0; rank < RANKS; rank++) {
+        assertEquals(0, ranks.awaitExit(rank, LIMIT), outputs(ranks));
+        assertTrue(ranks.output(rank).contains(ReadmitJob.DONE), outputs(ranks));
+      }
+      assertNothingIsLeft(ranks.jobId());
+    }
+  }
+
+  private static Map<String, String> variables(int turn, Map<String, String> more) {
+    Map<String, String> all = new HashMap<>(more);
+    all.put(RankMain.AGAIN, "true");
+    all.put(ReadmitJob.TURN, String.valueOf(turn + 1));
+    return all;
+  }
+
+  private static void await(RankProcesses ranks, String text, int except) {
+    for (int rank = 0; rank < RANKS; rank++) {
+      if (rank != except) {
+        ranks.awaitOutput(rank, text, LIMIT);
+      }
+    }
+  }
+
+  private static String outputs(RankProcesses ranks) {
+    return IntStream.range(0, RANKS)
+        .mapToObj(rank -> "rank " + rank + " wrote:\n" + ranks.output(rank))
+        .collect(Collectors.joining("\n"));
+  }
+
+  private static void assertNothingIsLeft(String jobId) throws IOException {
+    Path shared = Path.of("/dev/shm");
+    if (Files.isDirectory(shared)) {
+      try (Stream<Path> files = Files.list(shared)) {
+        List<Path> left = files.filter(file -> file.toString().contains(jobId)).toList();
+        assertEquals(List.of(), left);
+      }
+    }
+  }
+}

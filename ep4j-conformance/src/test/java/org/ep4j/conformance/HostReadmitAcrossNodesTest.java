@@ -1,0 +1,19 @@
+package org.ep4j.conformance;
+
+/** Two ranks of one node, one of another, over TCP: also a whole node comes back. */
+class HostReadmitAcrossNodesTest extends ReadmitKit {
+  @Override
+  protected String engine() {
+    return "host";
+  }
+
+  @Override
+  protected int ranksPerNode() {
+    return 2;
+  }
+
+  @Override
+  protected String wire() {
+    return "tcp";
+  }
+}

@@ -1,0 +1,8 @@
+package org.ep4j.conformance;
+
+class HostReadmitTest extends ReadmitKit {
+  @Override
+  protected String engine() {
+    return "host";
+  }
+}

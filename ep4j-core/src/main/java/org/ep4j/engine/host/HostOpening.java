@@ -1,0 +1,60 @@
+package org.ep4j.engine.host;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Reunion;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/** How buffers of the host engine come to be. */
+final class HostOpening {
+  /** What ranks go on with the highest of, see {@link Recovery}. */
+  static final int AGREED_WORDS = 2;
+
+  private HostOpening() {}
+
+  /** Opens a buffer on every rank; collective. */
+  static HostBuffer open(Group group, BufferConfig config) {
+    Nodes nodes = ConfigAgreement.require(group, config);
+    RegionLayout layout = new RegionLayout(config);
+    HostMemory memory = HostMemory.allocate(group, nodes, layout, config.timeout());
+    return finish(group, config, nodes, layout, memory, null);
+  }
+
+  /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
+  static HostBuffer rejoin(Group group, BufferConfig config) {
+    try (Reunion reunion = Reunion.ofNewcomer(group, config, AGREED_WORDS)) {
+      Nodes nodes = reunion.nodes();
+      RegionLayout layout = new RegionLayout(config);
+      HostMemory memory =
+          HostMemory.rejoin(reunion.meeting(), nodes, layout, config.timeout().multipliedBy(2));
+      return finish(group, config, nodes, layout, memory, reunion);
+    }
+  }
+
+  private static HostBuffer finish(
+      Group group,
+      BufferConfig config,
+      Nodes nodes,
+      RegionLayout layout,
+      HostMemory memory,
+      @Nullable Reunion reunion) {
+    HostBuffer buffer = null;
+    boolean done = false;
+    try {
+      buffer = new HostBuffer(group, config, nodes, layout, memory);
+      buffer.connect(reunion);
+      done = true;
+      return buffer;
+    } finally {
+      if (!done) {
+        if (buffer == null) {
+          memory.close();
+        } else {
+          buffer.close();
+        }
+      }
+    }
+  }
+}
