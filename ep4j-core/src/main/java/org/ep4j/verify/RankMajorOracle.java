@@ -38,6 +38,17 @@ public final class RankMajorOracle {
     return !masked[source] && !masked[rank] && world.goesTo(source, token, rank);
   }
 
+  /** Rows that {@code rank} gets from each source. */
+  public int[] receiveCounts(int rank) {
+    int[] counts = new int[world.ranks()];
+    for (int s = 0; s < counts.length; s++) {
+      for (int t = 0; t < world.tokens(s); t++) {
+        counts[s] += sent(s, t, rank) ? 1 : 0;
+      }
+    }
+    return counts;
+  }
+
   /** Row (source rank * M + row of the source) at {@code rank} of a token, -1 if it has none. */
   public int slot(int source, int token, int rank) {
     if (!sent(source, token, rank)) {

@@ -187,6 +187,11 @@ public final class BenchCommand implements Callable<Integer> {
   private boolean partial;
 
   @Option(
+      names = "--rank-major",
+      description = "Rows arrive once, by source rank, and go back summed by the caller (ll).")
+  private boolean rankMajor;
+
+  @Option(
       names = "--disable-nvlink",
       description = "Low latency over a network only: refused until a wire between GPUs exists.")
   private boolean withoutNvlink;
@@ -292,7 +297,7 @@ public final class BenchCommand implements Callable<Integer> {
         routing,
         new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
-        new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial),
+        new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial, rankMajor),
         sms,
         NodeChoice.HOSTS);
   }
@@ -321,6 +326,10 @@ public final class BenchCommand implements Callable<Integer> {
     }
     if (logFmt && partial) {
       throw usage("--logfmt and --partial exclude each other: partial sums travel as bf16");
+    }
+    if (rankMajor && (logFmt || partial)) {
+      throw usage(
+          "--rank-major excludes --logfmt and --partial: its rows are partial sums in bf16");
     }
     if (logFmt && zeroCopy) {
       throw usage(

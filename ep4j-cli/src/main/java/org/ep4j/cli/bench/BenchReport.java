@@ -39,6 +39,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     StringBuilder ways = new StringBuilder();
     ways.append(settings.options().hook() ? ", hook" : "");
     ways.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
+    ways.append(settings.options().rankMajor() ? ", rank-major" : "");
     ways.append(settings.options().partial() ? ", partial sums" : "");
     ways.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
     return style.bold("Low latency")

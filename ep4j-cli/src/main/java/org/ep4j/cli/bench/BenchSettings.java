@@ -9,6 +9,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
+import org.ep4j.RowLayout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.verify.RoutingKind;
 
@@ -82,8 +83,30 @@ record BenchSettings(
    * @param hook split into sending and receiving
    * @param zeroCopy combine from the buffer's own region
    * @param partial ranks add up their rows of a token before they send them
+   * @param rankMajor rows arrive once, by source rank, and go back summed by the caller
    */
-  record LowLatencyWays(boolean logFmt, boolean hook, boolean zeroCopy, boolean partial) {}
+  record LowLatencyWays(
+      boolean logFmt, boolean hook, boolean zeroCopy, boolean partial, boolean rankMajor) {
+    /** How rows lie. */
+    RowLayout layout() {
+      return rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR;
+    }
+
+    /** Whether one row a token and rank comes back. */
+    boolean returnsOnce() {
+      return partial || rankMajor;
+    }
+  }
+
+  /** Groups of rows that a rank with so many local experts receives in low latency. */
+  long latencyGroups(int ranks, int localExperts) {
+    return options.rankMajor ? ranks : localExperts;
+  }
+
+  /** Rows that each has room for. */
+  long latencyCapacity(int ranks) {
+    return (options.rankMajor ? 1L : ranks) * maxTokens;
+  }
 
   private static final int SMALL_TOKENS = 32;
 
@@ -243,6 +266,7 @@ record BenchSettings(
     tree.put("hook", options.hook);
     tree.put("zero_copy", options.zeroCopy);
     tree.put("partial", options.partial);
+    tree.put("rank_major", options.rankMajor);
     tree.put("sms", sms);
     tree.put("ranks_per_node", nodes.ranksPerNode());
     tree.put("wire", nodes.wire());

@@ -164,7 +164,7 @@ final class LatencyBench implements AutoCloseable {
    */
   private void add(String operation, Payload rows, String how, int chain, int traffic) {
     double sent = work.once.meanRemote() * payload.dispatchBytes(work.settings.hidden());
-    Traffic returned = work.settings.options().partial() ? work.once : work.each;
+    Traffic returned = work.settings.options().returnsOnce() ? work.once : work.each;
     double back = returned.meanRemote() * Payload.BF16.dispatchBytes(work.settings.hidden());
     double remote = (traffic == 1 ? 0 : sent) + (traffic == 0 ? 0 : back);
     Result result =
@@ -172,7 +172,7 @@ final class LatencyBench implements AutoCloseable {
             operation,
             BenchSettings.word(rows),
             timings(deviceNanos, chain),
-            work.each.mean(),
+            (work.settings.options().rankMajor() ? work.once : work.each).mean(),
             remote,
             remote,
             Double.NaN);

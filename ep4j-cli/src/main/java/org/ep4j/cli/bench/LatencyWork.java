@@ -20,7 +20,6 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.verify.Inputs;
-import org.ep4j.verify.LowLatencyOracle;
 import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
@@ -73,11 +72,11 @@ final class LatencyWork implements AutoCloseable {
     List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
     once = Traffic.of(worlds, Layout.FLAT, 1);
     each = Traffic.of(worlds, Layout.EXPERT_MAJOR, 1);
-    long experts = placement.localExperts(rank);
-    long perExpert = (long) ranks * settings.maxTokens();
+    long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
+    long capacity = settings.latencyCapacity(ranks);
     expertMemory =
-        DeviceMemory.allocate(device, Math.max(1, experts * perExpert * hidden * BF16_BYTES));
-    expertRows = tensor(expertMemory, experts, perExpert, hidden);
+        DeviceMemory.allocate(device, Math.max(1, groups * capacity * hidden * BF16_BYTES));
+    expertRows = tensor(expertMemory, groups, capacity, hidden);
     outMemory = DeviceMemory.allocate(device, Math.max(1, (long) tokens * hidden * BF16_BYTES));
     out = tensor(outMemory, tokens, hidden);
     BenchSettings.LowLatencyWays ways = settings.options();
@@ -109,6 +108,7 @@ final class LatencyWork implements AutoCloseable {
 
   LowLatencyDispatchOptions dispatching(Payload payload) {
     return LowLatencyDispatchOptions.builder()
+        .layout(settings.options().layout())
         .format(Objects.requireNonNull(payload.lowLatency(), "checked before"))
         .returnHook(settings.options().hook())
         .stream(callers)
@@ -153,8 +153,7 @@ final class LatencyWork implements AutoCloseable {
   /** Compares what arrives, and what comes back, with the oracle. */
   void verify(int set, Payload payload) {
     InputSet input = sets.get(set).set();
-    LowLatencyOracle oracle =
-        new LowLatencyOracle(input.world(), settings.maxTokens(), settings.hidden());
+    LatencyOracle oracle = new LatencyOracle(settings, input.world());
     LowLatencyDispatchOptions options = dispatching(payload);
     LowLatencyDispatch dispatch = dispatch(set, options);
     stream.synchronize();
@@ -164,7 +163,7 @@ final class LatencyWork implements AutoCloseable {
     combine(set, dispatch.handle());
     stream.synchronize();
     Rows returned = input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
-    context.verify(() -> oracle.checkCombine(rank, out, returned, input.world(), combining));
+    context.verify(() -> oracle.checkCombine(rank, out, returned, combining));
   }
 
   /** Writes the experts' rows. */
@@ -173,22 +172,22 @@ final class LatencyWork implements AutoCloseable {
     Tensor target =
         settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
     long rowBytes = (long) settings.hidden() * BF16_BYTES;
-    long perExpert = target.size(1);
-    for (int expert = 0; expert < counts.length; expert++) {
-      if (counts[expert] == 0) {
+    long capacity = target.size(1);
+    for (int group = 0; group < counts.length; group++) {
+      if (counts[group] == 0) {
         continue;
       }
       MemorySegment run =
-          MemorySegment.ofArray(new byte[Math.toIntExact(counts[expert] * rowBytes)]);
-      for (int i = 0; i < counts[expert]; i++) {
-        MemorySegment row = rows.row(rank, expert * perExpert + i);
+          MemorySegment.ofArray(new byte[Math.toIntExact(counts[group] * rowBytes)]);
+      for (int i = 0; i < counts[group]; i++) {
+        MemorySegment row = rows.row(rank, group * capacity + i);
         MemorySegment.copy(row, 0, run, i * rowBytes, rowBytes);
       }
       Tensor.ofDevice(
-              target.address() + expert * perExpert * rowBytes,
+              target.address() + group * capacity * rowBytes,
               device.ordinal(),
               DType.BF16,
-              counts[expert],
+              counts[group],
               settings.hidden())
           .copyFrom(run);
     }

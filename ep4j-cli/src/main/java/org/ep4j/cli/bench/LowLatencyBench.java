@@ -18,7 +18,6 @@ import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
 import org.ep4j.verify.Inputs;
-import org.ep4j.verify.LowLatencyOracle;
 import org.ep4j.verify.Rows;
 
 /**
@@ -46,6 +45,10 @@ final class LowLatencyBench implements AutoCloseable {
   private final int rank;
   private final Arena arena = Arena.ofShared();
   private final List<InputSet> sets = new ArrayList<>();
+
+  /** In which rows come as often as in that of low latency. */
+  private final Layout layout;
+
   private final Traffic traffic;
   private final ExpertBuffer buffer;
   private final PrivateMemory expertMemory;
@@ -65,17 +68,18 @@ final class LowLatencyBench implements AutoCloseable {
     for (int b = 0; b < settings.effort().buffers(); b++) {
       sets.add(InputSet.make(settings, Payload.BF16, tokens, b, rank, placement, arena));
     }
-    traffic = Traffic.of(sets.stream().map(InputSet::world).toList(), Layout.EXPERT_MAJOR, 1);
+    layout = settings.options().rankMajor() ? Layout.FLAT : Layout.EXPERT_MAJOR;
+    traffic = Traffic.of(sets.stream().map(InputSet::world).toList(), layout, 1);
     context.at("opening the low-latency buffer");
     buffer = ExpertBuffer.open(context.group(), settings.lowLatencyConfig(ranks));
-    int local = placement.localExperts(rank);
-    long perExpert = (long) ranks * settings.maxTokens();
-    long bytes = Math.max(1, local * perExpert * hidden * BF16_BYTES);
+    long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
+    long capacity = settings.latencyCapacity(ranks);
+    long bytes = Math.max(1, groups * capacity * hidden * BF16_BYTES);
     // Only the pages that rows touch take memory: most of the worst case stays empty.
     expertMemory = PrivateMemory.reserve(bytes);
     expertRows =
         Tensor.of(
-            NativeMemory.view(expertMemory.address(), bytes), DType.BF16, local, perExpert, hidden);
+            NativeMemory.view(expertMemory.address(), bytes), DType.BF16, groups, capacity, hidden);
     out =
         Tensor.of(
             arena.allocate(Math.max(1, (long) tokens * hidden * BF16_BYTES), 64),
@@ -133,8 +137,7 @@ final class LowLatencyBench implements AutoCloseable {
   }
 
   private void verifySet(InputSet set, Payload payload) {
-    LowLatencyOracle oracle =
-        new LowLatencyOracle(set.world(), settings.maxTokens(), settings.hidden());
+    LatencyOracle oracle = new LatencyOracle(settings, set.world());
     LowLatencyDispatchOptions options = dispatchOptions(payload);
     LowLatencyDispatch dispatch = dispatch(set, options);
     Rows sent = set.inputs().rows(Inputs.Part.PAYLOAD, DType.BF16, settings.hidden());
@@ -145,7 +148,7 @@ final class LowLatencyBench implements AutoCloseable {
       return; // combine is the same whatever was dispatched
     }
     Rows returned = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
-    context.verify(() -> oracle.checkCombine(rank, out, returned, set.world(), combineOptions));
+    context.verify(() -> oracle.checkCombine(rank, out, returned, combineOptions));
   }
 
   /** Writes the experts' rows, to the buffer's own region too where combine sends from there. */
@@ -154,10 +157,10 @@ final class LowLatencyBench implements AutoCloseable {
     Tensor target =
         settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
     long rowBytes = (long) settings.hidden() * BF16_BYTES;
-    long perExpert = target.size(1);
-    for (int expert = 0; expert < counts.length; expert++) {
-      for (int i = 0; i < counts[expert]; i++) {
-        long slot = expert * perExpert + i;
+    long capacity = target.size(1);
+    for (int group = 0; group < counts.length; group++) {
+      for (int i = 0; i < counts[group]; i++) {
+        long slot = group * capacity + i;
         MemorySegment.copy(rows.row(rank, slot), 0, target.segment(), slot * rowBytes, rowBytes);
       }
     }
@@ -165,6 +168,7 @@ final class LowLatencyBench implements AutoCloseable {
 
   private LowLatencyDispatchOptions dispatchOptions(Payload payload) {
     return LowLatencyDispatchOptions.builder()
+        .layout(settings.options().layout())
         .format(Objects.requireNonNull(payload.lowLatency(), "checked before"))
         .returnHook(settings.options().hook())
         .build();
@@ -236,7 +240,7 @@ final class LowLatencyBench implements AutoCloseable {
 
   private double copyMicros(Ceilings ceilings, Payload payload, long bytes) {
     InputSet first = sets.getFirst();
-    RowCopies copies = RowCopies.of(first.world(), rank, Layout.EXPERT_MAJOR);
+    RowCopies copies = RowCopies.of(first.world(), rank, layout);
     long rowBytes = payload.rows().bytes(settings.hidden());
     return ceilings.copyMicros(first.tokens().x().segment(), rowBytes, copies, bytes);
   }

@@ -37,6 +37,7 @@ class BenchCommandTest {
         "ht --threads --ranks 2 --dtype fp32 --layout expert-major --mode static --routing zipf",
         "ll --threads --ranks 2 --hook --zero-copy",
         "ll --threads --ranks 2 --partial",
+        "ll --threads --ranks 2 --rank-major --zero-copy",
         "ll --threads --ranks 2 --dtype bf16 --logfmt --max-tokens 16"
       })
   void verifiesAndPrintsATable(String arguments) throws Exception {

@@ -85,7 +85,7 @@ class BenchOptionsTest {
     assertThat(settings.lowLatencyTokens()).isEqualTo(17);
     assertThat(settings.maxTokens()).isEqualTo(32);
     assertThat(settings.options())
-        .isEqualTo(new BenchSettings.LowLatencyWays(false, true, true, false));
+        .isEqualTo(new BenchSettings.LowLatencyWays(false, true, true, false, false));
   }
 
   @ParameterizedTest
@@ -116,6 +116,7 @@ class BenchOptionsTest {
         "--topk 300           | topK is 300",
         "ll --dtype fp16      | --dtype fp16 is for ht only",
         "ll --logfmt --zero-copy | exclude each other",
+        "ll --rank-major --partial | --rank-major excludes",
         "ll --tokens 8 --max-tokens 4 | --max-tokens is 4; it must be 8..",
         "--json no/such/place/x.json | its directory does not exist",
         "ht --device host --ranks 4 --nodes 3 | 4 ranks of 2 a node make 2 nodes, but --nodes is 3",

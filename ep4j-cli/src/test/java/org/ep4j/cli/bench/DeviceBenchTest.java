@@ -54,7 +54,7 @@ class DeviceBenchTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"--hook", "--partial", "--logfmt", "--zero-copy"})
+  @ValueSource(strings = {"--hook", "--partial", "--logfmt", "--zero-copy", "--rank-major"})
   void everyWayOfLowLatencyIsVerifiedAndTimed(String way) throws Exception {
     Path file = scratch.resolve("bench.json");
     CommandLineRun run = bench("ll", way, "--dtype", "bf16,fp8,nvfp4", "--json", file.toString());

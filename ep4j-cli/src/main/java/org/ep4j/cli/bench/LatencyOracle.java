@@ -1,0 +1,50 @@
+package org.ep4j.cli.bench;
+
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Tensor;
+import org.ep4j.verify.LowLatencyOracle;
+import org.ep4j.verify.RankMajorOracle;
+import org.ep4j.verify.Rows;
+import org.ep4j.verify.WorldRouting;
+import org.jspecify.annotations.Nullable;
+
+/** What low latency must deliver in the layout that the settings ask for. */
+final class LatencyOracle {
+  private final WorldRouting world;
+  private final LowLatencyOracle byExperts;
+  private final @Nullable RankMajorOracle byRanks;
+
+  LatencyOracle(BenchSettings settings, WorldRouting world) {
+    this.world = world;
+    byExperts = new LowLatencyOracle(world, settings.maxTokens(), settings.hidden());
+    byRanks =
+        settings.options().rankMajor()
+            ? new RankMajorOracle(
+                world, settings.maxTokens(), settings.hidden(), new boolean[world.ranks()])
+            : null;
+  }
+
+  /** Rows of each group of {@code rank}: of its local experts or, rank-major, of the ranks. */
+  int[] receiveCounts(int rank) {
+    return byRanks == null ? byExperts.receiveCounts(rank) : byRanks.receiveCounts(rank);
+  }
+
+  void checkDispatch(
+      int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
+    if (byRanks == null) {
+      byExperts.checkDispatch(rank, actual, x, options);
+    } else {
+      byRanks.checkDispatch(rank, actual, x, options);
+    }
+  }
+
+  void checkCombine(int rank, Tensor actual, Rows y, LowLatencyCombineOptions options) {
+    if (byRanks == null) {
+      byExperts.checkCombine(rank, actual, y, world, options);
+    } else {
+      byRanks.checkCombine(rank, actual, y);
+    }
+  }
+}
