@@ -29,11 +29,6 @@ public abstract class EngineKit {
     return true;
   }
 
-  /** Whether low-latency dispatch has {@link org.ep4j.RowLayout#RANK_MAJOR}. */
-  protected boolean rankMajor() {
-    return true;
-  }
-
   /** Kind of wire between nodes; empty (default): all ranks are in one node. */
   protected String wire() {
     return "";
@@ -65,8 +60,7 @@ public abstract class EngineKit {
             String.valueOf(seed),
             String.valueOf(cases),
             String.valueOf(lowLatency()),
-            wire(),
-            String.valueOf(rankMajor()));
+            wire());
     System.out.printf(
         "%s, %s, %s: -Dep4j.seed=%d, %d cases of %s ranks%n",
         getClass().getSimpleName(),

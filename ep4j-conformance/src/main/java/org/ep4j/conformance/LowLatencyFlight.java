@@ -66,7 +66,7 @@ final class LowLatencyFlight {
     routing = batch.routing(in, arena);
     int maxTokens = in.shape().lowLatencyMaxTokens();
     oracle = new LowLatencyOracle(batch.world(), maxTokens, hidden, masked);
-    boolean rankMajor = in.rankMajor() && in.shared().nextInt(3) == 0;
+    boolean rankMajor = in.shared().nextInt(3) == 0;
     byRanks = rankMajor ? new RankMajorOracle(batch.world(), maxTokens, hidden, masked) : null;
     x = new WildRows(in.shared().nextLong(), hidden);
     y = new WildRows(in.shared().nextLong(), hidden);

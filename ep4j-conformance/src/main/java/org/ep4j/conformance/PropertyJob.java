@@ -11,9 +11,8 @@ import org.ep4j.group.Group;
 
 /**
  * Random cases against the oracle. Arguments: engine, seed, number of cases, whether low-latency
- * operations are among them, wire between nodes (empty: one node), whether the engine has {@link
- * org.ep4j.RowLayout#RANK_MAJOR}; case i has seed + i. Every case is a buffer of a random shape and
- * a random sequence of operations on it.
+ * operations are among them, wire between nodes (empty: one node); case i has seed + i. Every case
+ * is a buffer of a random shape and a random sequence of operations on it.
  */
 final class PropertyJob implements RankJob {
   private static final int MOST_STEPS = 8;
@@ -25,29 +24,22 @@ final class PropertyJob implements RankJob {
     int cases = Integer.parseInt(arguments.get(2));
     boolean lowLatency = Boolean.parseBoolean(arguments.get(3));
     String wire = arguments.get(4);
-    boolean rankMajor = Boolean.parseBoolean(arguments.get(5));
     try (DeviceRoom room = DeviceRoom.open(group, engine)) {
       for (int i = 0; i < cases; i++) {
-        runCase(group, engine, seed + i, lowLatency, wire, rankMajor, room);
+        runCase(group, engine, seed + i, lowLatency, wire, room);
       }
       room.settle();
     }
   }
 
   private static void runCase(
-      Group group,
-      String engine,
-      long seed,
-      boolean lowLatency,
-      String wire,
-      boolean rankMajor,
-      DeviceRoom room) {
+      Group group, String engine, long seed, boolean lowLatency, String wire, DeviceRoom room) {
     SplittableRandom shared = new SplittableRandom(seed);
     Shape shape = Shape.draw(group.size(), lowLatency, wire, shared);
     SplittableRandom own = new SplittableRandom(~seed * (group.rank() + 1));
     RankContext.Counts counts = new RankContext.Counts();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine, wire))) {
-      RankContext in = new RankContext(buffer, shape, rankMajor, shared, own, room, counts);
+      RankContext in = new RankContext(buffer, shape, shared, own, room, counts);
       for (int steps = shared.nextInt(1, MOST_STEPS + 1); steps > 0; steps--) {
         runStep(in);
       }

@@ -11,7 +11,6 @@ import org.ep4j.Tensor;
  *
  * @param buffer the buffer
  * @param shape its shape
- * @param rankMajor whether the engine has {@link org.ep4j.RowLayout#RANK_MAJOR}
  * @param shared draws what all ranks must agree on: every rank draws the same in the same order
  * @param own draws what is this rank's own business
  * @param room memory of the rank's device for tensors of a step
@@ -20,7 +19,6 @@ import org.ep4j.Tensor;
 record RankContext(
     ExpertBuffer buffer,
     Shape shape,
-    boolean rankMajor,
     SplittableRandom shared,
     SplittableRandom own,
     DeviceRoom room,
@@ -40,7 +38,7 @@ record RankContext(
    */
   RankContext branch() {
     SplittableRandom branch = new SplittableRandom(shared.nextLong());
-    return new RankContext(buffer, shape, rankMajor, branch, own, room, counts);
+    return new RankContext(buffer, shape, branch, own, room, counts);
   }
 
   /** Remembers what is done next, for the report of a failure. */

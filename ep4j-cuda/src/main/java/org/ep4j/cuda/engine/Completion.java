@@ -249,11 +249,11 @@ final class Completion {
         "rank "
             + words.peer()
             + " dispatches "
-            + LowLatencyFormat.text(words.seen())
+            + LowLatencyKind.text(words.seen())
             + " in low-latency operation "
             + words.epoch()
             + " where this rank dispatches "
-            + LowLatencyFormat.text(words.expected())
+            + LowLatencyKind.text(words.expected())
             + "; all ranks must call the same operations in the same order: call reset() on all"
             + " ranks to go on");
   }

@@ -99,15 +99,11 @@ final class LowLatency {
     boolean capturing = options.stream() != null && stream.capturing();
     Staging staging = context.staging;
     LowLatencyShapes.dispatch(context.config, context.ranks, localExperts(), x, routing, options);
-    if (options.layout() != RowLayout.EXPERT_MAJOR) {
-      throw Arguments.invalid(
-          "layout",
-          options.layout(),
-          "EXPERT_MAJOR on the CUDA engine",
-          "use EXPERT_MAJOR: only the host engine knows RANK_MAJOR so far");
-    }
     staging.checkRows("x", x, capturing);
     staging.check("topkIdx", routing.topkIdx(), capturing);
+    if (options.layout() == RowLayout.RANK_MAJOR) {
+      staging.check("topkWeights", routing.topkWeights(), capturing);
+    }
     staging.checkWritable("cumulativeStats", options.cumulativeStats(), capturing);
     staging.checkWritable("waitStats", options.waitStats(), capturing);
     context.completion.requireUsable();
@@ -142,15 +138,17 @@ final class LowLatency {
         routing,
         dispatch.tokens,
         dispatch.topK,
-        RowLayout.EXPERT_MAJOR,
+        dispatch.byRanks ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR,
         options);
     staging.checkRows("y", y, capturing);
-    Tensor region = memory.half(dispatch.half()).combineRegion();
+    Tensor region = dispatch.results().combineRegion();
     boolean isRegion = region != null && y.onDevice() && y.address() == region.address();
     boolean overlaps = region != null && Arguments.overlap(y, region);
     LowLatencyShapes.combineRegion(y, isRegion, overlaps, options);
-    staging.check("topkIdx", routing.topkIdx(), capturing);
-    staging.check("topkWeights", requireNonNull(routing.topkWeights()), capturing);
+    if (!dispatch.byRanks) {
+      staging.check("topkIdx", routing.topkIdx(), capturing);
+      staging.check("topkWeights", requireNonNull(routing.topkWeights()), capturing);
+    }
     staging.checkRows("out", options.out(), capturing);
     staging.checkWritable("out", options.out(), capturing);
     staging.checkWritable("waitStats", options.waitStats(), capturing);
@@ -170,13 +168,13 @@ final class LowLatency {
   /** The region that the combine of {@code handle} sends from with zeroCopy. */
   Tensor combineBuffer(LowLatencyHandle handle) {
     context.completion.requireUsable();
-    int half = current(handle).half();
-    LowLatencyCombineOperation before = lastUse[half];
+    LowLatencyDispatchOperation dispatch = current(handle);
+    LowLatencyCombineOperation before = lastUse[dispatch.half()];
     if (before != null) {
       // Rows are sent from the region in the first half of a combine.
       before.settle();
     }
-    return memory.half(half).combineBuffer();
+    return dispatch.results().combineBuffer();
   }
 
   /** Masks or admits one rank. */

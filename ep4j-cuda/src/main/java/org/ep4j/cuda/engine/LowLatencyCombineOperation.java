@@ -25,6 +25,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   /** Number among the combines. */
   long ordinal;
 
+  private boolean byRanks;
   private boolean logFmt;
   private boolean partialRounding;
   private int record;
@@ -59,25 +60,27 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
       LowLatencyCombineOptions options,
       CudaStream stream) {
     ordinal = place;
+    byRanks = dispatch.byRanks;
     logFmt = options.logFmt();
     partialRounding = options.partialRounding();
     record = dispatch.record();
     dispatchCall = dispatch.call;
     tokens = dispatch.tokens;
     topK = dispatch.topK;
-    wideIds = routing.topkIdx().dtype() == DType.INT64;
     y = context.staging.address(Staging.Place.Y, given, stream);
-    ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
-    weights =
-        context.staging.address(
-            owner.weightsPlace(), requireNonNull(routing.topkWeights()), stream);
+    if (!byRanks) {
+      wideIds = routing.topkIdx().dtype() == DType.INT64;
+      ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
+      Tensor factors = requireNonNull(routing.topkWeights());
+      weights = context.staging.address(owner.weightsPlace(), factors, stream);
+    }
     out = options.out();
     sums = out != null && out.onDevice() ? out : memory.half((int) (place & 1)).sumTensor(tokens);
   }
 
   @Override
   KernelCall<LowLatencyField> call() {
-    return kernels.combine(logFmt, partialRounding);
+    return byRanks ? kernels.combineByRanks() : kernels.combine(logFmt, partialRounding);
   }
 
   @Override
@@ -90,9 +93,9 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     call.set(LowLatencyField.KIND, 0);
     call.set(LowLatencyField.TOKENS, tokens);
     call.set(LowLatencyField.TOP_K, topK);
-    call.set(LowLatencyField.IDS, ids);
+    call.set(LowLatencyField.IDS, byRanks ? 0 : ids);
     call.set(LowLatencyField.WIDE_IDS, wideIds);
-    call.set(LowLatencyField.WEIGHTS, weights);
+    call.set(LowLatencyField.WEIGHTS, byRanks ? 0 : weights);
     call.set(LowLatencyField.X, y);
     call.set(LowLatencyField.PLACES, memory.places(record));
     call.set(LowLatencyField.BATCHES, memory.batches(record));

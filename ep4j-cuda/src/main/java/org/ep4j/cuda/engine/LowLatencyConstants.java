@@ -29,6 +29,7 @@ final class LowLatencyConstants {
     call.set(LowLatencyField.COUNTS_OFFSET, layout.counts);
     call.set(LowLatencyField.COUNT_STRIDE, layout.countStride);
     call.set(LowLatencyField.ENTRIES_OFFSET, layout.entries);
+    call.set(LowLatencyField.WEIGHTS_OFFSET, layout.weights);
     call.set(LowLatencyField.FLAGS_OFFSET, layout.flags);
     call.set(LowLatencyField.FLAG_STRIDE, layout.flagStride);
     call.set(LowLatencyField.ROWS_OFFSET, layout.rows);

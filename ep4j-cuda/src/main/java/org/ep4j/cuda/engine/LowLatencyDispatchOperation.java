@@ -7,6 +7,7 @@ import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Routing;
+import org.ep4j.RowLayout;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
@@ -26,11 +27,20 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   long ordinal;
 
   int topK;
+
+  /** Whether its rows are grouped by source ranks. */
+  boolean byRanks;
+
   private LowLatencyFormat format;
   private boolean wideIds;
   private long x;
   private long ids;
-  private long rows;
+
+  /** By ranks, if weights are dispatched; else 0. */
+  private long weights;
+
+  private boolean weighted;
+  private LowLatencyViews results;
   private float globalScale;
   private boolean scalesByColumns;
   private @Nullable Tensor cumulativeStats;
@@ -47,25 +57,32 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     this.kernels = kernels;
     this.memory = memory;
     this.format = format;
+    results = memory.half(0).views(false);
   }
 
   /** Takes the arguments; copies those on the host to the device in the order of {@code stream}. */
   void prepare(
       long place,
-      Tensor given,
+      Tensor rows,
       Routing routing,
       LowLatencyFormat wanted,
       LowLatencyDispatchOptions options,
       CudaStream stream,
       boolean capturing) {
     format = wanted;
-    rows = memory.half((int) (place & 1)).rows(wanted, capturing);
+    byRanks = options.layout() == RowLayout.RANK_MAJOR;
+    LowLatencyMemory.Half out = memory.half((int) (place & 1));
+    results = out.views(byRanks);
+    out.makeRoom(results.bytes(wanted), capturing);
     ordinal = place;
-    tokens = Math.toIntExact(given.size(0));
+    tokens = Math.toIntExact(rows.size(0));
     topK = Math.toIntExact(routing.topkIdx().size(1));
     wideIds = routing.topkIdx().dtype() == DType.INT64;
-    x = context.staging.address(Staging.Place.X, given, stream);
+    x = context.staging.address(Staging.Place.X, rows, stream);
     ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
+    Tensor given = routing.topkWeights();
+    weighted = byRanks && given != null;
+    weights = weighted ? context.staging.address(owner.weightsPlace(), given, stream) : 0;
     globalScale = options.globalScale();
     scalesByColumns = options.scaleLayout() == ScaleLayout.COLUMN_MAJOR;
     cumulativeStats = options.cumulativeStats();
@@ -74,6 +91,11 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   /** Which half of the outputs belongs to this dispatch. */
   int half() {
     return (int) (ordinal & 1);
+  }
+
+  /** Its results, in its layout. */
+  LowLatencyViews results() {
+    return results;
   }
 
   /** Which record belongs to it. */
@@ -87,7 +109,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   KernelCall<LowLatencyField> call() {
-    return kernels.dispatch(format.format());
+    return kernels.dispatch(format.format(), byRanks);
   }
 
   @Override
@@ -98,12 +120,12 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   void prepareSend(KernelCall<LowLatencyField> call) {
     LowLatencyMemory.Half out = memory.half(half());
-    call.set(LowLatencyField.KIND, format.index());
+    call.set(LowLatencyField.KIND, LowLatencyKind.of(format, byRanks, weighted));
     call.set(LowLatencyField.TOKENS, tokens);
     call.set(LowLatencyField.TOP_K, topK);
     call.set(LowLatencyField.IDS, ids);
     call.set(LowLatencyField.WIDE_IDS, wideIds);
-    call.set(LowLatencyField.WEIGHTS, 0);
+    call.set(LowLatencyField.WEIGHTS, weights);
     call.set(LowLatencyField.X, x);
     call.set(LowLatencyField.ROW_BYTES, format.rowBytes());
     call.set(LowLatencyField.SCALE_BYTES, format.scaleBytes());
@@ -112,12 +134,13 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     call.set(LowLatencyField.PLACES, memory.places(record()));
     call.set(LowLatencyField.BATCHES, memory.batches(record()));
     call.set(LowLatencyField.CHOICES, memory.choices(record()));
-    call.set(LowLatencyField.ROWS, rows);
-    call.set(LowLatencyField.SCALES, out.scales(format));
+    call.set(LowLatencyField.ROWS, out.rows());
+    call.set(LowLatencyField.SCALES, out.rows() + results.scalesOffset(format));
     call.set(
-        LowLatencyField.SCALE_COLUMNS,
-        scalesByColumns ? format.columnLength(memory.capacity()) : 0);
+        LowLatencyField.SCALE_COLUMNS, scalesByColumns ? format.columnLength(results.capacity) : 0);
     call.set(LowLatencyField.SOURCE_TOKENS, out.sourceTokens());
+    call.set(LowLatencyField.ROW_CHOICES, out.rowChoices());
+    call.set(LowLatencyField.ROW_WEIGHTS, out.rowWeights());
     call.set(LowLatencyField.RANGES, out.ranges());
     call.set(LowLatencyField.ROW_COUNTS, out.rowCounts());
     call.set(LowLatencyField.CUMULATIVE, 0);
@@ -167,44 +190,43 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   public Tensor x() {
     requireResults();
-    return memory.half(half()).rowTensor(format);
+    return results.rows(format);
   }
 
   @Override
   public @Nullable Tensor scales() {
     requireResults();
-    LowLatencyMemory.Half out = memory.half(half());
-    return scalesByColumns ? out.scaleColumnTensor(format) : out.scaleTensor(format);
+    return scalesByColumns ? results.scaleColumns(format) : results.scales(format);
   }
 
   @Override
   public Tensor recvCount() {
     requireResults();
-    return memory.half(half()).receiveCount();
+    return results.receiveCount();
   }
 
   @Override
   public @Nullable Tensor topkIdx() {
     requireResults();
-    return null;
+    return results.choices(topK);
   }
 
   @Override
   public @Nullable Tensor topkWeights() {
     requireResults();
-    return null;
+    return weighted ? results.choiceWeights(topK) : null;
   }
 
   @Override
   public Tensor srcInfo() {
     requireResults();
-    return memory.half(half()).sourceInfo();
+    return results.sourceInfo();
   }
 
   @Override
   public Tensor layoutRange() {
     requireResults();
-    return memory.half(half()).layoutRange();
+    return results.layoutRange();
   }
 
   @Override

@@ -8,7 +8,7 @@ import org.ep4j.ScaleLayout;
 /**
  * What a dispatched row looks like in one format: values, then scales.
  *
- * @param index number among the formats; as a kind it travels in the headers
+ * @param index number among the formats
  * @param format what becomes of the BF16 row
  * @param scaleKind scales of FP8
  * @param dtype type of the values
@@ -75,7 +75,7 @@ record LowLatencyFormat(
     };
   }
 
-  /** For messages: a format by the number in a header. */
+  /** For messages: a format by its {@link #index}. */
   static String text(long index) {
     if (index == 0) {
       return RowFormat.BF16.toString();
@@ -85,7 +85,7 @@ record LowLatencyFormat(
     }
     return index < COUNT
         ? RowFormat.FP8 + " with " + ScaleKind.values()[(int) index - 2] + " scales"
-        : "kind " + index;
+        : "format " + index;
   }
 
   private static LowLatencyFormat make(

@@ -24,9 +24,12 @@ final class LowLatencyKernels implements AutoCloseable {
 
   private static final String DISPATCH = "low_latency_dispatch.cu";
   private static final String COMBINE = "low_latency_combine.cu";
+  private static final String DISPATCH_BY_RANKS = "low_latency_dispatch_by_ranks.cu";
+  private static final String COMBINE_BY_RANKS = "low_latency_combine_by_ranks.cu";
 
   /** The files they are in. */
-  static final List<String> ENTRIES = List.of(DISPATCH, COMBINE);
+  static final List<String> ENTRIES =
+      List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS);
 
   /** Devices whose kernels may take their place before the kernel in front of them has ended. */
   private static final int FIRST_TO_START_EARLY = 9;
@@ -44,12 +47,26 @@ final class LowLatencyKernels implements AutoCloseable {
 
   private final Map<String, String> constants;
   private final boolean startsEarly;
-  private final KernelCall<LowLatencyField> bf16;
-  private final KernelCall<LowLatencyField> fp8;
-  private final KernelCall<LowLatencyField> nvfp4;
+  private final Dispatches byExperts;
+  private final Dispatches byRanks;
   private final KernelCall<LowLatencyField> sums;
   private final KernelCall<LowLatencyField> logFmt;
   private final KernelCall<LowLatencyField> partial;
+  private final KernelCall<LowLatencyField> summed;
+
+  /** Dispatches of one layout. */
+  private record Dispatches(
+      KernelCall<LowLatencyField> bf16,
+      KernelCall<LowLatencyField> fp8,
+      KernelCall<LowLatencyField> nvfp4) {
+    KernelCall<LowLatencyField> of(RowFormat format) {
+      return switch (format) {
+        case BF16 -> bf16;
+        case FP8 -> fp8;
+        case NVFP4 -> nvfp4;
+      };
+    }
+  }
 
   /**
    * @param sharedBytes what a block may use
@@ -57,37 +74,47 @@ final class LowLatencyKernels implements AutoCloseable {
    */
   LowLatencyKernels(
       CudaDevice device, BufferConfig config, int ranks, int localExperts, int sharedBytes) {
-    long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + localExperts * (ranks + 1L);
+    long lines = localExperts + 1L;
+    long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + lines * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
     long most = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
-    // A turn has a counter for each expert, and for each group a word an expert and its choices.
-    long groupWords = config.experts() + (long) GROUP * config.topK();
-    long groups = Math.clamp((words - config.experts()) / groupWords, 0, most);
+    // A turn has a counter for each expert and rank, and for each group of tokens a word for those
+    // and its choices.
+    long counters = (long) config.experts() + ranks;
+    long groupWords = counters + (long) GROUP * config.topK();
+    long groups = Math.clamp((words - counters) / groupWords, 0, most);
     if (groups == 0) {
       throw new InvalidArgumentException(
           "experts",
           config.experts() + ", " + localExperts + " of them on a rank of " + ranks,
           "few enough for their counters, "
-              + (tables + config.experts() + groupWords)
+              + (tables + counters + groupWords)
               + " of at most "
               + (tables + words),
           "use more ranks, or the high-throughput operations");
     }
     turnTokens = (int) groups * GROUP;
-    long needed = tables + config.experts() + groups * groupWords;
+    long needed = tables + counters + groups * groupWords;
     dispatchBytes = (int) needed * Integer.BYTES;
     combineBytes = ranks * RANK_BYTES;
     constants = constants(config, ranks);
     startsEarly = device.properties().major() >= FIRST_TO_START_EARLY;
     KernelCompiler compiler = KernelCompiler.standard();
-    CudaModule dispatching = load(compiler, device, DISPATCH);
+    byExperts = dispatches(load(compiler, device, DISPATCH));
+    byRanks = dispatches(load(compiler, device, DISPATCH_BY_RANKS));
     CudaModule combining = load(compiler, device, COMBINE);
-    bf16 = call(dispatching, "ep4j_low_latency_dispatch_bf16", dispatchBytes);
-    fp8 = call(dispatching, "ep4j_low_latency_dispatch_fp8", dispatchBytes);
-    nvfp4 = call(dispatching, "ep4j_low_latency_dispatch_nvfp4", dispatchBytes);
     sums = call(combining, "ep4j_low_latency_combine", combineBytes);
     logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
     partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
+    CudaModule adding = load(compiler, device, COMBINE_BY_RANKS);
+    summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+  }
+
+  private Dispatches dispatches(CudaModule module) {
+    return new Dispatches(
+        call(module, "ep4j_low_latency_dispatch_bf16", dispatchBytes),
+        call(module, "ep4j_low_latency_dispatch_fp8", dispatchBytes),
+        call(module, "ep4j_low_latency_dispatch_nvfp4", dispatchBytes));
   }
 
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
@@ -110,16 +137,17 @@ final class LowLatencyKernels implements AutoCloseable {
     return call;
   }
 
-  KernelCall<LowLatencyField> dispatch(RowFormat format) {
-    return switch (format) {
-      case BF16 -> bf16;
-      case FP8 -> fp8;
-      case NVFP4 -> nvfp4;
-    };
+  KernelCall<LowLatencyField> dispatch(RowFormat format, boolean groupedByRanks) {
+    return (groupedByRanks ? byRanks : byExperts).of(format);
   }
 
   KernelCall<LowLatencyField> combine(boolean encoded, boolean partialRounding) {
     return encoded ? logFmt : partialRounding ? partial : sums;
+  }
+
+  /** The combine of rows that callers have summed. */
+  KernelCall<LowLatencyField> combineByRanks() {
+    return summed;
   }
 
   @Override

@@ -35,13 +35,14 @@ final class LowLatencyLayout {
 
   final long counts;
   final long entries;
+  final long weights;
   final long flags;
   final long rows;
 
   /** Pieces of a row. */
   final long pieces;
 
-  /** Counters a source. */
+  /** Counters a source: of the local experts, and of the rank. */
   final long countStride;
 
   /** Flags of a piece of a token that comes home. */
@@ -75,9 +76,10 @@ final class LowLatencyLayout {
     received = PAGE;
     headers = page(received + ranks * Long.BYTES);
     counts = headers + ranks * Long.BYTES;
-    countStride = placement.maxLocalExperts();
+    countStride = placement.maxLocalExperts() + 1L;
     entries = counts + ranks * countStride * Long.BYTES;
-    flags = entries + ranks * tokens * topK * Long.BYTES;
+    weights = entries + ranks * tokens * topK * Long.BYTES;
+    flags = weights + ranks * tokens * topK * Long.BYTES;
     flagStride = Math.max(topK, ranks);
     long wordsEnd = flags + tokens * pieces * flagStride * Long.BYTES;
     wordBytes = wordsEnd - headers;

@@ -1,7 +1,6 @@
 package org.ep4j.cuda.engine;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
@@ -25,16 +24,13 @@ final class LowLatencyMemory implements AutoCloseable {
 
   private final CudaDevice device;
   private final DeviceMemory fixed;
-  private final int ranks;
-  private final int experts;
-  private final long capacity;
   private final int hidden;
-  private final long sourceTokens;
   private final long ranges;
   private final long rowCounts;
+  private final long rowChoices;
+  private final long rowWeights;
   private final long sums;
   private final long half;
-  private final long places;
   private final long batches;
   private final long choices;
   private final long record;
@@ -42,35 +38,45 @@ final class LowLatencyMemory implements AutoCloseable {
   private final List<DeviceMemory> outgrown = new ArrayList<>();
   private long grown;
 
+  /** What the groups of rows depend on: {@code experts} are this rank's. */
+  record Shape(int ranks, int experts, long tokens, int hidden, int topK) {
+    /** Groups of rows. */
+    int groups(boolean byRanks) {
+      return byRanks ? ranks : experts;
+    }
+
+    /** Rows that each has room for. */
+    long capacity(boolean byRanks) {
+      return byRanks ? tokens : ranks * tokens;
+    }
+  }
+
   LowLatencyMemory(CudaDevice device, BufferConfig config, int ranks, int localExperts) {
     this.device = device;
-    this.ranks = ranks;
-    experts = localExperts;
     hidden = config.hidden();
     long tokens = config.lowLatencyMaxTokens();
-    capacity = ranks * tokens;
-    sourceTokens = 0;
-    ranges = align(experts * capacity * Integer.BYTES);
-    rowCounts = align(ranges + (long) experts * ranks * Long.BYTES);
-    sums = align(rowCounts + (long) experts * Integer.BYTES);
+    Shape shape = new Shape(ranks, localExperts, tokens, hidden, config.topK());
+    long slots = ranks * tokens;
+    long lines = Math.max(1, localExperts);
+    // From the start of a half on: source tokens, then these.
+    ranges = align(lines * slots * Integer.BYTES);
+    rowCounts = align(ranges + lines * ranks * Long.BYTES);
+    rowChoices = align(rowCounts + Math.max(ranks, lines) * Integer.BYTES);
+    rowWeights = align(rowChoices + slots * config.topK() * Long.BYTES);
+    sums = align(rowWeights + slots * config.topK() * Float.BYTES);
     half = align(sums + tokens * 2 * hidden);
-    places = 0;
-    batches = align(capacity * config.topK() * Integer.BYTES);
+    // From the start of a record on: places, then these.
+    batches = align(slots * config.topK() * Integer.BYTES);
     choices = align(batches + (long) ranks * Integer.BYTES);
     record = align(choices + tokens * config.topK() * Long.BYTES);
     fixed = DeviceMemory.allocate(device, HALVES * half + RECORDS * record);
     for (int i = 0; i < HALVES; i++) {
-      halves[i] = new Half(fixed.address() + i * half, (int) tokens);
+      halves[i] = new Half(fixed.address() + i * half, shape);
     }
   }
 
-  private static long align(long offset) {
+  static long align(long offset) {
     return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  }
-
-  /** Rows that each local expert has room for, R*M. */
-  long capacity() {
-    return capacity;
   }
 
   /** Bytes on the device so far. */
@@ -79,27 +85,19 @@ final class LowLatencyMemory implements AutoCloseable {
   }
 
   long places(int i) {
-    return record(i) + places;
+    return fixed.address() + HALVES * half + i * record;
   }
 
   long batches(int i) {
-    return record(i) + batches;
+    return places(i) + batches;
   }
 
   long choices(int i) {
-    return record(i) + choices;
-  }
-
-  private long record(int i) {
-    return fixed.address() + HALVES * half + i * record;
+    return places(i) + choices;
   }
 
   Half half(int i) {
     return halves[i];
-  }
-
-  private Tensor view(long address, DType dtype, long... shape) {
-    return Tensor.ofDevice(address, device.ordinal(), dtype, shape);
   }
 
   private DeviceMemory allocate(long bytes, boolean capturing) {
@@ -118,27 +116,25 @@ final class LowLatencyMemory implements AutoCloseable {
   /** One of the two sets of outputs. */
   final class Half {
     private final long start;
-    private final Tensor sourceInfo;
-    private final Tensor layoutRange;
-    private final Tensor receiveCount;
+    private final LowLatencyViews byExperts;
+    private final LowLatencyViews byRanks;
     private final @Nullable Tensor[] sumViews;
-    private final @Nullable Tensor[] rowViews = new Tensor[LowLatencyFormat.COUNT];
-    private final @Nullable Tensor[] scaleViews = new Tensor[LowLatencyFormat.COUNT];
-    private final @Nullable Tensor[] columnViews = new Tensor[LowLatencyFormat.COUNT];
+    private final List<DeviceMemory> inputs = new ArrayList<>();
     private @Nullable DeviceMemory output;
-    private @Nullable DeviceMemory input;
-    private @Nullable Tensor inputView;
 
-    private Half(long start, int tokens) {
+    private Half(long start, Shape shape) {
       this.start = start;
-      sumViews = new Tensor[tokens + 1];
-      sourceInfo = view(sourceTokens(), DType.INT32, experts, capacity);
-      layoutRange = view(ranges(), DType.INT64, experts, ranks);
-      receiveCount = view(rowCounts(), DType.INT32, experts);
+      sumViews = new Tensor[(int) shape.tokens() + 1];
+      byExperts = new LowLatencyViews(this, false, shape, device.ordinal());
+      byRanks = new LowLatencyViews(this, true, shape, device.ordinal());
+    }
+
+    LowLatencyViews views(boolean groupedByRanks) {
+      return groupedByRanks ? byRanks : byExperts;
     }
 
     long sourceTokens() {
-      return start + sourceTokens;
+      return start;
     }
 
     long ranges() {
@@ -149,106 +145,58 @@ final class LowLatencyMemory implements AutoCloseable {
       return start + rowCounts;
     }
 
-    /** Address of the rows of a format; makes room if there is too little. */
-    long rows(LowLatencyFormat format, boolean capturing) {
-      long slots = experts * capacity;
-      long columns = (long) experts * format.columns() * format.columnLength(capacity);
-      long scales = Math.max(slots * format.scaleBytes(), format.columnDType().bytes(columns));
-      long needed = align(slots * format.rowBytes()) + scales;
+    long rowChoices() {
+      return start + rowChoices;
+    }
+
+    long rowWeights() {
+      return start + rowWeights;
+    }
+
+    /** Makes room for rows with their scales if there is too little. */
+    void makeRoom(long needed, boolean capturing) {
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed, capturing);
         if (memory != null) {
           outgrown.add(memory);
         }
-        Arrays.fill(rowViews, null);
-        Arrays.fill(scaleViews, null);
-        Arrays.fill(columnViews, null);
-        memory = larger;
+        byExperts.forgetRows();
+        byRanks.forgetRows();
         output = larger;
       }
+    }
+
+    /** Where the rows begin, once there is room. */
+    long rows() {
+      DeviceMemory memory = output;
+      if (memory == null) {
+        throw new IllegalStateException("there is no room for rows yet");
+      }
       return memory.address();
-    }
-
-    /** Address of the scales of a format, after {@link #rows}. */
-    long scales(LowLatencyFormat format) {
-      return rows(format, false) + align(experts * capacity * format.rowBytes());
-    }
-
-    Tensor rowTensor(LowLatencyFormat format) {
-      Tensor tensor = rowViews[format.index()];
-      if (tensor == null) {
-        tensor = view(rows(format, false), format.dtype(), experts, capacity, hidden);
-        rowViews[format.index()] = tensor;
-      }
-      return tensor;
-    }
-
-    @Nullable Tensor scaleTensor(LowLatencyFormat format) {
-      Tensor tensor = scaleViews[format.index()];
-      if (tensor == null && format.scales() > 0) {
-        tensor = view(scales(format), format.scaleDType(), experts, capacity, format.scales());
-        scaleViews[format.index()] = tensor;
-      }
-      return tensor;
-    }
-
-    /** The same by columns. */
-    @Nullable Tensor scaleColumnTensor(LowLatencyFormat format) {
-      Tensor tensor = columnViews[format.index()];
-      if (tensor == null && format.scales() > 0) {
-        long length = format.columnLength(capacity);
-        tensor = view(scales(format), format.columnDType(), experts, format.columns(), length);
-        columnViews[format.index()] = tensor;
-      }
-      return tensor;
-    }
-
-    Tensor sourceInfo() {
-      return sourceInfo;
-    }
-
-    Tensor layoutRange() {
-      return layoutRange;
-    }
-
-    Tensor receiveCount() {
-      return receiveCount;
     }
 
     Tensor sumTensor(int tokens) {
       Tensor tensor = sumViews[tokens];
       if (tensor == null) {
-        tensor = view(start + sums, DType.BF16, tokens, hidden);
+        tensor = Tensor.ofDevice(start + sums, device.ordinal(), DType.BF16, tokens, hidden);
         sumViews[tokens] = tensor;
       }
       return tensor;
     }
 
-    /** Where callers put rows for a zero-copy combine; null until it has been asked for. */
-    @Nullable Tensor combineRegion() {
-      return inputView;
-    }
-
-    /** The same, made if need be. */
-    Tensor combineBuffer() {
-      Tensor tensor = inputView;
-      if (tensor == null) {
-        DeviceMemory memory = allocate(experts * capacity * 2 * hidden, false);
-        input = memory;
-        tensor = view(memory.address(), DType.BF16, experts, capacity, hidden);
-        inputView = tensor;
-      }
-      return tensor;
+    /** Makes memory that callers fill before a zero-copy combine. */
+    long makeCombineRegion(long bytes) {
+      DeviceMemory memory = allocate(bytes, false);
+      inputs.add(memory);
+      return memory.address();
     }
 
     private void close() {
       if (output != null) {
         output.close();
       }
-      if (input != null) {
-        input.close();
-      }
+      inputs.forEach(DeviceMemory::close);
     }
   }
 

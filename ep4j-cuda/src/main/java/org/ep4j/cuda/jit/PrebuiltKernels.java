@@ -22,6 +22,16 @@ public final class PrebuiltKernels {
                       "low-latency dispatch", "low_latency_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(
                       "low-latency combine", "low_latency_combine.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "low-latency dispatch by ranks",
+                      "low_latency_dispatch_by_ranks.cu",
+                      Map.of(),
+                      true),
+                  new PrebuiltKernel(
+                      "low-latency combine by ranks",
+                      "low_latency_combine_by_ranks.cu",
+                      Map.of(),
+                      true),
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true)),
               lowLatency(7168, 8, 256, 8, false).stream())
           .toList();
@@ -51,7 +61,17 @@ public final class PrebuiltKernels {
         new PrebuiltKernel(
             "low-latency dispatch" + shape, "low_latency_dispatch.cu", constants, true),
         new PrebuiltKernel(
-            "low-latency combine" + shape, "low_latency_combine.cu", constants, true));
+            "low-latency combine" + shape, "low_latency_combine.cu", constants, true),
+        new PrebuiltKernel(
+            "low-latency dispatch by ranks" + shape,
+            "low_latency_dispatch_by_ranks.cu",
+            constants,
+            true),
+        new PrebuiltKernel(
+            "low-latency combine by ranks" + shape,
+            "low_latency_combine_by_ranks.cu",
+            constants,
+            true));
   }
 
   /** All of them. */

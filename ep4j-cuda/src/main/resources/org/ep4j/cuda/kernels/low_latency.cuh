@@ -7,12 +7,16 @@
 //
 // Area of rank d, written by rank s over NVLink, read by d:
 //   headers[s]        number | what s dispatches: kind, choices, tokens. One word, needs no order.
-//   counts[s][l]      number | rows of s for local expert l. The same.
+//   counts[s][l]      number | rows of s for local expert l; by ranks the last one has all rows of s.
+//                     The same.
 //   entries[s][t][k]  number | what choice k of token t means to d: local expert and how many rows of
-//                     s for it come before, or NO_ENTRY. The same. In a combine of partial sums:
+//                     s for it (by ranks: for d) come before, or NO_ENTRY. The same. In a combine of
+//                     partial sums:
 //                     number | weight of the choice, or NO_WEIGHT.
+//   weights[s][t][k]  number | weight of that choice, for d's own experts only. By ranks, if weights are
+//                     dispatched.
 //   rows              dispatch: [s][t], one row a token, however many experts it is for. Combine:
-//                     [t][k], or [s][t] if each holder sends one partial sum; d is the source then.
+//                     [t][k], or [s][t] if each holder sends one row; d is the source then.
 //   flags             number, written with release once a piece of a row is there, read with acquire.
 //                     dispatch: [s][t][piece]; combine: [t][piece][k] or [t][piece][s]
 // d waits for all that s writes there before it has received the operation.
@@ -23,6 +27,9 @@
 //                     have returned what they read, so that no write can come before them; awaited
 //                     with acquire by operation number + 2. A rank can be two operations ahead of
 //                     another, never three.
+//
+// Rows are delivered by local experts or, compiled with EP4J_BY_RANKS, by source ranks; see
+// org.ep4j.RowLayout. All that differs stands behind BY_RANKS.
 //
 // A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those
 // of a block that tell or learn the routing together; blocks meet only at the end, where the last one
@@ -38,6 +45,12 @@
 #pragma once
 #include "protocol.cuh"
 
+#ifndef EP4J_BY_RANKS
+#define EP4J_BY_RANKS 0
+#endif
+
+constexpr bool BY_RANKS = EP4J_BY_RANKS;
+constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, by ranks
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
 constexpr u32 VECTORS = PIECE / 256;   // of 8 values a lane
@@ -121,6 +134,7 @@ struct LowLatencyParameters {
   u64 counts_offset;    // u64 [ranks, count_stride]
   u64 count_stride;
   u64 entries_offset;   // u64 [ranks, max_tokens, most_choices]
+  u64 weights_offset;   // the same
   u64 flags_offset;     // u64 [max_tokens, pieces, flag_stride]
   u64 flag_stride;
   u64 rows_offset;      // 2 * hidden bytes each
@@ -133,7 +147,7 @@ struct LowLatencyParameters {
   u64 top_k;
   const void* ids;       // [tokens, top_k]
   u64 wide_ids;          // 1: INT64, 0: INT32
-  const float* weights;  // [tokens, top_k], combine
+  const float* weights;  // [tokens, top_k]; a dispatch by experts, a combine by ranks: null
   const char* x;         // BF16: the tokens' rows, or the experts'
   u64 row_bytes;         // dispatch: values of a row as it travels
   u64 scale_bytes;       // and its scales, behind them
@@ -145,13 +159,15 @@ struct LowLatencyParameters {
   u32* batches;  // [ranks] choices << 16 | tokens of each source
   u64* choices;  // [max_tokens, most_choices] see pack_choice
 
-  // Results.
+  // Results. By ranks: [ranks, max_tokens] in place of [local_experts, ranks * max_tokens].
   char* rows;          // dispatch: [local_experts, ranks * max_tokens] rows
   char* scales;        // the same, or [local_experts, columns, scale_columns]
   u64 scale_columns;   // 0: scales by rows; else the length of a column
   int* source_tokens;  // [local_experts, ranks * max_tokens]
-  u64* ranges;         // [local_experts, ranks] first row << 32 | rows
-  int* row_counts;     // [local_experts]
+  i64* row_choices;    // by ranks: [ranks, max_tokens, top_k] local experts, or -1
+  float* row_weights;  // their weights, or 0
+  u64* ranges;         // [local_experts, ranks] first row << 32 | rows; by ranks [ranks]
+  int* row_counts;     // [local_experts], or [ranks]
   int* cumulative;     // [local_experts] grows by the rows; or null
   char* out;           // combine: BF16 [tokens, hidden]
   u64* waits;          // [ranks] grows by the nanoseconds waited; or null
@@ -175,9 +191,9 @@ __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
   return ((u32)p.hidden + PIECE - 1) / PIECE;
 }
 
-// The rows that each local expert has room for.
+// The rows that each local expert has room for, or each source by ranks.
 __device__ __forceinline__ u32 capacity_of(const LowLatencyParameters& p) {
-  return (u32)(p.ranks * p.max_tokens);
+  return (u32)(BY_RANKS ? p.max_tokens : p.ranks * p.max_tokens);
 }
 
 // A choice as its combine will ask for it: the rank that holds its row, or NOBODY, and the expert.
@@ -209,6 +225,10 @@ struct Operation {
 
   __device__ __forceinline__ u64* entries(char* area, u32 source, u32 token) const {
     return (u64*)(area + p.entries_offset) + ((u64)source * p.max_tokens + token) * p.most_choices;
+  }
+
+  __device__ __forceinline__ u64* weights(char* area, u32 source, u32 token) const {
+    return (u64*)(area + p.weights_offset) + ((u64)source * p.max_tokens + token) * p.most_choices;
   }
 
   // Flag of a piece of row [source][token].

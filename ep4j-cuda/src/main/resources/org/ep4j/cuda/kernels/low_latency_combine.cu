@@ -4,7 +4,8 @@
 // to a slot of its own. Then they take pieces of this rank's tokens, wait for the rows of their
 // choices and add them, weighted, in the order of the choices. With partial sums, each rank learns
 // the weights first, adds its own rows of a token and pushes one rounded sum; those are added in the
-// order of the ranks. With a hook the two halves are two launches.
+// order of the ranks; so are the rows of a combine by ranks, which the caller has summed. With a hook
+// the two halves are two launches.
 #include "low_latency_end.cuh"
 #include "low_latency_push.cuh"
 
@@ -38,29 +39,42 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
   }
 }
 
+// The holder of this lane's choice of a token, or NOBODY. What a caller has summed it has chosen for
+// itself: its routing of the combine is not looked at.
+template <Travel TRAVEL>
+__device__ __forceinline__ u32 holder_here(const Operation& op, char* const* areas, u32 token, u32 k) {
+  if constexpr (TRAVEL == TRAVEL_SUMMED) {
+    return k < op.p.top_k ? holder_of(op, areas, op.p.choices[op.choice_slot(token, k)]) : NOBODY;
+  } else {
+    Choice choice(op, token, k);
+    choice.check(op, areas);
+    return choice.holder;
+  }
+}
+
 // Whether rank `r` holds a row of a token.
+template <Travel TRAVEL>
 __device__ __forceinline__ bool holds(const Operation& op, char* const* areas, u32 token, u32 r) {
   bool any = false;
   for (u32 begin = 0; begin < op.p.top_k; begin += 32) {
-    Choice choice(op, token, begin + lane_id());
-    choice.check(op, areas);
+    u32 mine = holder_here<TRAVEL>(op, areas, token, begin + lane_id());
     for (u32 i = 0; i < 32; i++) {
-      u32 holder = __shfl_sync(0xffffffff, choice.holder, i);
+      u32 holder = __shfl_sync(0xffffffff, mine, i);
       any = any || holder == r;
     }
   }
   return any;
 }
 
-// The same, one partial sum a holder.
-template <u32 N>
+// The same, one row a holder.
+template <Travel TRAVEL, u32 N>
 __device__ __forceinline__ void sum_partials(const Operation& op, char* const* areas, Sums<N>& sums,
                                              u32 token, u32 first) {
   const LowLatencyParameters& p = op.p;
   u64* flags = op.home_flags(op.own, token, first / PIECE);
   for (u32 begin = 0; begin < p.ranks; begin += 32) {
     u32 r = begin + lane_id();
-    bool awaited = holds(op, areas, token, r);
+    bool awaited = holds<TRAVEL>(op, areas, token, r);
     u64 flag = r < p.ranks ? load_acquire_system(flags + r) : 0;
     bool came = awaited && await_flag(op, flags + r, r, flag);
     u32 lanes = __ballot_sync(0xffffffff, came);
@@ -80,8 +94,8 @@ __device__ __forceinline__ void sum_rows(const Operation& op, char* const* areas
     u32 first = (unit - token * parts) * VALUES;
     Sums<VALUES / 256> sums;
     sums.clear();
-    if constexpr (TRAVEL == TRAVEL_PARTIAL) {
-      sum_partials(op, areas, sums, token, first);
+    if constexpr (TRAVEL == TRAVEL_PARTIAL || TRAVEL == TRAVEL_SUMMED) {
+      sum_partials<TRAVEL>(op, areas, sums, token, first);
     } else {
       sum_choices<TRAVEL>(op, areas, sums, token, first);
     }
@@ -137,6 +151,10 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
     combine<TRAVEL>(p);                                      \
   }
 
+#if EP4J_BY_RANKS
+EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, TRAVEL_SUMMED)
+#else
 EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, TRAVEL_BF16)
 EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_logfmt, TRAVEL_LOGFMT)
 EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_partial, TRAVEL_PARTIAL)
+#endif

@@ -3,7 +3,15 @@
 #include "low_latency_sums.cuh"
 #include "low_latency_waits.cuh"
 
-enum Travel { TRAVEL_BF16, TRAVEL_LOGFMT, TRAVEL_PARTIAL };
+// How rows come home: one a choice, or one a holder, which has summed them or, by ranks, whose caller
+// has.
+enum Travel { TRAVEL_BF16, TRAVEL_LOGFMT, TRAVEL_PARTIAL, TRAVEL_SUMMED };
+
+// The rank that holds the row of a choice if it counts, else NOBODY.
+__device__ __forceinline__ u32 holder_of(const Operation& op, char* const* areas, u64 choice) {
+  u32 holder = choice_holder(choice);
+  return holder < op.p.ranks && areas[holder] != nullptr ? holder : NOBODY;
+}
 
 // A choice of one of this rank's tokens: what the dispatch did with it, and what the caller says now.
 struct Choice {
@@ -38,8 +46,7 @@ struct Choice {
       id = -1;
     }
     kept = id != -1;
-    holder = choice_holder(choice);
-    holder = holder < op.p.ranks && areas[holder] != nullptr ? holder : NOBODY;
+    holder = holder_of(op, areas, choice);
   }
 };
 
@@ -219,6 +226,27 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
   }
 }
 
+// The same, the row that the caller has summed.
+__device__ __forceinline__ void push_summed(const Operation& op, char* area, const Homebound& parcel,
+                                            u32 choices, Signal& signal) {
+  const LowLatencyParameters& p = op.p;
+  u32 hidden = (u32)p.hidden;
+  char* home = op.row(area, op.token_slot((u32)p.rank, parcel.token));
+  for (u32 first = 0; first < choices; first += 32) {
+    u32 place = parcel.place_of(op, first, choices);
+    u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
+    if (lanes != 0) {
+      push_pieces<1>(lanes & -lanes, p.x + (u64)place * hidden * 2, home, parcel.piece, hidden, signal);
+      __syncwarp();
+      if (lane_id() == 0) {
+        signal.at = op.home_flags(area, parcel.token, parcel.piece) + p.rank;
+        signal.value = op.number;
+      }
+      return;
+    }
+  }
+}
+
 // First parcel of this warp.
 __device__ __forceinline__ u32 first_unit() { return warp_id() * gridDim.x + blockIdx.x; }
 
@@ -244,6 +272,8 @@ __device__ __forceinline__ void push_rows(const Operation& op, char* const* area
     }
     if constexpr (TRAVEL == TRAVEL_PARTIAL) {
       push_partial(op, area, parcel, batch >> 16, signal);
+    } else if constexpr (TRAVEL == TRAVEL_SUMMED) {
+      push_summed(op, area, parcel, batch >> 16, signal);
     } else {
       push_choices<TRAVEL>(op, area, parcel, batch >> 16, signal);
     }

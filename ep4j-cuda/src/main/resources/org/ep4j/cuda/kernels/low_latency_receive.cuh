@@ -42,10 +42,12 @@ struct Arrival {
   }
 };
 
-// Rows here that one token of one source goes to: lane l holds those of choices l and l + 32.
+// Rows here that one token of one source goes to: lane l knows those of choices l and l + 32. By ranks
+// it is one row, the same for all choices that are none of NO_ENTRY.
 struct Places {
   u32 row[2];
-  u32 lanes[2];
+  u32 local[2];  // expert
+  u32 lanes[2];  // whose rows are stored
 
   __device__ __forceinline__ Places(const Operation& op, const Sources& sources,
                                     const Arrival& arrival) {
@@ -54,6 +56,10 @@ struct Places {
     find<0>(op, sources, arrival);
     if (sources.choices[arrival.source] > 32) {
       find<1>(op, sources, arrival);
+    }
+    if (BY_RANKS) {
+      lanes[1] = lanes[0] != 0 ? 0 : lanes[1] & -lanes[1];
+      lanes[0] &= -lanes[0];
     }
   }
 
@@ -67,11 +73,12 @@ struct Places {
     u32 entry = NO_ENTRY;
     bool there = !asks || await_value(op, at, source, PHASE_COUNTS, entry, arrival.entries[ROUND]);
     entry = asks && there ? entry : NO_ENTRY;
-    u32 local = entry >> 16;
-    row[ROUND] = entry == NO_ENTRY ? NO_ENTRY
-                                   : local * capacity_of(op.p) +
-                                         sources.first[local * sources.stride + source] +
-                                         (entry & 0xffff);
+    local[ROUND] = entry >> 16;
+    u32 group = BY_RANKS ? source : local[ROUND];
+    row[ROUND] = entry == NO_ENTRY ? NO_ENTRY : group * capacity_of(op.p) + (entry & 0xffff);
+    if (!BY_RANKS && entry != NO_ENTRY) {
+      row[ROUND] += sources.first[group * sources.stride + source];
+    }
     lanes[ROUND] = __ballot_sync(0xffffffff, entry != NO_ENTRY);
   }
 
@@ -91,6 +98,35 @@ struct Places {
         }
       }
     }
+    if (BY_RANKS && any()) {
+      keep_choices(op, sources, source, token);
+    }
+  }
+
+ private:
+  // By ranks: what the caller is told of the row's choices.
+  __device__ __forceinline__ void keep_choices(const Operation& op, const Sources& sources, u32 source,
+                                               u32 token) const {
+    const LowLatencyParameters& p = op.p;
+    u32 at = lanes[0] != 0 ? __shfl_sync(0xffffffff, row[0], __ffs(lanes[0]) - 1)
+                           : __shfl_sync(0xffffffff, row[1], __ffs(lanes[1]) - 1);
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      u32 k = i * 32 + lane_id();
+      if (k < sources.choices[source]) {
+        bool here = row[i] != NO_ENTRY;
+        u64 slot = (u64)at * p.top_k + k;
+        p.row_choices[slot] = here ? (i64)local[i] : -1;
+        if (p.kind & KIND_WEIGHTED) {
+          const u64* word = op.weights(op.own, source, token) + k;
+          u32 weight = 0;
+          if (here) {
+            await_value(op, word, source, PHASE_COUNTS, weight, look<LOOK_NUMBERED>(word));
+          }
+          p.row_weights[slot] = __uint_as_float(weight);
+        }
+      }
+    }
   }
 };
 
@@ -102,14 +138,14 @@ __device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 ro
     *(u32*)(p.scales + row * p.scale_bytes + word * 4) = scales;
     return;
   }
-  u32 expert = row / capacity_of(p);
-  u32 slot = row - expert * capacity_of(p);
+  u32 group = row / capacity_of(p);
+  u32 slot = row - group * capacity_of(p);
   if constexpr (Format::VALUE_BITS == 8) {
-    ((u32*)p.scales)[(expert * (p.scale_bytes / 4) + word) * p.scale_columns + slot] = scales;
+    ((u32*)p.scales)[(group * (p.scale_bytes / 4) + word) * p.scale_columns + slot] = scales;
   } else {
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
-      u64 column = expert * p.scale_bytes + word * 4 + i;
+      u64 column = group * p.scale_bytes + word * 4 + i;
       p.scales[column * p.scale_columns + slot] = (char)(scales >> (8 * i));
     }
   }

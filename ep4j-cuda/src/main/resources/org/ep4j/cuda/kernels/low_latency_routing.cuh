@@ -25,7 +25,8 @@ struct Sources {
   u32* choices;  // [ranks] its choices a token; likewise
   u32* owners;   // [experts] as `placement`, if the kernel sends
   u32* taken;    // pieces that warps have taken to receive them
-  u32* first;    // [local experts, ranks + 1] first row of a source, and the rows of all
+  u32* first;    // [local experts, ranks + 1] first row of a source, and the rows of all; by ranks
+                 // there is one line more, with the rows of each source
   u32 stride;
 
   __device__ __forceinline__ Sources(char* shared, const LowLatencyParameters& p)
@@ -37,6 +38,16 @@ struct Sources {
         taken(owners + p.experts),
         first(taken + 1),
         stride((u32)p.ranks + 1) {}
+
+  // Where the table of first rows ends.
+  __device__ __forceinline__ u32* end(const LowLatencyParameters& p) const {
+    return first + (p.local_experts + BY_RANKS) * stride;
+  }
+
+  // By ranks: the rows of each source.
+  __device__ __forceinline__ u32* rows(const LowLatencyParameters& p) const {
+    return first + p.local_experts * stride;
+  }
 
   // To be followed by a barrier. From the last thread on: the first ones have ranks to look at.
   __device__ __forceinline__ void load_owners(const LowLatencyParameters& p) const {
@@ -62,6 +73,13 @@ struct Sources {
   }
 };
 
+// By ranks: the rows of a source, which has told its batch.
+__device__ __forceinline__ u32 learn_rows(const Operation& op, u32 s) {
+  const u64* at = op.counts(op.own, s) + op.p.count_stride - 1;
+  u32 rows = 0;
+  return await_value(op, at, s, PHASE_COUNTS, rows, look<LOOK_NUMBERED>(at)) ? rows : 0;
+}
+
 // What a source dispatches; one thread.
 __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& sources, u32 s) {
   const LowLatencyParameters& p = op.p;
@@ -69,14 +87,18 @@ __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& 
   bool there = sources.areas[s] != nullptr &&
                await_value(op, op.header(op.own, s), s, PHASE_COUNTS, batch,
                            look<LOOK_NUMBERED>(op.header(op.own, s)));
-  if (there && batch >> 24 != p.kind) {
-    op.watch.record->expected = p.kind;
+  u64 choices = batch >> 16 & 0xff;
+  if (there && (batch >> 24 != p.kind || (BY_RANKS && choices != p.top_k))) {
+    op.watch.record->expected = p.top_k << 8 | p.kind;
     op.watch.record->peer = s;
-    bad_routing(op.watch, STATE_OTHER_KIND, 0, 0, batch >> 24);
+    bad_routing(op.watch, STATE_OTHER_KIND, 0, 0, choices << 8 | batch >> 24);
     there = false;
   }
   sources.tokens[s] = there ? batch & 0xffff : 0;
-  sources.choices[s] = there ? batch >> 16 & 0xff : 0;
+  sources.choices[s] = there ? (u32)choices : 0;
+  if (BY_RANKS) {
+    sources.rows(op.p)[s] = there ? learn_rows(op, s) : 0;
+  }
 }
 
 // A team of a block, which has looked around: waits for what the sources tell, and finds where their
@@ -114,14 +136,21 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
 // What the caller is told of the rows, and what the combine needs: a team of one block.
 __device__ __forceinline__ void tell_caller(const Operation& op, const Sources& sources, Team team) {
   const LowLatencyParameters& p = op.p;
-  for (u32 i = team.thread(); i < p.local_experts * p.ranks; i += team.threads()) {
+  for (u32 s = team.thread(); BY_RANKS && s < p.ranks; s += team.threads()) {
+    u32 rows = sources.rows(p)[s];
+    p.ranges[s] = s * p.max_tokens << 32 | rows;
+    p.row_counts[s] = (int)rows;
+  }
+  for (u32 i = team.thread(); !BY_RANKS && i < p.local_experts * p.ranks; i += team.threads()) {
     u32 l = i / (u32)p.ranks;
     const u32* first = sources.first + l * sources.stride + (i - l * (u32)p.ranks);
     p.ranges[i] = (u64)first[0] << 32 | (first[1] - first[0]);
   }
   for (u32 l = team.thread(); l < p.local_experts; l += team.threads()) {
     u32 rows = sources.first[l * sources.stride + p.ranks];
-    p.row_counts[l] = (int)rows;
+    if (!BY_RANKS) {
+      p.row_counts[l] = (int)rows;
+    }
     if (p.cumulative != nullptr) {
       p.cumulative[l] += (int)rows;
     }

@@ -12,21 +12,23 @@ __device__ __forceinline__ i64 id_of(const LowLatencyParameters& p, u64 at) {
 // The choices of some tokens of this rank, which a team of block 0 tells at once; shared memory.
 struct Turn {
   u32* bad;     // whether there are bad choices
-  u32* before;  // [experts] rows of earlier turns
-  u32* marks;   // [experts, words] bit t: token t of the turn has chosen the expert
+  u32* before;  // [groups] rows of earlier turns
+  u32* marks;   // [groups, words] bit t: token t of the turn has chosen the expert, or goes to the rank
   u32* chosen;  // [turn_tokens, top_k] experts, BAD_EXPERT or NO_EXPERT
   u32 words;
+  u32 groups;  // experts and, by ranks, the ranks behind them
   u32 first;   // token
   u32 tokens;
 
   __device__ __forceinline__ Turn(const Sources& sources, const LowLatencyParameters& p)
-      : bad(sources.first + p.local_experts * sources.stride),
+      : bad(sources.end(p)),
         before(bad + 1),
-        marks(before + p.experts),
         words(((u32)min(p.turn_tokens, p.tokens) + 31) / 32),
+        groups((u32)(p.experts + (BY_RANKS ? p.ranks : 0))),
         first(0),
         tokens((u32)min(p.turn_tokens, p.tokens)) {
-    chosen = marks + p.experts * words;
+    marks = before + groups;
+    chosen = marks + groups * words;
   }
 
   // Reads the choices and clears the marks; to be followed by a barrier. From the last thread on.
@@ -36,11 +38,11 @@ struct Turn {
       i64 id = id_of(p, first * p.top_k + i);
       chosen[i] = id == -1 ? NO_EXPERT : id < 0 || id >= (i64)p.experts ? BAD_EXPERT : (u32)id;
     }
-    for (u32 i = thread; i < p.experts * words; i += team.threads()) {
+    for (u32 i = thread; i < groups * words; i += team.threads()) {
       marks[i] = 0;
     }
-    for (u32 e = thread; first == 0 && e < p.experts; e += team.threads()) {
-      before[e] = 0;
+    for (u32 g = thread; first == 0 && g < groups; g += team.threads()) {
+      before[g] = 0;
     }
     if (thread == 0) {
       *bad = 0;
@@ -54,11 +56,15 @@ struct Turn {
       u32 token = i / (u32)p.top_k;
       u32 k = i - token * (u32)p.top_k;
       u32 e = chosen[i];
+      u32 rank = sources.rank_of(p, e);
       p.choices[op.choice_slot(first + token, k)] =
-          pack_choice(sources.rank_of(p, e), e < p.experts ? e : NO_EXPERT);
+          pack_choice(rank, e < p.experts ? e : NO_EXPERT);
       if (e < p.experts) {
         u32 bit = 1u << token % 32;
         bool marked = (atomicOr(&marks[e * words + token / 32], bit) & bit) != 0;
+        if (BY_RANKS && rank != NOBODY) {
+          atomicOr(&marks[((u32)p.experts + rank) * words + token / 32], bit);
+        }
         e = marked ? BAD_EXPERT : e;
       }
       if (e == BAD_EXPERT) {
@@ -87,7 +93,7 @@ struct Turn {
     }
   }
 
-  // Tells each rank how many rows its experts get; in the last turn.
+  // Tells each rank how many rows its experts get, and by ranks it itself; in the last turn.
   __device__ __forceinline__ void tell_counts(const Operation& op, const Sources& sources,
                                               Team team) const {
     const LowLatencyParameters& p = op.p;
@@ -96,6 +102,12 @@ struct Turn {
       if (rank != NOBODY) {
         u64* at = op.counts(sources.areas[rank], (u32)p.rank) + (sources.owners[e] & 0xffff);
         store_relaxed_system(at, numbered(op, rows_before(e, tokens)));
+      }
+    }
+    for (u32 r = team.thread(); BY_RANKS && r < p.ranks; r += team.threads()) {
+      if (sources.areas[r] != nullptr) {
+        u64* at = op.counts(sources.areas[r], (u32)p.rank) + p.count_stride - 1;
+        store_relaxed_system(at, numbered(op, rows_before((u32)p.experts + r, tokens)));
       }
     }
   }
@@ -108,8 +120,14 @@ struct Turn {
       u32 token = i / (u32)p.top_k;
       u32 e = chosen[i];
       u32 rank = sources.rank_of(p, e);
+      u32 group = BY_RANKS ? (u32)p.experts + rank : e;
       u32 entry =
-          rank == NOBODY ? NO_ENTRY : sources.owners[e] << 16 | rows_before(e, token);
+          rank == NOBODY ? NO_ENTRY : sources.owners[e] << 16 | rows_before(group, token);
+      if (BY_RANKS && (p.kind & KIND_WEIGHTED) && rank != NOBODY) {
+        u64* at = op.weights(sources.areas[rank], (u32)p.rank, first + token);
+        u32 weight = __float_as_uint(p.weights[first * p.top_k + i]);
+        store_relaxed_system(at + (i - token * (u32)p.top_k), numbered(op, weight));
+      }
       for (u32 r = 0; r < p.ranks; r++) {
         if (sources.areas[r] != nullptr) {
           u64* at = op.entries(sources.areas[r], (u32)p.rank, first + token);
@@ -122,18 +140,18 @@ struct Turn {
 
   // Goes on with the tokens behind. Between two barriers.
   __device__ __forceinline__ void next(const LowLatencyParameters& p, Team team) {
-    for (u32 e = team.thread(); e < p.experts; e += team.threads()) {
-      before[e] = rows_before(e, tokens);
+    for (u32 g = team.thread(); g < groups; g += team.threads()) {
+      before[g] = rows_before(g, tokens);
     }
     first += tokens;
     tokens = (u32)min((u64)tokens, p.tokens - first);
   }
 
  private:
-  // Rows for an expert up to a token of the turn, without that.
-  __device__ __forceinline__ u32 rows_before(u32 e, u32 token) const {
-    u32 rows = before[e];
-    const u32* of = marks + e * words;
+  // Rows for an expert, or a rank, up to a token of the turn, without that.
+  __device__ __forceinline__ u32 rows_before(u32 group, u32 token) const {
+    u32 rows = before[group];
+    const u32* of = marks + group * words;
     for (u32 w = 0; w < token / 32; w++) {
       rows += __popc(of[w]);
     }

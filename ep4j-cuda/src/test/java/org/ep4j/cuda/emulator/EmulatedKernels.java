@@ -37,11 +37,13 @@ final class EmulatedKernels {
           "low_latency_rows.hpp",
           "low_latency_region.hpp",
           "low_latency_expected.hpp",
+          "low_latency_deliveries.hpp",
           "low_latency_calls.hpp",
           "main.hpp",
           "dispatch_world.cpp",
           "combine_world.cpp",
-          "low_latency_world.cpp");
+          "low_latency_world.cpp",
+          "low_latency_by_ranks_world.cpp");
 
   /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */
   private static final Set<String> ARCHITECTURES = Set.of("amd64", "x86_64", "aarch64");

@@ -38,6 +38,11 @@ class KernelsOnTheHostTest {
     allCasesPass(lowLatency(), "low_latency_world");
   }
 
+  @Test
+  void lowLatencyOperationsByRanksDeliverInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass(lowLatency(), "low_latency_by_ranks_world");
+  }
+
   /** A mistake that was made: blocks that only receive had not read the counts yet. */
   @Test
   void doneSaidTooEarlyIsFound() throws IOException, InterruptedException {

@@ -14,11 +14,6 @@ class CudaEngineOnProcessesTest extends EngineKit {
   }
 
   @Override
-  protected boolean rankMajor() {
-    return false;
-  }
-
-  @Override
   protected IntStream worldSizes() {
     return IntStream.of(2, 4);
   }

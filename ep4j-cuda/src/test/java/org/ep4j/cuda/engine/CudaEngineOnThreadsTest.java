@@ -14,11 +14,6 @@ class CudaEngineOnThreadsTest extends EngineKit {
   }
 
   @Override
-  protected boolean rankMajor() {
-    return false;
-  }
-
-  @Override
   protected IntStream worldSizes() {
     return IntStream.of(1, 2, 3, 4, 8);
   }

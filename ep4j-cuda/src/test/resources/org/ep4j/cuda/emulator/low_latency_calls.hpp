@@ -1,7 +1,7 @@
 // Low-latency operations on all ranks of a world: what the host tells the kernels, and what must be
 // found afterwards.
 #pragma once
-#include "low_latency_expected.hpp"
+#include "low_latency_deliveries.hpp"
 #include "low_latency_region.hpp"
 
 namespace emulator {
@@ -22,6 +22,7 @@ class LowLatencyCalls {
         random(machine.random),
         world(world),
         hidden(hidden),
+        deliveries{world},
         at(world, hidden, masking ? MOST_AREAS : 2) {
     Memory& memory = machine.memory;
     peers = memory.allocate<char*>(world.ranks, "peers", EVERYBODY);
@@ -49,14 +50,18 @@ class LowLatencyCalls {
     auto call = std::make_shared<LatencyCall>();
     LowLatencyParameters& p = call->p = constants(r);
     const Encoding& encoding = dispatch->encoding;
-    u64 rows = world.locals[r] * p.ranks * p.max_tokens;
+    u64 rows = deliveries.groups(r) * deliveries.capacity();
     u64 scales = rows * encoding.scale_bytes();
     if (dispatch->columns && scales > 0) {
       u32 unit = 16 / encoding.column_unit();
-      p.scale_columns = (p.ranks * p.max_tokens + unit - 1) / unit * unit;
-      scales = world.locals[r] * encoding.scale_bytes() * p.scale_columns;
+      p.scale_columns = (deliveries.capacity() + unit - 1) / unit * unit;
+      scales = deliveries.groups(r) * encoding.scale_bytes() * p.scale_columns;
     }
     p.kind = encoding.format;
+    if (BY_RANKS) {
+      p.kind |= 8 | (dispatch->weighted ? KIND_WEIGHTED : 0);
+      p.weights = dispatch->weighted ? copy(dispatch->weights[r], "weights", r) : nullptr;
+    }
     p.tokens = dispatch->routing.tokens[r];
     p.top_k = dispatch->routing.top_k;
     give_ids(p, dispatch->routing.ids[r], r);
@@ -72,8 +77,10 @@ class LowLatencyCalls {
     p.rows = memory.allocate(rows * p.row_bytes, "rows", (int)r);
     p.scales = memory.allocate(scales, "scales", (int)r);
     p.source_tokens = memory.allocate<int>(rows, "source_tokens", (int)r);
-    p.ranges = memory.allocate<u64>(world.locals[r] * p.ranks, "ranges", (int)r);
-    p.row_counts = memory.allocate<int>(world.locals[r], "row_counts", (int)r);
+    p.row_choices = memory.allocate<i64>(rows * p.top_k, "row_choices", (int)r);
+    p.row_weights = memory.allocate<float>(rows * p.top_k, "row_weights", (int)r);
+    p.ranges = memory.allocate<u64>(deliveries.groups(r) * (BY_RANKS ? 1 : p.ranks), "ranges", (int)r);
+    p.row_counts = memory.allocate<int>(deliveries.groups(r), "row_counts", (int)r);
     add_statistics(*call, r);
     for (u32 i = 0; i < dispatch->routing.ids[r].size(); i++) {
       refusals[r] =
@@ -104,7 +111,7 @@ class LowLatencyCalls {
     p.choices = from->p.choices;
     give_ids(p, combine->ids[r], r);
     p.weights = copy(combine->weights[r], "weights", r);
-    u64 rows = world.locals[r] * p.ranks * p.max_tokens;
+    u64 rows = deliveries.groups(r) * deliveries.capacity();
     char* y = machine.memory.allocate(rows * hidden * 2, "y", (int)r);
     p.x = y;
     from->inputs.push_back([=, this](const Company& company) { fill(*combine, r, company, y); });
@@ -150,17 +157,12 @@ class LowLatencyCalls {
     return company;
   }
 
-  static void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 number = 0) {
-    if (seen != expected) {
-      fail("rank %u: %s %llu is %lld, expected %lld", rank, what, number, seen, expected);
-    }
-  }
-
  private:
   Machine& machine;
   Random& random;
   const World& world;
   u32 hidden;
+  Deliveries deliveries;
   LatencyRegion at;
   std::vector<char*> parts;
   std::vector<u64*> waited;
@@ -209,6 +211,7 @@ class LowLatencyCalls {
     p.counts_offset = at.counts;
     p.count_stride = at.count_stride;
     p.entries_offset = at.entries;
+    p.weights_offset = at.weights;
     p.flags_offset = at.flags;
     p.flag_stride = at.flag_stride;
     p.rows_offset = at.rows;
@@ -258,8 +261,9 @@ class LowLatencyCalls {
                   (phases == SENDING ? ", sending" : phases == RECEIVING ? ", receiving" : "");
     launch.blocks = random.between(1, 3);
     launch.threads = WARPS * LANES;
-    u64 tables = 6 * p.ranks + p.experts + 2 + p.local_experts * (p.ranks + 1);
-    u64 turn = p.experts * (1 + (turn_tokens + 31) / 32) + turn_tokens * p.top_k;
+    u64 tables = 6 * p.ranks + p.experts + 2 + (p.local_experts + BY_RANKS) * (p.ranks + 1);
+    u64 marked = p.experts + (BY_RANKS ? p.ranks : 0);
+    u64 turn = marked * (1 + (turn_tokens + 31) / 32) + turn_tokens * p.top_k;
     launch.shared_bytes = combines ? p.ranks * 20 : 4 * (tables + turn);
     launch.body = combines ? combine_body(p, way) : dispatch_body(p);
     launch.then = std::move(then);
@@ -268,9 +272,10 @@ class LowLatencyCalls {
 
   static std::function<void()> dispatch_body(LowLatencyParameters p) {
     return [p] {
-      if (p.kind == BF16_ROWS) {
+      u64 format = p.kind & 7;
+      if (format == BF16_ROWS) {
         ep4j_low_latency_dispatch_bf16(p);
-      } else if (p.kind == NVFP4_ROWS) {
+      } else if (format == NVFP4_ROWS) {
         ep4j_low_latency_dispatch_nvfp4(p);
       } else {
         ep4j_low_latency_dispatch_fp8(p);
@@ -280,6 +285,9 @@ class LowLatencyCalls {
 
   static std::function<void()> combine_body(LowLatencyParameters p, Way way) {
     return [p, way] {
+#if EP4J_BY_RANKS
+      ep4j_low_latency_combine(p);
+#else
       if (way == WAY_LOGFMT) {
         ep4j_low_latency_combine_logfmt(p);
       } else if (way == WAY_PARTIAL) {
@@ -287,6 +295,7 @@ class LowLatencyCalls {
       } else {
         ep4j_low_latency_combine(p);
       }
+#endif
     };
   }
 
@@ -307,11 +316,10 @@ class LowLatencyCalls {
 
   // The experts' rows, where the dispatch put what they were made of.
   void fill(const LatencyCombine& combine, u32 r, const Company& company, char* y) const {
-    u64 capacity = world.ranks * world.most_tokens;
-    for (u32 l = 0; l < world.locals[r]; l++) {
-      u64 slot = l * capacity;
-      for (Row row : combine.dispatch->rows(r, l, company)) {
-        Halves values = combine.row(row.source, row.token, row.choice);
+    for (u32 g = 0; g < deliveries.groups(r); g++) {
+      u64 slot = g * deliveries.capacity();
+      for (Row row : deliveries.rows(*combine.dispatch, r, g, company)) {
+        Halves values = combine.row(row.source, row.token, BY_RANKS ? r : row.choice);
         std::memcpy(y + slot++ * hidden * 2, values.data(), hidden * 2);
       }
     }
@@ -330,44 +338,11 @@ class LowLatencyCalls {
     if (controls[r]->failed) {
       return;
     }
-    const LowLatencyParameters& p = call.p;
     Company with = company(r);
-    for (u32 l = 0; l < world.locals[r]; l++) {
-      std::vector<Row> rows = dispatch.rows(r, l, with);
-      expect((u64)p.row_counts[l], rows.size(), "rows of expert", r, l);
-      if (p.cumulative != nullptr) {
-        expect((u64)p.cumulative[l], call.cumulative[l] + rows.size(), "all rows of expert", r, l);
-      }
-      for (u64 s = 0, first = 0; s < world.ranks; s++) {
-        u64 count = (u64)std::count_if(rows.begin(), rows.end(),
-                                       [&](const Row& row) { return row.source == s; });
-        expect(p.ranges[l * world.ranks + s], first << 32 | count, "range of source", r, s);
-        first += count;
-      }
-      for (u64 i = 0; i < rows.size(); i++) {
-        check_row(dispatch, r, p, l, i, rows[i]);
-      }
-    }
+    deliveries.check(dispatch, r, with, call.p, call.cumulative);
     check_statistics(call, r);
     for (auto& input : call.inputs) {
       input(with);
-    }
-  }
-
-  void check_row(const LatencyDispatch& dispatch, u32 r, const LowLatencyParameters& p, u32 local,
-                 u64 i, Row row) const {
-    u64 slot = local * world.ranks * world.most_tokens + i;
-    const std::vector<u8>& expected = dispatch.encoded[row.source][row.token];
-    expect((u64)p.source_tokens[slot], row.token, "token of row", r, slot);
-    for (u64 b = 0; b < p.row_bytes; b++) {
-      expect((u8)p.rows[slot * p.row_bytes + b], expected[b], "byte of row", r, slot << 32 | b);
-    }
-    u64 unit = dispatch.encoding.column_unit();
-    for (u64 b = 0; b < p.scale_bytes; b++) {
-      u64 column = local * (p.scale_bytes / unit) + b / unit;
-      u64 at = p.scale_columns == 0 ? slot * p.scale_bytes + b
-                                    : (column * p.scale_columns + i) * unit + b % unit;
-      expect((u8)p.scales[at], expected[p.row_bytes + b], "byte of scales", r, slot << 32 | b);
     }
   }
 

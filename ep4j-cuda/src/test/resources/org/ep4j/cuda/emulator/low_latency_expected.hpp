@@ -14,20 +14,42 @@ struct LatencyDispatch {
   Routing routing;
   Encoding encoding;
   bool columns;
+  bool weighted;                                       // by ranks
+  std::vector<std::vector<float>> weights;             // [rank][token, choice]
   std::vector<std::vector<Halves>> x;                  // [rank][token]
   std::vector<std::vector<std::vector<u8>>> encoded;  // the same as they arrive
 
   LatencyDispatch(const World& world, Encoding encoding, Random& random)
-      : world(world), routing(world, random), encoding(encoding), columns(random.once_in(2)) {
+      : world(world), routing(world, random), encoding(encoding), columns(random.once_in(2)),
+        weighted(!random.once_in(3)) {
     u64 key = random.engine();
     for (u32 r = 0; r < world.ranks; r++) {
       x.emplace_back();
       encoded.emplace_back();
+      weights.emplace_back();
+      for (u32 i = 0; i < routing.ids[r].size(); i++) {
+        weights[r].push_back((float)random.between(1, 1000) / 333);
+      }
       for (u32 t = 0; t < routing.tokens[r]; t++) {
         x[r].push_back(drawn_row(mixed(key, r, t), encoding.hidden));
         encoded[r].push_back(encoding.encoded(x[r][t]));
       }
     }
+  }
+
+  // Tokens of a source that go to a rank, in their order.
+  std::vector<Row> tokens(u32 rank, u32 source, const Company& company) const {
+    std::vector<Row> all;
+    for (u32 t = 0; company[source] && t < routing.tokens[source]; t++) {
+      bool goes = false;
+      for (u32 k = 0; k < routing.top_k; k++) {
+        goes = goes || routing.leads(source, t, k, rank);
+      }
+      if (goes) {
+        all.push_back(Row{true, source, t, 0});
+      }
+    }
+    return all;
   }
 
   // Rows of a local expert of a rank, in their order.
@@ -46,7 +68,7 @@ struct LatencyDispatch {
   }
 };
 
-enum Way { WAY_CHOICES, WAY_LOGFMT, WAY_PARTIAL };
+enum Way { WAY_CHOICES, WAY_LOGFMT, WAY_PARTIAL, WAY_SUMMED };
 
 // A combine of what a dispatch delivered, on all ranks.
 struct LatencyCombine {
@@ -57,7 +79,7 @@ struct LatencyCombine {
   std::vector<std::vector<float>> weights;  // [rank][token, choice]
 
   LatencyCombine(std::shared_ptr<LatencyDispatch> given, Random& random)
-      : dispatch(given), way((Way)random.below(3)), key(random.engine()), ids(given->routing.ids) {
+      : dispatch(given), way(BY_RANKS ? WAY_SUMMED : (Way)random.below(3)), key(random.engine()), ids(given->routing.ids) {
     u32 skips = random.once_in(3) ? random.between(1, 8) : 0;  // of 8
     for (u32 r = 0; r < ids.size(); r++) {
       weights.emplace_back();
@@ -69,9 +91,9 @@ struct LatencyCombine {
     }
   }
 
-  // The row that the expert of a choice makes of a token.
-  Halves row(u32 source, u32 token, u32 k) const {
-    return drawn_row(mixed(key, source, token, k), dispatch->encoding.hidden);
+  // The row that the expert of a choice makes of a token; by ranks that of a holder.
+  Halves row(u32 source, u32 token, u32 maker) const {
+    return drawn_row(mixed(key, source, token, maker), dispatch->encoding.hidden);
   }
 
   // The sum of a token on its own rank, which counts with `company`.
@@ -88,11 +110,13 @@ struct LatencyCombine {
           add(rank, token, k, partial);
         }
       }
+      Halves summed = way == WAY_SUMMED ? row(rank, token, holder) : Halves(hidden);
       for (u32 h = 0; held && h < hidden; h++) {
-        total[h] = std::fmaf(widened((u16)round_to_bf16(partial[h])), 1, total[h]);
+        u32 half = way == WAY_SUMMED ? summed[h] : round_to_bf16(partial[h]);
+        total[h] = std::fmaf(widened((u16)half), 1, total[h]);
       }
     }
-    for (u32 k = 0; way != WAY_PARTIAL && k < dispatch->routing.top_k; k++) {
+    for (u32 k = 0; way < WAY_PARTIAL && k < dispatch->routing.top_k; k++) {
       i64 id = dispatch->routing.id(rank, token, k);
       u32 holder = id < 0 || id >= (i64)dispatch->world.experts ? 0 : dispatch->world.owner[id];
       if (company[holder] && dispatch->routing.leads(rank, token, k, holder)) {

@@ -6,7 +6,7 @@ namespace emulator {
 
 // As LowLatencyLayout lays it out, but for sizes of pages.
 struct LatencyRegion {
-  u64 received, headers, counts, count_stride, entries, flags, flag_stride, rows, area_bytes, bytes;
+  u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, rows, area_bytes, bytes;
 
   u32 areas;
 
@@ -18,9 +18,10 @@ struct LatencyRegion {
     received = 128;
     headers = received + ranks * 8;
     counts = headers + ranks * 8;
-    count_stride = *std::max_element(world.locals.begin(), world.locals.end());
+    count_stride = *std::max_element(world.locals.begin(), world.locals.end()) + 1;
     entries = counts + ranks * count_stride * 8;
-    flags = entries + ranks * tokens * choices * 8;
+    weights = entries + ranks * tokens * choices * 8;
+    flags = weights + ranks * tokens * choices * 8;
     flag_stride = std::max(choices, ranks);
     rows = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
     // Areas follow each other at multiples of 16.
@@ -45,6 +46,7 @@ struct LatencyRegion {
       memory.label(area + headers, name + "headers");
       memory.label(area + counts, name + "counts");
       memory.label(area + entries, name + "entries");
+      memory.label(area + weights, name + "weights");
       memory.label(area + flags, name + "flags");
       memory.label(area + rows, name + "rows");
     }

@@ -1,0 +1,32 @@
+package org.ep4j.cuda.engine;
+
+/**
+ * What a dispatch sends, as it travels in the headers: all that must be the same on all ranks for
+ * their rows to be read. The lowest bits are the index of a {@link LowLatencyFormat}.
+ */
+final class LowLatencyKind {
+  private static final long FORMAT = 7;
+  private static final long BY_RANKS = 8;
+
+  /** {@code KIND_WEIGHTED} of {@code kernels/low_latency.cuh}. */
+  private static final long WEIGHTED = 16;
+
+  private static final int KIND_BITS = 8;
+
+  private LowLatencyKind() {}
+
+  static long of(LowLatencyFormat format, boolean byRanks, boolean weighted) {
+    return format.index() | (byRanks ? BY_RANKS : 0) | (byRanks && weighted ? WEIGHTED : 0);
+  }
+
+  /** For messages: a kind with the number of choices above it, as kernels record them. */
+  static String text(long word) {
+    String format = LowLatencyFormat.text(word & FORMAT);
+    return (word & BY_RANKS) == 0
+        ? format
+        : format
+            + ", RANK_MAJOR, topK "
+            + (word >>> KIND_BITS)
+            + ((word & WEIGHTED) == 0 ? " without weights" : " with weights");
+  }
+}
