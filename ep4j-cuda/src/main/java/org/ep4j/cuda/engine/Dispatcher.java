@@ -87,7 +87,8 @@ final class Dispatcher {
     long blocks = context.device.properties().multiprocessors();
     call.set(
         DispatchField.BLOCK_COUNTS,
-        context.staging.memory(Staging.Place.BLOCK_COUNTS, blocks * counters * Long.BYTES));
+        context.staging.words(
+            Staging.Place.BLOCK_COUNTS, blocks * counters * Long.BYTES, context.stream));
     call.set(DispatchField.PEERS, context.peers.table());
     call.set(DispatchField.RANK, context.rank);
     call.set(DispatchField.RANKS, context.ranks);

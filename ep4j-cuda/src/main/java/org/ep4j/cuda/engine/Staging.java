@@ -166,6 +166,20 @@ final class Staging implements AutoCloseable {
     return memory.address();
   }
 
+  /**
+   * The same, of zeros when it is new: words there carry epochs, and those of an earlier buffer
+   * must not look like this one's.
+   */
+  long words(Place place, long wanted, CudaStream stream) {
+    DeviceMemory before = places.get(place);
+    long address = memory(place, wanted);
+    if (places.get(place) != before) {
+      clear(place, stream);
+      stream.synchronize();
+    }
+    return address;
+  }
+
   /** Fills the memory, if there is any, with zeros. */
   void clear(Place place, CudaStream stream) {
     DeviceMemory memory = places.get(place);
