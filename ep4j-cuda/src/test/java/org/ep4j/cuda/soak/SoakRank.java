@@ -3,12 +3,14 @@ package org.ep4j.cuda.soak;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.time.Duration;
 import java.util.SplittableRandom;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
+import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -30,6 +32,7 @@ final class SoakRank {
    */
   private static final int SETTLING = 40;
 
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
   private static final int TOTALS_BYTES = 4096;
   private static final int MOST_WEIGHTS = SoakShape.TOP_K;
 
@@ -46,6 +49,7 @@ final class SoakRank {
   final ExpertBuffer buffer;
   final SoakMachine.Block y;
   final SoakMachine.Block yWeights;
+  private final Group group;
   private final SoakMachine machine;
   private final Meddler meddler;
   private final long seed;
@@ -61,12 +65,14 @@ final class SoakRank {
   private long epoch;
 
   SoakRank(
+      Group group,
       SoakShape shape,
       ExpertBuffer buffer,
       SoakMachine machine,
       long seed,
       Meddler meddler,
       Arena arena) {
+    this.group = group;
     this.shape = shape;
     this.buffer = buffer;
     this.machine = machine;
@@ -226,11 +232,27 @@ final class SoakRank {
         weights.as(DType.FP32, tokens, SoakShape.TOP_K));
   }
 
-  /** Waits for all kernels; the rows that they have compared so far. Throws what was wrong. */
+  /** Another rank has found a mistake and tells it: all ranks end together. */
+  static final class FoundElsewhere extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    private FoundElsewhere() {
+      super("a mistake on another rank", null, false, false);
+    }
+  }
+
+  /**
+   * Waits for all kernels of all ranks; the rows that those of this one have compared so far.
+   * Throws what was wrong.
+   */
   long look() {
     machine.finish();
     long[] found = new long[REPORT_WORDS];
     report.read(MemorySegment.ofArray(found));
+    boolean elsewhere = false;
+    for (byte[] other : group.allGather(new byte[] {(byte) (found[WRONG] > 0 ? 1 : 0)}, PATIENCE)) {
+      elsewhere |= other[0] != 0;
+    }
     if (found[WRONG] > 0) {
       long first = found[FIRST] >>> 40;
       throw new AssertionError(
@@ -243,6 +265,9 @@ final class SoakRank {
                   found[EXPECTED],
                   history[(int) (first % WINDOW)],
                   seed));
+    }
+    if (elsewhere) {
+      throw new FoundElsewhere();
     }
     return found[CHECKED];
   }
