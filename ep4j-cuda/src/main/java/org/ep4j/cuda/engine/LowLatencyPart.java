@@ -14,6 +14,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 final class LowLatencyPart implements AutoCloseable {
   private final CudaDevice device;
   private final LowLatencyLayout layout;
+  private final SharedRegion.Hold region;
   private final DeviceMemory memory;
   private final DeviceMemory masks;
   private final HostWords words;
@@ -34,7 +35,8 @@ final class LowLatencyPart implements AutoCloseable {
     this.words = words;
     rank = group.rank();
     ranks = group.size();
-    memory = DeviceMemory.allocate(device, layout.bytes);
+    region = SharedRegion.allocate(device, layout.bytes);
+    memory = region.memory();
     DeviceMemory state = null;
     Peers mapped = null;
     try {
@@ -48,7 +50,7 @@ final class LowLatencyPart implements AutoCloseable {
         if (state != null) {
           state.close();
         }
-        memory.close();
+        region.close();
       }
     }
     masks = state;
@@ -163,6 +165,6 @@ final class LowLatencyPart implements AutoCloseable {
   public void close() {
     peers.close();
     masks.close();
-    memory.close();
+    region.close();
   }
 }

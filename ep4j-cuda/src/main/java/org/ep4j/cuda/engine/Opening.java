@@ -54,7 +54,7 @@ final class Opening implements AutoCloseable {
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     RegionLayout layout = new RegionLayout(config);
-    DeviceMemory region = own(DeviceMemory.allocate(device, layout.bytes));
+    DeviceMemory region = own(SharedRegion.allocate(device, layout.bytes)).memory();
     CudaStream stream = own(CudaStream.create(device));
     region.fill8(0, layout.words, (byte) 0, stream);
     stream.synchronize();

@@ -21,7 +21,9 @@ final class Peers implements AutoCloseable {
   private static final int MESSAGE_BYTES =
       Integer.BYTES + Long.BYTES + IpcMemory.HANDLE_BYTES + NAME_BYTES;
 
-  private final List<IpcMemory> mapped = new ArrayList<>();
+  /** What is mapped of other processes, and held of this one. */
+  private final List<AutoCloseable> reached = new ArrayList<>();
+
   private final DeviceMemory table;
   private final long[] addresses;
 
@@ -49,7 +51,7 @@ final class Peers implements AutoCloseable {
       complete = true;
     } finally {
       if (!complete) {
-        closeMapped();
+        letGo();
       }
     }
     table.copyFrom(0, MemorySegment.ofArray(addresses));
@@ -79,13 +81,14 @@ final class Peers implements AutoCloseable {
     long address = message.getLong();
     if (group.inProcess()) {
       reach(device, ordinal, rank);
+      reached.add(SharedRegion.of(address, rank));
       return address;
     }
     byte[] handle = new byte[IpcMemory.HANDLE_BYTES];
     message.get(handle);
     try {
       IpcMemory memory = IpcMemory.open(device, handle);
-      mapped.add(memory);
+      reached.add(memory);
       return memory.address();
     } catch (CudaException e) {
       throw new Ep4jException(
@@ -133,14 +136,20 @@ final class Peers implements AutoCloseable {
     table.copyFrom(0, MemorySegment.ofArray(addresses));
   }
 
-  private void closeMapped() {
-    mapped.forEach(IpcMemory::close);
-    mapped.clear();
+  private void letGo() {
+    for (AutoCloseable each : reached) {
+      try {
+        each.close();
+      } catch (Exception e) {
+        throw e instanceof RuntimeException known ? known : new IllegalStateException(e);
+      }
+    }
+    reached.clear();
   }
 
   @Override
   public void close() {
-    closeMapped();
+    letGo();
     table.close();
   }
 }

@@ -63,6 +63,39 @@ class FailureTest {
         });
   }
 
+  /** Its memory must outlive it: the kernel of the rank that goes on writes there. */
+  @Test
+  void aRankThatClosesTooEarlyLeavesTheContextsUsable() {
+    Gpu.require(1);
+    CyclicBarrier closed = new CyclicBarrier(2);
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (CudaDevice device = CudaDevice.open(rank % CudaDevice.count());
+              Batch batch = new Batch(device, TOKENS)) {
+            try (ExpertBuffer buffer =
+                ExpertBuffer.open(
+                    group, Batch.config(TOKENS).timeout(Duration.ofSeconds(2)).build())) {
+              roundTrip(buffer, batch, 1);
+              if (rank == 0) {
+                closed.await();
+                assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
+                    .isInstanceOf(PeerTimeoutException.class)
+                    .hasMessageContaining("rank 1");
+              }
+            }
+            if (rank == 1) {
+              closed.await();
+            }
+            closed.await();
+            try (ExpertBuffer again = ExpertBuffer.open(group, Batch.config(TOKENS).build())) {
+              roundTrip(again, batch, 2);
+            }
+          }
+        });
+  }
+
   @Test
   void badIdsOnTheDeviceAreToldAndTheNextDispatchWorks() {
     Gpu.require(1);
