@@ -51,29 +51,29 @@ abstract class DeviceSoakKit {
   abstract int maxTokens();
 
   @ParameterizedTest
-  @CsvSource({"2, 2048", "3, 512", "4, 1024"})
-  void everyByteOfHighThroughputIsRight(int ranks, int hidden) {
-    everyByteIsRight(new SoakShape(ranks, hidden, maxTokens()), false);
-  }
-
-  @ParameterizedTest
-  @CsvSource({"2, 2048", "3, 512", "4, 1024"})
-  void everyByteOfLowLatencyIsRight(int ranks, int hidden) {
-    everyByteIsRight(new SoakShape(ranks, hidden, maxTokens()), true);
-  }
-
-  private void everyByteIsRight(SoakShape shape, boolean lowLatency) {
+  @CsvSource({
+    "HIGH_THROUGHPUT, 2, 2048",
+    "HIGH_THROUGHPUT, 3, 512",
+    "HIGH_THROUGHPUT, 4, 1024",
+    "LOW_LATENCY, 2, 2048",
+    "LOW_LATENCY, 3, 512",
+    "LOW_LATENCY, 4, 1024",
+    "BOTH, 2, 512",
+    "BOTH, 3, 1024",
+    "BOTH, 4, 2048"
+  })
+  void everyByteOfEveryEpochIsRight(SoakKind kind, int ranks, int hidden) {
+    SoakShape shape = new SoakShape(ranks, hidden, maxTokens());
     long epochs = Math.ceilDiv(Long.getLong("ep4j.epochs", epochs()), WORLDS);
     long seed = Long.getLong("ep4j.seed", System.nanoTime() >>> 16);
-    String name =
-        "%s, %s, %s".formatted(engine(), lowLatency ? "low latency" : "high throughput", shape);
+    String name = "%s, %s, %s".formatted(engine(), kind, shape);
     System.out.printf("%s: -Dep4j.seed=%d, %d epochs%n", name, seed, epochs);
     AtomicLong rows = new AtomicLong();
     long start = System.nanoTime();
     ThreadRanks.run(
         shape.ranks(),
         Duration.ofMinutes(10).plusMillis(20 * epochs),
-        group -> rows.addAndGet(run(group, shape, lowLatency, seed, epochs, (_, _, _, _) -> {})));
+        group -> rows.addAndGet(run(group, shape, kind, seed, epochs, (_, _, _, _) -> {})));
     System.out.printf(
         "%s: %d epochs and %d rows with every byte right in %d ms%n",
         name, epochs, rows.get(), (System.nanoTime() - start) / 1_000_000);
@@ -84,16 +84,16 @@ abstract class DeviceSoakKit {
   private long run(
       Group group,
       SoakShape shape,
-      boolean lowLatency,
+      SoakKind kind,
       long seed,
       long epochs,
       SoakRank.Meddler meddler) {
     try (Arena arena = Arena.ofConfined();
         SoakMachine machine = machine(group.rank());
-        ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine(), lowLatency))) {
+        ExpertBuffer buffer = ExpertBuffer.open(group, kind.config(shape, engine()))) {
       SoakRank rank = new SoakRank(group, shape, buffer, machine, seed, meddler, arena);
       buffer.barrier();
-      SoakEpochs soak = lowLatency ? new LowLatencySoak(rank) : new HighThroughputSoak(rank);
+      SoakEpochs soak = kind.of(rank);
       for (long i = 1; i <= epochs; i++) {
         soak.next();
         if (i % REPORT_EPOCHS == 0 && group.rank() == 0) {
@@ -113,20 +113,20 @@ abstract class DeviceSoakKit {
       mode = EnumSource.Mode.EXCLUDE,
       names = {"NO_ROOM_TO_CHECK", "NUMBER_OF_ROWS", "RECEIVED_ROWS", "RANGES"})
   void damagedByteOfHighThroughputIsFound(SoakWhat what) {
-    damageIsFound(what, false);
+    damageIsFound(what, SoakKind.HIGH_THROUGHPUT);
   }
 
   @ParameterizedTest
   @EnumSource(names = {"ROWS", "SCALES", "RECEIVED_PER_EXPERT", "SOURCE_TOKENS", "RANGES", "SUMS"})
   void damagedByteOfLowLatencyIsFound(SoakWhat what) {
-    damageIsFound(what, true);
+    damageIsFound(what, SoakKind.LOW_LATENCY);
   }
 
   /**
    * Flips a bit of the first byte in each epoch from the 50th on, on rank 1: the first row that has
    * a token there is found.
    */
-  private void damageIsFound(SoakWhat what, boolean lowLatency) {
+  private void damageIsFound(SoakWhat what, SoakKind kind) {
     long seed = 7;
     SoakRank.Meddler meddler =
         (rank, announced, address, _) -> {
@@ -137,8 +137,7 @@ abstract class DeviceSoakKit {
     assertThatThrownBy(
             () ->
                 ThreadRanks.run(
-                    SMALL.ranks(),
-                    group -> run(group, SMALL, lowLatency, seed, DAMAGED_EPOCHS, meddler)))
+                    SMALL.ranks(), group -> run(group, SMALL, kind, seed, DAMAGED_EPOCHS, meddler)))
         .isInstanceOf(RankFailedException.class)
         .cause()
         .isInstanceOf(AssertionError.class)

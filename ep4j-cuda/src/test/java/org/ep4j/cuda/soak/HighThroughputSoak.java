@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
 /** Epochs of a dispatch, perhaps its combine, perhaps another pair along the same ways. */
 final class HighThroughputSoak implements SoakEpochs {
   /** Epochs in which every handle of the buffer's pool is used once in EXPERT_MAJOR. */
-  private static final int BY_EXPERT_FIRST = 12;
+  private static final int BY_EXPERT_FIRST = 24;
 
   private static final int SURPLUS = 16;
 
@@ -92,6 +92,8 @@ final class HighThroughputSoak implements SoakEpochs {
     int tokens = d.traffic.tokens()[rank.buffer.rank()];
     rank.begin(d.traffic);
     rank.set(SoakWord.BY_EXPERT, d.layout == Layout.EXPERT_MAJOR);
+    rank.set(SoakWord.LOW_LATENCY, false);
+    rank.set(SoakWord.QUANTISED, false);
     rank.set(SoakWord.EXACT, d.exact);
     rank.set(SoakWord.ZERO_PADDING, d.layout == Layout.EXPERT_MAJOR && d.zeroPadding);
     rank.set(SoakWord.ALIGNMENT, d.alignment);

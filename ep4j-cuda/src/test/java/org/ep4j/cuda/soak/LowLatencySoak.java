@@ -61,6 +61,7 @@ final class LowLatencySoak implements SoakEpochs {
     rank.begin(d.traffic);
     rank.set(SoakWord.BY_EXPERT, true);
     rank.set(SoakWord.LOW_LATENCY, true);
+    rank.set(SoakWord.ZERO_PADDING, false);
     rank.set(SoakWord.QUANTISED, d.fp8);
     rank.set(SoakWord.LIMIT, (long) rank.shape.localExperts() * rank.shape.pairs());
     rank.set(SoakWord.SENT_WORDS, hidden / 2);

@@ -34,14 +34,14 @@ record SoakShape(int ranks, int hidden, int maxTokens) {
     return Math.max(mostRows(pairs(), ALIGNMENT), (long) localExperts() * pairs());
   }
 
-  BufferConfig config(String engine, boolean lowLatency) {
+  BufferConfig config(String engine, int highThroughputTokens, int lowLatencyTokens) {
     return BufferConfig.builder()
         .engine(engine)
         .hidden(hidden)
         .topK(TOP_K)
         .experts(EXPERTS)
-        .maxTokens(lowLatency ? 0 : maxTokens)
-        .lowLatencyMaxTokens(lowLatency ? maxTokens : 0)
+        .maxTokens(highThroughputTokens)
+        .lowLatencyMaxTokens(lowLatencyTokens)
         .expertAlignment(ALIGNMENT)
         .timeout(TIMEOUT)
         .build();
