@@ -2,9 +2,11 @@ package org.ep4j.cuda.soak;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.lang.foreign.Arena;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.group.Group;
@@ -21,7 +23,8 @@ import org.junit.jupiter.params.provider.EnumSource;
  * Subclasses name the engine and the machine.
  *
  * <p>System properties: {@code ep4j.epochs} is the number of epochs of each kind of operations, a
- * third of them with each world; {@code ep4j.seed} repeats a run.
+ * third of them with each world; {@code ep4j.kinds} names kinds of {@link SoakKind}, after a comma
+ * each; {@code ep4j.seed} repeats a run.
  */
 abstract class DeviceSoakKit {
   private static final int WORLDS = 3;
@@ -63,6 +66,9 @@ abstract class DeviceSoakKit {
     "BOTH, 4, 2048"
   })
   void everyByteOfEveryEpochIsRight(SoakKind kind, int ranks, int hidden) {
+    assumeTrue(
+        List.of(System.getProperty("ep4j.kinds", kind.name()).split(",", -1)).contains(kind.name()),
+        "-Dep4j.kinds names others");
     SoakShape shape = new SoakShape(ranks, hidden, maxTokens());
     long epochs = Math.ceilDiv(Long.getLong("ep4j.epochs", epochs()), WORLDS);
     long seed = Long.getLong("ep4j.seed", System.nanoTime() >>> 16);
@@ -117,7 +123,17 @@ abstract class DeviceSoakKit {
   }
 
   @ParameterizedTest
-  @EnumSource(names = {"ROWS", "SCALES", "RECEIVED_PER_EXPERT", "SOURCE_TOKENS", "RANGES", "SUMS"})
+  @EnumSource(
+      names = {
+        "ROWS",
+        "SCALES",
+        "IDS",
+        "WEIGHTS",
+        "RECEIVED_PER_EXPERT",
+        "SOURCE_TOKENS",
+        "RANGES",
+        "SUMS"
+      })
   void damagedByteOfLowLatencyIsFound(SoakWhat what) {
     damageIsFound(what, SoakKind.LOW_LATENCY);
   }

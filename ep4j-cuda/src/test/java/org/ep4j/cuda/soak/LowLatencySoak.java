@@ -9,12 +9,13 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
+import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** Epochs of a low-latency dispatch in groups of fixed places, and its combine. */
+/** Epochs of a low-latency dispatch, by experts or by source ranks, and its combine. */
 final class LowLatencySoak implements SoakEpochs {
   private static final float LARGEST_E4M3 = 448;
 
@@ -27,6 +28,7 @@ final class LowLatencySoak implements SoakEpochs {
   /** What an epoch does; the first line is the same on all ranks. */
   private record Draw(
       SoakTraffic traffic,
+      RowLayout layout,
       boolean fp8,
       ScaleKind scaleKind,
       boolean partialRounding,
@@ -40,11 +42,14 @@ final class LowLatencySoak implements SoakEpochs {
   private Draw draw() {
     SplittableRandom shared = rank.shared();
     SplittableRandom own = rank.own();
+    SoakTraffic traffic = SoakTraffic.draw(shared, rank.shape);
+    RowLayout layout = shared.nextInt(3) == 0 ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR;
     return new Draw(
-        SoakTraffic.draw(shared, rank.shape),
+        traffic,
+        layout,
         shared.nextBoolean(),
         shared.nextBoolean() ? ScaleKind.FLOAT32 : ScaleKind.FLOAT32_POW2,
-        shared.nextInt(3) == 0,
+        shared.nextInt(3) == 0 && layout == RowLayout.EXPERT_MAJOR,
         shared.nextInt(3) == 0,
         own.nextInt(16) != 0,
         own.nextBoolean(),
@@ -59,11 +64,11 @@ final class LowLatencySoak implements SoakEpochs {
     int hidden = rank.shape.hidden();
     int tokens = d.traffic.tokens()[rank.buffer.rank()];
     rank.begin(d.traffic);
-    rank.set(SoakWord.BY_EXPERT, true);
+    rank.set(SoakWord.BY_EXPERT, d.layout == RowLayout.EXPERT_MAJOR);
     rank.set(SoakWord.LOW_LATENCY, true);
     rank.set(SoakWord.ZERO_PADDING, false);
     rank.set(SoakWord.QUANTISED, d.fp8);
-    rank.set(SoakWord.LIMIT, (long) rank.shape.localExperts() * rank.shape.pairs());
+    rank.set(SoakWord.LIMIT, groups(d) * rowsOfGroup(d));
     rank.set(SoakWord.SENT_WORDS, hidden / 2);
     rank.set(SoakWord.ROW_WORDS, d.fp8 ? hidden / 4 : hidden / 2);
     rank.set(SoakWord.SCALE_WORDS, d.fp8 ? hidden / 128 : 0);
@@ -83,6 +88,14 @@ final class LowLatencySoak implements SoakEpochs {
     rank.end(d);
   }
 
+  private long groups(Draw d) {
+    return d.layout == RowLayout.EXPERT_MAJOR ? rank.shape.localExperts() : rank.shape.ranks();
+  }
+
+  private long rowsOfGroup(Draw d) {
+    return d.layout == RowLayout.EXPERT_MAJOR ? rank.shape.pairs() : rank.shape.maxTokens();
+  }
+
   private @Nullable DeviceStream stream(Draw d) {
     if (d.inOrder) {
       return rank.stream();
@@ -94,6 +107,7 @@ final class LowLatencySoak implements SoakEpochs {
   private LowLatencyDispatch dispatch(Draw d, Tensor x, Routing routing) {
     LowLatencyDispatchOptions.Builder options =
         LowLatencyDispatchOptions.builder()
+            .layout(d.layout)
             .format(d.fp8 ? RowFormat.FP8 : RowFormat.BF16)
             .scaleKind(d.scaleKind)
             .scaleLayout(d.scaleLayout)
@@ -118,7 +132,7 @@ final class LowLatencySoak implements SoakEpochs {
     if (scales != null) {
       boolean columns = d.scaleLayout == ScaleLayout.COLUMN_MAJOR;
       long across = scales.size(2);
-      rank.set(SoakWord.SCALE_GROUP_ROWS, rank.shape.pairs());
+      rank.set(SoakWord.SCALE_GROUP_ROWS, rowsOfGroup(d));
       rank.set(SoakWord.SCALE_GROUP_STRIDE, scales.size(1) * across);
       rank.set(SoakWord.SCALE_ROW_STRIDE, columns ? 1 : across);
       rank.set(SoakWord.SCALE_COLUMN_STRIDE, columns ? across : 1);
@@ -131,8 +145,7 @@ final class LowLatencySoak implements SoakEpochs {
     Tensor y =
         d.zeroCopy
             ? rank.buffer.lowLatencyCombineBuffer(dispatch.handle())
-            : rank.y.as(
-                DType.BF16, rank.shape.localExperts(), rank.shape.pairs(), rank.shape.hidden());
+            : rank.y.as(DType.BF16, groups(d), rowsOfGroup(d), rank.shape.hidden());
     rank.set(SoakWord.Y, y);
     rank.set(SoakWord.Y_WEIGHTS, 0);
     rank.set(SoakWord.OUT_WEIGHTS, 0);
@@ -168,6 +181,10 @@ final class LowLatencySoak implements SoakEpochs {
     rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.handle().srcInfo());
     rank.set(SoakWord.RANGES, dispatch.handle().layoutRange());
     rank.checks(SoakWhat.RANGES, dispatch.handle().layoutRange());
+    rank.set(SoakWord.ROW_IDS, dispatch.topkIdx());
+    rank.checks(SoakWhat.IDS, dispatch.topkIdx());
+    rank.set(SoakWord.ROW_WEIGHTS, dispatch.topkWeights());
+    rank.checks(SoakWhat.WEIGHTS, dispatch.topkWeights());
     rank.launch(SoakKernel.CHECK_LATENCY_INDEX);
   }
 }

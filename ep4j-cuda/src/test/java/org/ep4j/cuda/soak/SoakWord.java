@@ -26,7 +26,9 @@ enum SoakWord {
   EMPTY,
   /** A row for each choice of a local expert, in groups, instead of one for each token. */
   BY_EXPERT,
-  /** Groups have fixed places, and answers are weighed. */
+  /**
+   * Groups, of experts or else of source ranks, have fixed places; answers of experts are weighed.
+   */
   LOW_LATENCY,
   /** Low latency: BF16 rows arrive as FP8 with scales. */
   QUANTISED,

@@ -100,10 +100,12 @@ __device__ inline u32 row_in_group(const Words& w, u32 pair, int expert) {
   return row;
 }
 
+// The row of a token; in low latency each source rank has a place of its own.
 __device__ inline u32 flat_row(const Words& w, u32 pair) {
   const u32* holders = (const u32*)w.holders;
-  u32 row = 0;
-  for (u32 i = 0; i < pair; i++) {
+  u32 first = w.low_latency ? pair / (u32)w.max_tokens * (u32)w.max_tokens : 0;
+  u32 row = first;
+  for (u32 i = first; i < pair; i++) {
     row += holders[i] >> w.rank & 1;
   }
   return row;
@@ -138,7 +140,9 @@ extern "C" __global__ void ep4j_soak_place(const __grid_constant__ Words w) {
     }
     u32 flat = first_row_from(w, (u32)w.ranks);
     u32* totals = (u32*)w.totals;
-    totals[NEEDED] = w.by_expert ? group_start(w, local_experts(w)) : flat;
+    totals[NEEDED] = w.by_expert     ? group_start(w, local_experts(w))
+                     : w.low_latency ? pairs(w)
+                                     : flat;
     totals[RECEIVED] = w.by_expert ? received : flat;
   }
 }

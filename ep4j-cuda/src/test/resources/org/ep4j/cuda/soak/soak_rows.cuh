@@ -52,7 +52,8 @@ __device__ inline void check_routing(const Words& w, u32 row, int from) {
     int expert = expert_of(way, k);
     bool here = is_local(w, expert);
     u32 i = row * (u32)w.top_k + k;
-    if (w.row_ids) {
+    // In low latency rows without a token mean nothing.
+    if (w.row_ids && (from >= 0 || !w.low_latency)) {
       i64 expected = here ? (i64)((u32)expert % local_experts(w)) : -1;
       check(w, IDS, row, 8 * k, expected, (i64*)w.row_ids + i);
     }
@@ -105,6 +106,16 @@ extern "C" __global__ void ep4j_soak_check_index(const __grid_constant__ Words w
   }
 }
 
+// A word of the ranges: how many rows, and the first of them; without rows there is none.
+__device__ __forceinline__ void check_range(const Words& w, u32 row, u32 column, u32 rows,
+                                            u32 first) {
+  u32* range = (u32*)w.ranges + 2 * (row * (w.by_expert ? (u32)w.ranks : 1) + column);
+  check(w, RANGES, row, 8 * column, rows, range);
+  if (rows > 0) {
+    check(w, RANGES, row, 8 * column + 4, first, range + 1);
+  }
+}
+
 extern "C" __global__ void ep4j_soak_check_latency_index(const __grid_constant__ Words w) {
   for (u32 row = first_turn(); row < w.limit; row += turns()) {
     int from = ((const int*)w.sources)[row];
@@ -112,23 +123,29 @@ extern "C" __global__ void ep4j_soak_check_latency_index(const __grid_constant__
       check(w, SOURCE_TOKENS, row, 0, (int)source(w, from).token, (int*)w.source_tokens + row);
     }
     check_scales(w, row, from);
+    if (!w.by_expert) {
+      check_routing(w, row, from);
+    }
   }
-  if (first_turn() == 0) {
-    for (u32 l = 0; l < local_experts(w); l++) {
-      check(w, RECEIVED_PER_EXPERT, l, 0, (int)rows_of_expert(w, l),
-            (int*)w.received_per_expert + l);
-      u32 first = 0;
-      for (u32 s = 0; s < w.ranks; s++) {
-        u32 i = l * (u32)w.ranks + s;
-        u32 rows = ((const u32*)w.totals)[i];
-        // Without rows there is no first row.
-        u32* range = (u32*)w.ranges + 2 * i;
-        check(w, RANGES, l, 8 * s, rows, range);
-        if (rows > 0) {
-          check(w, RANGES, l, 8 * s + 4, first, range + 1);
-        }
-        first += rows;
-      }
+  if (first_turn() != 0) {
+    return;
+  }
+  int* received = (int*)w.received_per_expert;
+  const u32* totals = (const u32*)w.totals;
+  if (!w.by_expert) {
+    for (u32 s = 0; s < w.ranks; s++) {
+      check(w, RECEIVED_PER_EXPERT, s, 0, (int)totals[FROM + s], received + s);
+      check_range(w, s, 0, totals[FROM + s], s * (u32)w.max_tokens);
+    }
+    return;
+  }
+  for (u32 l = 0; l < local_experts(w); l++) {
+    check(w, RECEIVED_PER_EXPERT, l, 0, (int)rows_of_expert(w, l), received + l);
+    u32 first = 0;
+    for (u32 s = 0; s < w.ranks; s++) {
+      u32 rows = totals[l * (u32)w.ranks + s];
+      check_range(w, l, s, rows, first);
+      first += rows;
     }
   }
 }
