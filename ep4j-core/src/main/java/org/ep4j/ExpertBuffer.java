@@ -202,7 +202,7 @@ public interface ExpertBuffer extends AutoCloseable {
    * <p>Until then the buffer leaves these ranks out, as it did since they were lost. If they are
    * lost again meanwhile, or not all ranks come, this ends in an exception that says so, within
    * twice the buffer's timeout for each step; the buffer goes on without them, or asks for {@link
-   * #reset} where it had to connect nodes anew.
+   * #reset} where it had to connect nodes anew or to clear words that GPUs share.
    *
    * @throws IllegalStateException if no rank has come back into the group
    * @throws ConfigurationMismatchException if one that comes back has another configuration

@@ -132,8 +132,8 @@ final class ReadmitJob implements RankJob {
     } catch (Ep4jException e) {
       System.out.println(LOST_AGAIN + turn + ": " + e.getMessage());
       awaitDeath(group, victim);
-      if (buffer.config().ranksPerNode() > 0) {
-        // The connection between nodes was to be made anew.
+      if (buffer.config().ranksPerNode() > 0 || !buffer.engine().equals("host")) {
+        // A connection was to be made anew, or words were to be cleared.
         buffer.reset();
       }
       return false;

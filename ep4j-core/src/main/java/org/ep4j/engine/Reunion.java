@@ -1,12 +1,14 @@
 package org.ep4j.engine;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.Ep4jException;
 import org.ep4j.group.Group;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.memory.Meeting;
@@ -22,9 +24,12 @@ public final class Reunion implements AutoCloseable {
   private final boolean[] gone;
   private final long[] highest;
   private final @Nullable Nodes nodes;
+  private final Duration timeout;
   private boolean kept;
 
-  private Reunion(Meeting meeting, boolean[] gone, long[] highest, @Nullable Nodes nodes) {
+  private Reunion(
+      Meeting meeting, boolean[] gone, long[] highest, @Nullable Nodes nodes, Duration timeout) {
+    this.timeout = timeout;
     this.meeting = meeting;
     this.gone = gone;
     this.highest = highest;
@@ -74,12 +79,21 @@ public final class Reunion implements AutoCloseable {
    * @throws IllegalStateException if a restarted process waits to be taken in
    */
   public static Reunion ofSurvivors(Group group, Members members, Duration timeout, long... words) {
+    requireNobodyBack(members);
+    return of(group, timeout, new Hello(group.rank(), words, new int[0], new byte[0]));
+  }
+
+  /**
+   * Refuses to begin anew without a restarted process that waits to be taken in.
+   *
+   * @throws IllegalStateException if there is one
+   */
+  public static void requireNobodyBack(Members members) {
     if (members.anyIsBack()) {
       throw new IllegalStateException(
           "a restarted process has taken the place of a rank: call readmit() on all ranks that have"
               + " the buffer, which does what reset() does, and takes it in");
     }
-    return of(group, timeout, new Hello(group.rank(), words, new int[0], new byte[0]));
   }
 
   /**
@@ -114,7 +128,7 @@ public final class Reunion implements AutoCloseable {
     try {
       byte[][] all = live.allGather(mine.encoded(), timeout);
       Hello[] hellos = Arrays.stream(all).map(Hello::of).toArray(Hello[]::new);
-      Reunion reunion = of(live, group.size(), hellos);
+      Reunion reunion = of(live, group.size(), hellos, timeout);
       done = true;
       return reunion;
     } finally {
@@ -124,7 +138,7 @@ public final class Reunion implements AutoCloseable {
     }
   }
 
-  private static Reunion of(Group live, int ranks, Hello[] hellos) {
+  private static Reunion of(Group live, int ranks, Hello[] hellos, Duration timeout) {
     int[] numbers = Arrays.stream(hellos).mapToInt(Hello::rank).toArray();
     boolean[] gone = new boolean[ranks];
     boolean[] newcomers = new boolean[ranks];
@@ -143,7 +157,7 @@ public final class Reunion implements AutoCloseable {
     }
     boolean together = hellos[0].description.length > 0;
     Nodes nodes = together ? nodes(hellos, newcomers) : null;
-    return new Reunion(new Meeting(live, numbers, newcomers), gone, highest, nodes);
+    return new Reunion(new Meeting(live, numbers, newcomers), gone, highest, nodes, timeout);
   }
 
   /** Checks that those who come back fit to those who are there; the nodes of the latter. */
@@ -214,6 +228,27 @@ public final class Reunion implements AutoCloseable {
   /** Whether this rank comes back. */
   public boolean isNewcomer() {
     return meeting.isNew(meeting.rank());
+  }
+
+  /** How long to wait in each step. */
+  public Duration timeout() {
+    return timeout;
+  }
+
+  /**
+   * Tells the others how a step went; collective.
+   *
+   * @param problem empty, or what went wrong here
+   * @throws Ep4jException on all ranks if something went wrong on one; names it
+   */
+  public void agree(String problem, Duration timeout) {
+    byte[][] all = live().allGather(problem.getBytes(StandardCharsets.UTF_8), timeout);
+    for (int i = 0; i < all.length; i++) {
+      if (all[i].length > 0) {
+        throw new Ep4jException(
+            "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+      }
+    }
   }
 
   /** Of each word, the highest that a rank has passed. */

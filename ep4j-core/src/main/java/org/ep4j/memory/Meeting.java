@@ -13,7 +13,7 @@ import org.ep4j.group.Group;
 @SuppressWarnings("ArrayRecordComponent") // read only, by few
 public record Meeting(Group group, int[] numbers, boolean[] newcomers) {
   /** All ranks of a group, none of them new. */
-  static Meeting ofAll(Group group) {
+  public static Meeting ofAll(Group group) {
     return new Meeting(
         group, IntStream.range(0, group.size()).toArray(), new boolean[group.size()]);
   }

@@ -6,6 +6,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
+import org.ep4j.memory.Meeting;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
@@ -44,6 +45,20 @@ final class CallLog implements AutoCloseable {
     long bytes = ENTRIES * ENTRY_BYTES;
     return new CallLog(
         SymmetricMemory.allocate(group, bytes, bytes, timeout), group.rank(), group.size());
+  }
+
+  /** The same on a rank that comes back; collective with {@link #readmit}. */
+  static CallLog rejoin(Meeting meeting, Duration timeout) {
+    long bytes = ENTRIES * ENTRY_BYTES;
+    return new CallLog(
+        SymmetricMemory.rejoin(meeting, 0, meeting.ranks(), bytes, bytes, timeout),
+        meeting.rank(),
+        meeting.ranks());
+  }
+
+  /** Maps the memory of ranks that come back. */
+  void readmit(Meeting meeting, Duration timeout) {
+    memory.readmit(meeting, timeout);
   }
 
   private long entry(int of, long slot) {

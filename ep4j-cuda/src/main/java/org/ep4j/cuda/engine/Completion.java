@@ -8,7 +8,7 @@ import org.ep4j.PeerTimeoutException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.engine.Arguments;
-import org.ep4j.group.Group;
+import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
@@ -33,7 +33,8 @@ final class Completion {
 
   private final HostWords words;
   private final CudaStream stream;
-  private final Group group;
+  private final Members members;
+  private final int rank;
   private final BufferConfig config;
   private final CallLog calls;
 
@@ -53,13 +54,23 @@ final class Completion {
   /** What broke the buffer; null while all is well. Guarded by this. */
   private @Nullable RuntimeException failure;
 
-  Completion(HostWords words, CudaStream stream, Group group, BufferConfig config, CallLog calls) {
+  /**
+   * @param rank this one
+   */
+  Completion(
+      HostWords words,
+      CudaStream stream,
+      Members members,
+      int rank,
+      BufferConfig config,
+      CallLog calls) {
     this.words = words;
     this.stream = stream;
-    this.group = group;
+    this.members = members;
+    this.rank = rank;
     this.config = config;
     this.calls = calls;
-    this.excluded = new boolean[group.size()];
+    this.excluded = new boolean[members.size()];
   }
 
   /**
@@ -200,16 +211,16 @@ final class Completion {
       }
       return;
     }
-    for (int r = 0; r < group.size(); r++) {
-      if (!excluded[r] && !group.isAlive(r)) {
+    for (int r = 0; r < members.size(); r++) {
+      if (!excluded[r] && !members.isAlive(r)) {
         words.gone(r);
       }
     }
   }
 
   private int deadPeer() {
-    for (int r = 0; r < group.size(); r++) {
-      if (!excluded[r] && !group.isAlive(r)) {
+    for (int r = 0; r < members.size(); r++) {
+      if (!excluded[r] && !members.isAlive(r)) {
         return r;
       }
     }
@@ -260,8 +271,8 @@ final class Completion {
 
   private PeerTimeoutException timeout(String operation) {
     int dead = deadPeer();
-    int peer = dead >= 0 && group.isAlive(words.peer()) ? dead : words.peer();
-    String report = group.deathReport(peer);
+    int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
+    String report = members.deathReport(peer);
     return new PeerTimeoutException(
         operation,
         words.phase().text,
@@ -275,10 +286,10 @@ final class Completion {
 
   /** What to say when ranks are missing in a barrier. */
   RuntimeException missing(GroupException problem, long waitedMillis) {
-    int peer = group.rank();
+    int peer = rank;
     String report = "";
-    for (int r = 0; r < group.size(); r++) {
-      String death = group.deathReport(r);
+    for (int r = 0; r < members.size(); r++) {
+      String death = members.deathReport(r);
       if (death != null && !excluded[r]) {
         peer = r;
         report = death;
@@ -312,6 +323,18 @@ final class Completion {
       throw new IllegalStateException(
           "the buffer needs reset() on all live ranks: " + failure.getMessage(), failure);
     }
+  }
+
+  /** From now on only reset and close are accepted. */
+  synchronized void needsReset(String reason) {
+    if (failure == null) {
+      failure = new Ep4jException(reason);
+    }
+  }
+
+  /** Whether only a reset helps. */
+  synchronized boolean isBroken() {
+    return failure != null;
   }
 
   boolean isExcluded(int rank) {

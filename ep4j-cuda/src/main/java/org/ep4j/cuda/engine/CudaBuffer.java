@@ -12,7 +12,6 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
-import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
@@ -29,6 +28,7 @@ import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Entrance;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -54,7 +54,9 @@ final class CudaBuffer implements ExpertBuffer {
   private final Opening owned;
   private final HighThroughput highThroughput;
   private final @Nullable LowLatency lowLatency;
+  private final Recovery recovery;
   private final Entrance entrance = new Entrance();
+  private final Door door;
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
   /** The ranks that operations count with: the group of the buffer until a reset. */
@@ -70,23 +72,19 @@ final class CudaBuffer implements ExpertBuffer {
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
+    door = new Door(entrance, context.device);
     highThroughput = new HighThroughput(context, pool);
-    lowLatency = latency == null ? null : new LowLatency(context, latency, new Door());
+    lowLatency = latency == null ? null : new LowLatency(context, latency, door);
+    recovery = new Recovery(context, lowLatency, latency == null ? null : latency.part());
     live = context.group;
   }
 
-  /** Opens a buffer on every rank; collective. */
-  static CudaBuffer open(Group group, BufferConfig config) {
-    return Opening.open(group, config);
-  }
-
   private void enter() {
-    entrance.enter();
-    context.device.makeCurrent();
+    door.enter();
   }
 
   private void leave() {
-    entrance.leave();
+    door.leave();
   }
 
   @Override
@@ -151,19 +149,6 @@ final class CudaBuffer implements ExpertBuffer {
       return highThroughput.combine(y, handle, options);
     } finally {
       leave();
-    }
-  }
-
-  /** Lets hooks in. */
-  private final class Door implements LowLatency.Entry {
-    @Override
-    public void enter() {
-      CudaBuffer.this.enter();
-    }
-
-    @Override
-    public void leave() {
-      CudaBuffer.this.leave();
     }
   }
 
@@ -285,9 +270,7 @@ final class CudaBuffer implements ExpertBuffer {
   public void reset() {
     enter();
     try {
-      Group survivors = Recovery.reset(context, lowLatency);
-      closeLive();
-      live = survivors;
+      goOnWith(recovery.reset());
     } finally {
       leave();
     }
@@ -295,8 +278,22 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public void readmit() {
-    throw new EngineUnavailableException(
-        "the CUDA engine does not take ranks in again yet: open the buffer anew on all ranks");
+    enter();
+    try {
+      goOnWith(recovery.readmit());
+    } finally {
+      leave();
+    }
+  }
+
+  /** The last step of the opening of a rank that comes back. */
+  void rejoin(Reunion reunion) {
+    goOnWith(recovery.rejoin(reunion));
+  }
+
+  private void goOnWith(Group survivors) {
+    closeLive();
+    live = survivors;
   }
 
   private void closeLive() {

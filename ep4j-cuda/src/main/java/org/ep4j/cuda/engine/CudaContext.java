@@ -8,6 +8,7 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.engine.Members;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -17,6 +18,10 @@ import org.jspecify.annotations.Nullable;
  */
 final class CudaContext {
   final Group group;
+
+  /** The ranks as the processes whose memory is mapped here. */
+  final Members members;
+
   final BufferConfig config;
   final ExpertPlacement placement;
   final int rank;
@@ -62,6 +67,7 @@ final class CudaContext {
       RegionLayout layout,
       Resources resources) {
     this.group = group;
+    this.members = resources.members();
     this.config = config;
     this.placement = Objects.requireNonNull(config.placement(), "settled placement");
     this.rank = group.rank();
@@ -81,8 +87,9 @@ final class CudaContext {
     setSms(config.numSms());
   }
 
-  /** What the buffer owns; made before the context and closed after it. */
+  /** What the buffer owns, and the ranks; made before the context and closed after it. */
   record Resources(
+      Members members,
       DeviceMemory region,
       Peers peers,
       DeviceMemory owners,

@@ -2,7 +2,6 @@ package org.ep4j.cuda.engine;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineUnavailableException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaDriver;
@@ -48,12 +47,11 @@ public final class CudaEngineProvider implements EngineProvider {
 
   @Override
   public ExpertBuffer open(Group group, BufferConfig config) {
-    return CudaBuffer.open(group, config);
+    return Opening.open(group, config);
   }
 
   @Override
   public ExpertBuffer rejoin(Group group, BufferConfig config) {
-    throw new EngineUnavailableException(
-        "the CUDA engine does not take ranks in again yet: open the buffer anew on all ranks");
+    return Opening.rejoin(group, config);
   }
 }

@@ -90,6 +90,11 @@ final class HostWords implements AutoCloseable {
     NativeMemory.putLongRelease(host + MASKED + (long) (ranks + rank) * Long.BYTES, 1);
   }
 
+  /** In the place of a dead rank is another process. */
+  void back(int rank) {
+    NativeMemory.putLongRelease(host + MASKED + (long) (ranks + rank) * Long.BYTES, 0);
+  }
+
   long completed() {
     return NativeMemory.getLongAcquire(host + COMPLETED);
   }

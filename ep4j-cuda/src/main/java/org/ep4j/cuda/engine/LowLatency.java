@@ -196,7 +196,7 @@ final class LowLatency {
   void cleanMask() {
     context.completion.awaitAll();
     for (int r = 0; r < context.ranks; r++) {
-      boolean dead = context.config.masking() && !context.group.isAlive(r);
+      boolean dead = context.config.masking() && !context.members.isAlive(r);
       part.mask(r, excluded[r] || dead);
       noticed[r] = excluded[r] || dead;
     }
@@ -208,7 +208,7 @@ final class LowLatency {
     long own = part.sent(context.rank);
     long highest = own;
     for (int r = 0; r < context.ranks; r++) {
-      if (!excluded[r] && context.group.isAlive(r)) {
+      if (!excluded[r] && context.members.isAlive(r)) {
         highest = Math.max(highest, part.sent(r));
       }
     }
@@ -379,9 +379,9 @@ final class LowLatency {
       return;
     }
     for (int r = 0; r < context.ranks; r++) {
-      if (!noticed[r] && part.isMasked(r)) {
-        noticed[r] = true;
-        String death = context.group.deathReport(r);
+      boolean masked = part.isMasked(r);
+      if (masked && !noticed[r]) {
+        String death = context.members.deathReport(r);
         LOG.log(
             Level.WARNING,
             "low-latency operation {0}: rank {1} is {2} and masked from now on; going on without"
@@ -390,6 +390,7 @@ final class LowLatency {
             r,
             death == null ? "silent" : "dead (" + death + ")");
       }
+      noticed[r] = masked;
     }
   }
 }

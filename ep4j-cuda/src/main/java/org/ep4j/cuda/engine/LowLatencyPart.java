@@ -6,6 +6,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.memory.Meeting;
 
 /**
  * The low-latency part of this rank's memory, those of its peers, and the masks. What the host
@@ -24,7 +25,7 @@ final class LowLatencyPart implements AutoCloseable {
 
   /** Maps the peers' parts; collective. */
   LowLatencyPart(
-      org.ep4j.group.Group group,
+      Meeting meeting,
       CudaDevice device,
       LowLatencyLayout layout,
       HostWords words,
@@ -33,8 +34,8 @@ final class LowLatencyPart implements AutoCloseable {
     this.device = device;
     this.layout = layout;
     this.words = words;
-    rank = group.rank();
-    ranks = group.size();
+    rank = meeting.rank();
+    ranks = meeting.ranks();
     region = SharedRegion.allocate(device, layout.bytes);
     memory = region.memory();
     DeviceMemory state = null;
@@ -44,7 +45,7 @@ final class LowLatencyPart implements AutoCloseable {
       state.fill8(0, state.bytes(), (byte) 0, stream);
       clearWords(stream);
       // From here on all ranks have cleared their words.
-      mapped = new Peers(group, device, memory, timeout);
+      mapped = new Peers(meeting, device, memory, timeout);
     } finally {
       if (mapped == null) {
         if (state != null) {
@@ -55,6 +56,24 @@ final class LowLatencyPart implements AutoCloseable {
     }
     masks = state;
     peers = mapped;
+  }
+
+  /** {@link Peers#stage}. */
+  String stage(Meeting meeting, java.time.Duration timeout) {
+    return peers.stage(meeting, memory, timeout);
+  }
+
+  /** {@link Peers#unstage}. */
+  void unstage() {
+    peers.unstage();
+  }
+
+  /** Counts with the rank that was staged; before {@link #exclude} and {@link #clear}. */
+  void takeIn(int peer) {
+    peers.commit();
+    words.setMasked(peer, false);
+    words.back(peer);
+    write(masks.address() + (long) peer * Long.BYTES, 0);
   }
 
   /** Clears all words that peers write, and the numbers; nothing runs. */

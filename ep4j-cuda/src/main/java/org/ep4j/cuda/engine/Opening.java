@@ -13,7 +13,11 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Members;
+import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
+import org.ep4j.memory.Meeting;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Makes what a buffer owns, and gives it back in the opposite order: when the buffer closes, or at
@@ -33,10 +37,27 @@ final class Opening implements AutoCloseable {
   /** Opens a buffer; collective. */
   static CudaBuffer open(Group group, BufferConfig config) {
     ConfigAgreement.requireOneNode(group, config);
+    return open(group, config, null);
+  }
+
+  /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
+  static CudaBuffer rejoin(Group group, BufferConfig config) {
+    // Compiles what is not in the cache, while nobody waits for this rank.
+    Kernels.prepare(DeviceProperties.of(ordinal(group)).architecture(), config, group.size());
+    try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
+      return open(group, config, reunion);
+    }
+  }
+
+  private static CudaBuffer open(Group group, BufferConfig config, @Nullable Reunion reunion) {
     Opening opening = new Opening();
     boolean complete = false;
     try {
-      CudaBuffer buffer = opening.build(group, config);
+      CudaBuffer buffer =
+          opening.build(group, config, reunion == null ? Meeting.ofAll(group) : reunion.meeting());
+      if (reunion != null) {
+        buffer.rejoin(reunion);
+      }
       complete = true;
       return buffer;
     } finally {
@@ -46,10 +67,18 @@ final class Opening implements AutoCloseable {
     }
   }
 
-  private CudaBuffer build(Group group, BufferConfig config) {
+  private static int ordinal(Group group) {
+    return DeviceChoice.ordinal(
+        group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
+  }
+
+  /**
+   * @param meeting the ranks that have the buffer; some come back to it, or none does
+   */
+  private CudaBuffer build(Group group, BufferConfig config, Meeting meeting) {
+    boolean again = meeting.isNew(meeting.rank());
     Duration timeout = config.timeout();
-    int ordinal =
-        DeviceChoice.ordinal(group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
+    int ordinal = ordinal(group);
     Kernels.prepare(DeviceProperties.of(ordinal).architecture(), config, group.size());
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
@@ -60,12 +89,13 @@ final class Opening implements AutoCloseable {
     stream.synchronize();
     DeviceMemory owners = own(owners(device, config));
     HostWords words = own(new HostWords(device, group.size()));
-    CallLog calls = own(CallLog.open(group, timeout));
-    Completion completion = new Completion(words, stream, group, config, calls);
+    CallLog calls = own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, timeout));
+    Members members = new Members(group);
+    Completion completion = new Completion(words, stream, members, group.rank(), config, calls);
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = own(new Kernels(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
-    Peers peers = own(new Peers(group, device, region, timeout));
+    Peers peers = own(new Peers(meeting, device, region, timeout));
     CudaContext context =
         new CudaContext(
             group,
@@ -73,7 +103,16 @@ final class Opening implements AutoCloseable {
             device,
             layout,
             new CudaContext.Resources(
-                region, peers, owners, words, calls, completion, kernels, staging, stream));
+                members,
+                region,
+                peers,
+                owners,
+                words,
+                calls,
+                completion,
+                kernels,
+                staging,
+                stream));
     HandlePool pool =
         own(
             new HandlePool(
@@ -83,12 +122,12 @@ final class Opening implements AutoCloseable {
                 group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
     LowLatency.Resources lowLatency =
-        config.lowLatencyMaxTokens() > 0 ? lowLatency(context, words) : null;
+        config.lowLatencyMaxTokens() > 0 ? lowLatency(context, meeting, words) : null;
     return new CudaBuffer(context, pool, counting, lowLatency, this);
   }
 
   /** Collective. */
-  private LowLatency.Resources lowLatency(CudaContext context, HostWords words) {
+  private LowLatency.Resources lowLatency(CudaContext context, Meeting meeting, HostWords words) {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
@@ -99,9 +138,7 @@ final class Opening implements AutoCloseable {
                 device, config, context.ranks, local, context.kernels.sharedBytes));
     LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
     LowLatencyPart part =
-        own(
-            new LowLatencyPart(
-                context.group, device, layout, words, context.stream, config.timeout()));
+        own(new LowLatencyPart(meeting, device, layout, words, context.stream, config.timeout()));
     return new LowLatency.Resources(part, memory, kernels);
   }
 

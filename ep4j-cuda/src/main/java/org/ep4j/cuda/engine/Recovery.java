@@ -1,35 +1,114 @@
 package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
-import java.nio.ByteBuffer;
 import java.time.Duration;
-import java.util.Arrays;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
+import org.ep4j.memory.Meeting;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Getting out of a broken operation: the ranks that are alive find each other through the group,
- * end what their GPUs still do, agree on who is gone, and clear their words before any of them
- * begins anew.
+ * Getting out of a broken operation, and taking in ranks that come back: the ranks that are alive
+ * find each other through the group, end what their GPUs still do, agree on who is gone, and clear
+ * their words before any of them begins anew. One that comes back has words as clear as these.
  */
 final class Recovery {
-  private Recovery() {}
+  private final CudaContext context;
+  private final @Nullable LowLatency lowLatency;
+  private final @Nullable LowLatencyPart part;
+
+  /**
+   * @param part that the low-latency operations use; null if there are none
+   */
+  Recovery(CudaContext context, @Nullable LowLatency lowLatency, @Nullable LowLatencyPart part) {
+    this.context = context;
+    this.lowLatency = lowLatency;
+    this.part = part;
+  }
 
   /** Collective among the live ranks; returns their group, owned by the caller. */
-  static Group reset(CudaContext context, @Nullable LowLatency lowLatency) {
-    // Kernels that wait for somebody leave now; then nobody writes into anybody's words.
+  Group reset() {
+    Reunion.requireNobodyBack(context.members);
+    quiet();
+    Duration timeout = context.config.timeout();
+    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout)) {
+      return beginAnew(reunion);
+    }
+  }
+
+  /**
+   * The same with ranks that call {@link Opening#rejoin} meanwhile. Until all ranks have mapped
+   * what they need, the buffer stays as it was.
+   */
+  Group readmit() {
+    boolean broken = context.completion.isBroken();
+    quiet();
+    boolean taken = false;
+    try (Reunion reunion =
+        Reunion.withNewcomers(
+            context.group, context.members, context.config, Nodes.one(context.ranks))) {
+      map(reunion);
+      taken = true;
+      for (int r = 0; r < context.ranks; r++) {
+        if (reunion.meeting().isNew(r)) {
+          context.members.take(r);
+          if (part != null) {
+            part.takeIn(r);
+          }
+        }
+      }
+      return beginAnew(reunion);
+    } finally {
+      if (!taken && !broken) {
+        context.words.reset();
+      }
+    }
+  }
+
+  /** The last step of a rank that comes back. */
+  Group rejoin(Reunion reunion) {
+    // The others tell whether they could map this rank's memory.
+    reunion.agree("", reunion.timeout());
+    return beginAnew(reunion);
+  }
+
+  /** Kernels that wait for somebody leave now; then nobody writes into anybody's words. */
+  private void quiet() {
     context.words.abort();
     context.completion.awaitAll();
-    Duration timeout = context.config.timeout();
-    boolean[] gone = new boolean[context.ranks];
-    Arrays.fill(gone, true);
-    Group live = context.group.survivors(timeout);
+  }
+
+  /** In the order in which {@link Opening} does it on those that come back. */
+  private void map(Reunion reunion) {
+    Meeting meeting = reunion.meeting();
+    Duration timeout = reunion.timeout();
     boolean done = false;
     try {
-      byte[] mine = ByteBuffer.allocate(Integer.BYTES).putInt(context.rank).array();
-      for (byte[] one : live.allGather(mine, timeout)) {
-        gone[ByteBuffer.wrap(one).getInt()] = false;
+      context.calls.readmit(meeting, timeout);
+      String problem = context.peers.stage(meeting, context.region, timeout);
+      if (part != null) {
+        String another = part.stage(meeting, timeout);
+        problem = problem.isEmpty() ? another : problem;
       }
+      reunion.agree(problem, timeout);
+      context.peers.commit();
+      done = true;
+    } finally {
+      if (!done) {
+        context.peers.unstage();
+        if (part != null) {
+          part.unstage();
+        }
+      }
+    }
+  }
+
+  /** Where this ends halfway, others may clear words that one of them has begun to use. */
+  private Group beginAnew(Reunion reunion) {
+    boolean[] gone = reunion.gone();
+    boolean done = false;
+    try {
       context.peers.exclude(gone);
       context.owners.copyFrom(
           0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
@@ -38,15 +117,15 @@ final class Recovery {
       if (lowLatency != null) {
         lowLatency.reset(gone);
       }
-      live.barrier(timeout);
-      context.completion.reset(gone);
-      context.generation++;
+      reunion.live().barrier(reunion.timeout());
       done = true;
-      return live;
     } finally {
       if (!done) {
-        live.close();
+        context.completion.needsReset("the ranks have not all begun anew");
       }
     }
+    context.completion.reset(gone);
+    context.generation++;
+    return reunion.keep();
   }
 }
