@@ -94,6 +94,11 @@ final class GpuMachine implements SoakMachine {
   }
 
   @Override
+  public boolean isSharedBy(int ranks) {
+    return ranks > CudaDevice.count();
+  }
+
+  @Override
   public void finish() {
     stream.synchronize();
   }

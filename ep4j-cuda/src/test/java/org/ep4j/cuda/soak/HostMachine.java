@@ -131,6 +131,11 @@ final class HostMachine implements SoakMachine {
   }
 
   @Override
+  public boolean isSharedBy(int ranks) {
+    return false;
+  }
+
+  @Override
   public void finish() {
     // A launch returns when the kernel has ended.
   }

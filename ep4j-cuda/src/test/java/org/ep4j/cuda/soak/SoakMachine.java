@@ -30,6 +30,9 @@ interface SoakMachine extends AutoCloseable {
   /** Where operations run in the order of the kernels, or null if calls return when all is done. */
   @Nullable DeviceStream stream();
 
+  /** Whether so many ranks share a driver's context. */
+  boolean isSharedBy(int ranks);
+
   /** Waits for everything that was launched. */
   void finish();
 

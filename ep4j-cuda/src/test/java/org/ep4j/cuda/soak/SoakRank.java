@@ -32,6 +32,13 @@ final class SoakRank {
    */
   private static final int SETTLING = 40;
 
+  /**
+   * Epochs that may be enqueued before the first has ended where ranks share a machine. If more
+   * wait than the driver has room for, a launch of one rank waits inside the driver, where it keeps
+   * out the launch of the other that all of them wait for.
+   */
+  private static final int RUN_AHEAD = 8;
+
   private static final Duration PATIENCE = Duration.ofMinutes(1);
   private static final int TOTALS_BYTES = 4096;
   private static final int MOST_WEIGHTS = SoakShape.TOP_K;
@@ -162,6 +169,8 @@ final class SoakRank {
     epoch++;
     if (epoch % WINDOW == 0) {
       look();
+    } else if (epoch % RUN_AHEAD == 0 && machine.isSharedBy(shape.ranks())) {
+      machine.finish();
     }
   }
 
