@@ -22,8 +22,6 @@ public enum RowLayout {
    * <p>Combine takes one row per token back, BF16 [R, M, H]: what the caller has made of it with
    * its local experts, weighed and summed. It adds the rows of a token in the order of the ranks
    * that hold them, in FP32 from 0, and rounds once to BF16.
-   *
-   * <p>Only the host engine has it so far.
    */
   RANK_MAJOR
 }
