@@ -174,7 +174,7 @@ final class Coordinator {
   private @Nullable Refusal noClaim(int id) {
     Member holder = seats[id];
     if (!formed) {
-      return Refusal.notFormed();
+      return plan.keepsRanks() ? Refusal.moving() : Refusal.notFormed();
     }
     if (holder != null && !holder.departed) {
       return Refusal.alive(holder.join, holder.link);

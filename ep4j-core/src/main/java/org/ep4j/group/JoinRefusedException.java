@@ -29,7 +29,9 @@ public final class JoinRefusedException extends GroupException {
     /** Another process already waits to take the place of the rank. */
     CLAIMED(10),
     /** The group has not formed yet, so no rank of it has departed. */
-    NOT_FORMED(11);
+    NOT_FORMED(11),
+    /** The group is about to change its rendezvous; a process that rejoins tries again. */
+    MOVING(12);
 
     /** How frames say it. */
     final byte code;

@@ -86,7 +86,7 @@ final class Joining {
           throw e;
         }
       } catch (JoinRefusedException e) {
-        if (again && e.reason() == JoinRefusedException.Reason.DUPLICATE_RANK && mayDie()) {
+        if (again && (isMoving(e) || (isAlive(e) && mayDie()))) {
           sleep(LONGEST_PAUSE_MILLIS);
           continue;
         }
@@ -99,6 +99,14 @@ final class Joining {
       sleep(Math.min(pause, deadline.remainingMillis()));
       pause = Math.min(2 * pause, LONGEST_PAUSE_MILLIS);
     }
+  }
+
+  private boolean isMoving(JoinRefusedException e) {
+    return e.reason() == Reason.MOVING && !deadline.expired();
+  }
+
+  private static boolean isAlive(JoinRefusedException e) {
+    return e.reason() == Reason.DUPLICATE_RANK;
   }
 
   /** Whether the death of the process in whose place to go may not have been noticed yet. */

@@ -64,6 +64,11 @@ record Refusal(Reason reason, String text) {
         Reason.NOT_FORMED, "the group has not formed yet, so nobody has departed: call Group.join");
   }
 
+  static Refusal moving() {
+    return new Refusal(
+        Reason.MOVING, "the group is about to meet here, having lost its rendezvous: try again");
+  }
+
   static Refusal alive(Join holder, Link link) {
     return new Refusal(
         Reason.DUPLICATE_RANK,

@@ -217,7 +217,12 @@ final class Succession {
     Rendezvous rendezvous =
         aim == Question.SURVIVORS
             ? Rendezvous.forSurvivors(config(address, 0), gone)
-            : Rendezvous.forSameRanks(config, address, group.jobId(), gone, incarnations());
+            : Rendezvous.forSameRanks(
+                config.toBuilder().rank(group.rank()).size(group.size()).build(),
+                address,
+                group.jobId(),
+                gone,
+                incarnations());
     List<Thread> probes = new ArrayList<>();
     try {
       for (int r = gone.nextClearBit(0); r < group.size(); r = gone.nextClearBit(r + 1)) {

@@ -129,7 +129,7 @@ class ReadmittedRanksTest {
     old.add(buffers[rank]);
     groups[rank].fail("over");
     for (int other = 0; other < RANKS; other++) {
-      while (groups[other].isAlive(rank)) {
+      while (groups[other].isAlive(other) && groups[other].isAlive(rank)) {
         Thread.sleep(1);
       }
     }
@@ -137,16 +137,28 @@ class ReadmittedRanksTest {
 
   /** A new process is in the group, and does not know the buffer yet. */
   private void comeBack(int rank) throws Exception {
-    FutureTask<Boolean> newcomer =
-        start(rank, r -> groups[r] = Group.rejoin(rendezvous.configOf(r)));
-    on(r -> assertThat(groups[r].readmit(LONG)).containsExactly(rank), without(rank));
-    await(newcomer);
+    comeBack(rank, without(rank));
+  }
+
+  private void comeBack(int rank, int... others) throws Exception {
+    List<FutureTask<Boolean>> all = new ArrayList<>();
+    all.add(start(rank, r -> groups[r] = Group.rejoin(rendezvous.configOf(r))));
+    for (int other : others) {
+      all.add(start(other, r -> assertThat(groups[r].readmit(LONG)).containsExactly(rank)));
+    }
+    for (FutureTask<Boolean> each : all) {
+      await(each);
+    }
   }
 
   private void takeIn(int rank) throws Exception {
+    takeIn(rank, without(rank));
+  }
+
+  private void takeIn(int rank, int... others) throws Exception {
     FutureTask<Boolean> newcomer =
         start(rank, r -> buffers[r] = ExpertBuffer.rejoin(groups[r], CONFIG));
-    on(r -> buffers[r].readmit(), without(rank));
+    on(r -> buffers[r].readmit(), others);
     await(newcomer);
   }
 
@@ -247,6 +259,40 @@ class ReadmittedRanksTest {
     takeIn(1);
     assertAllWork();
     on(rank -> buffers[rank].reset(), 0, 1, 2);
+    assertAllWork();
+  }
+
+  @Test
+  void aLostRendezvousIsReplacedAndBuffersDoNotNotice() throws Exception {
+    lose(1);
+    rendezvous.close();
+    on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3), 0, 2);
+    comeBack(1);
+    takeIn(1);
+    assertAllWork();
+    // Now rank 0 hosts it, and is found by the next one.
+    lose(2);
+    comeBack(2);
+    takeIn(2);
+    assertAllWork();
+  }
+
+  @Test
+  void whoCameBackWhileAnotherWasGoneTakesThatOneInToo() throws Exception {
+    lose(1);
+    lose(2);
+    comeBack(2, 0);
+    takeIn(2, 0);
+    on(
+        rank -> {
+          assertThat(buffers[rank].isMasked(1)).isTrue();
+          assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3);
+          buffers[rank].barrier();
+        },
+        0,
+        2);
+    comeBack(1, 0, 2);
+    takeIn(1, 0, 2);
     assertAllWork();
   }
 
