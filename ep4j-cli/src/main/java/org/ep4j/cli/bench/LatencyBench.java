@@ -1,5 +1,6 @@
 package org.ep4j.cli.bench;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.LowLatencyCombine;
@@ -12,6 +13,7 @@ import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.driver.CudaGraphExec;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.probe.StreamGate;
 
 /**
  * Times low-latency operations on GPUs. Chains: operations back to back in a stream, as calls and
@@ -23,6 +25,7 @@ final class LatencyBench implements AutoCloseable {
   private static final int CHAIN = 24;
 
   private static final int MOST_HALVES = 300;
+  private static final Duration HELD = Duration.ofNanos(100_000);
   private static final Effort.Budget BUDGET =
       new Effort.Budget(100, 1000, 200_000_000L, 700_000_000L);
 
@@ -40,6 +43,10 @@ final class LatencyBench implements AutoCloseable {
   private final StartSignal start;
   private final CudaEvent before;
   private final CudaEvent after;
+
+  /** Holds a half until all of it has been enqueued. */
+  private final StreamGate gate;
+
   private final List<LatencyResult> results = new ArrayList<>();
   private long[] deviceNanos = {};
   private long[] hostNanos = {};
@@ -56,6 +63,7 @@ final class LatencyBench implements AutoCloseable {
     CudaDevice device = work.device;
     before = CudaEvent.createTimed(device);
     after = CudaEvent.createTimed(device);
+    gate = StreamGate.of(device);
   }
 
   /** Times everything. */
@@ -153,6 +161,7 @@ final class LatencyBench implements AutoCloseable {
   /** All ranks have ended what came before. */
   private long half(Runnable enqueue) {
     start.await();
+    gate.hold(work.stream, HELD);
     time(0, enqueue);
     return deviceNanos[0];
   }
@@ -192,6 +201,7 @@ final class LatencyBench implements AutoCloseable {
 
   @Override
   public void close() {
+    gate.close();
     after.close();
     before.close();
   }

@@ -89,7 +89,8 @@ final class LatencySession {
         + table.render(style)
         + style.faint(
             "calls, graph: period of an operation in a chain back to back in a stream, the slowest"
-                + " rank of each chain;\nhost: the caller's time; alone: a half with a hook, started"
-                + " when all ranks had ended what came before, events included\n");
+                + " rank of each chain;\nhost: the caller's time; alone: the GPU's part of a half with a hook, begun"
+                + " when all ranks had ended what came before\nand the half was enqueued, the two"
+                + " events' own time included\n");
   }
 }

@@ -36,6 +36,9 @@ final class LowLatencyKernels implements AutoCloseable {
 
   private final List<AutoCloseable> owned = new ArrayList<>();
 
+  /** All of them. */
+  final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
+
   /** Tokens whose routing is told at once. */
   final int turnTokens;
 
@@ -134,6 +137,7 @@ final class LowLatencyKernels implements AutoCloseable {
         new KernelCall<>(
             module.kernel(name), LowLatencyField.class, Kernels.THREADS, sharedBytes, startsEarly);
     owned.add(call);
+    calls.add(call);
     return call;
   }
 
