@@ -84,7 +84,7 @@ final class LowLatency {
     excluded = new boolean[context.ranks];
     noticed = new boolean[context.ranks];
     formats = LowLatencyFormat.all(context.config.hidden());
-    kernels.calls.forEach(call -> LowLatencyConstants.set(call, context, part, kernels));
+    kernels.calls().forEach(call -> LowLatencyConstants.set(call, context, part, kernels));
     for (int i = 0; i < OBJECTS; i++) {
       dispatched[i] = new LowLatencyDispatchOperation(this, context, kernels, memory, formats[0]);
       combined[i] = new LowLatencyCombineOperation(this, context, kernels, memory);

@@ -36,8 +36,7 @@ final class LowLatencyKernels implements AutoCloseable {
 
   private final List<AutoCloseable> owned = new ArrayList<>();
 
-  /** All of them. */
-  final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
+  private final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
 
   /** Tokens whose routing is told at once. */
   final int turnTokens;
@@ -139,6 +138,11 @@ final class LowLatencyKernels implements AutoCloseable {
     owned.add(call);
     calls.add(call);
     return call;
+  }
+
+  /** All of them. */
+  List<KernelCall<LowLatencyField>> calls() {
+    return calls;
   }
 
   KernelCall<LowLatencyField> dispatch(RowFormat format, boolean groupedByRanks) {
