@@ -32,7 +32,8 @@ public final class PrebuiltKernels {
                       "low_latency_combine_by_ranks.cu",
                       Map.of(),
                       true),
-                  new PrebuiltKernel("probe", "probe.cu", Map.of(), true)),
+                  new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
+                  new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true)),
               lowLatency(7168, 8, 256, 8, false).stream())
           .toList();
 

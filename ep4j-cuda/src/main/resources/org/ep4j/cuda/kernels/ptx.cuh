@@ -58,6 +58,12 @@ __device__ __forceinline__ void store_relaxed_system(u64* at, u64 value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
 
+// Two words beside each other, at a multiple of 16: each comes whole, which of them first is open.
+__device__ __forceinline__ void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(at), "l"(first), "l"(second)
+               : "memory");
+}
+
 __device__ __forceinline__ u64 nanoseconds() {
   u64 now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));

@@ -43,7 +43,8 @@ final class EmulatedKernels {
           "dispatch_world.cpp",
           "combine_world.cpp",
           "low_latency_world.cpp",
-          "low_latency_by_ranks_world.cpp");
+          "low_latency_by_ranks_world.cpp",
+          "proxy_world.cpp");
 
   /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */
   private static final Set<String> ARCHITECTURES = Set.of("amd64", "x86_64", "aarch64");

@@ -43,6 +43,28 @@ class KernelsOnTheHostTest {
     allCasesPass(lowLatency(), "low_latency_by_ranks_world");
   }
 
+  @Test
+  void commandsReachTheHostInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass(new EmulatedKernels(directory, "proxy_probe.cu"), "proxy_world");
+  }
+
+  /** Words of the lap before are taken for new ones. */
+  @Test
+  void commandsWithoutLapsAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = new EmulatedKernels(directory, "proxy_probe.cu");
+    kernels.change("command_ring.cuh", "(ticket & rings.capacity) == 0 ?", "true ?");
+    assertThat(firstFailure(kernels, "proxy_world")).contains("HANG").contains("commands");
+  }
+
+  /** A warp takes a place that the host has not read yet. */
+  @Test
+  void commandsWithoutFlowControlAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = new EmulatedKernels(directory, "proxy_probe.cu");
+    kernels.change(
+        "command_ring.cuh", "end <= tail + rings.capacity", "end <= tail + 2 * rings.capacity");
+    assertThat(firstFailure(kernels, "proxy_world")).contains("refused though there was time");
+  }
+
   /** A mistake that was made: blocks that only receive had not read the counts yet. */
   @Test
   void doneSaidTooEarlyIsFound() throws IOException, InterruptedException {

@@ -38,6 +38,16 @@ inline void store_release_system(u64* at, u64 value) { emulator::store(at, value
 inline void store_release_gpu(u64* at, u64 value) { emulator::store(at, value); }
 inline void store_relaxed_system(u64* at, u64 value) { emulator::store(at, value); }
 
+// One of the two comes first.
+inline void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
+  if (((u64)at & 15) != 0) {
+    emulator::fail("store_pair: addresses are multiples of 16");
+  }
+  bool ahead = emulator::coin();
+  emulator::store(at + ahead, ahead ? second : first);
+  emulator::store(at + !ahead, ahead ? first : second);
+}
+
 // Kernels of a rank run one after the other here.
 inline void await_kernel_before() {}
 inline void admit_next_kernel() {}
