@@ -6,6 +6,7 @@ module org.ep4j.cuda {
   exports org.ep4j.cuda.driver;
   exports org.ep4j.cuda.jit;
   exports org.ep4j.cuda.probe;
+  exports org.ep4j.cuda.proxy;
 
   provides org.ep4j.engine.EngineProvider with
       org.ep4j.cuda.engine.CudaEngineProvider;

@@ -1,0 +1,53 @@
+package org.ep4j.cuda.proxy;
+
+import org.ep4j.wire.Lane;
+
+/** A lane, and the commands that it has yet to accept, first come first served. One thread. */
+final class LaneQueue {
+  final Lane lane;
+  private final long[] words;
+  private int head;
+  private int size;
+
+  /** Whether it was given work since it was last handed over. */
+  boolean touched;
+
+  /**
+   * A queue without commands.
+   *
+   * @param capacity how many wait at most, a power of two
+   */
+  LaneQueue(Lane lane, int capacity) {
+    this.lane = lane;
+    this.words = new long[2 * capacity];
+  }
+
+  boolean isEmpty() {
+    return size == 0;
+  }
+
+  /** Appends a command; false if there is no room. */
+  boolean offer(long first, long second) {
+    int at = 2 * (head + size) & (words.length - 1);
+    if (2 * size == words.length) {
+      return false;
+    }
+    words[at] = first;
+    words[at + 1] = second;
+    size++;
+    return true;
+  }
+
+  long first() {
+    return words[2 * head & (words.length - 1)];
+  }
+
+  long second() {
+    return words[(2 * head & (words.length - 1)) + 1];
+  }
+
+  void remove() {
+    head++;
+    size--;
+  }
+}

@@ -1,0 +1,226 @@
+package org.ep4j.cuda.proxy;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.ToLongFunction;
+import java.util.stream.IntStream;
+import org.ep4j.Ep4jException;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Rings that kernels of one device push commands into ({@code kernels/command_ring.cuh}), and the
+ * threads that post them to a wire. While it is open, nobody else drives the wire's strands.
+ *
+ * <p>Whatever goes wrong is told as a value: kernels see it in the rings' words, the host asks
+ * {@link #problem()}.
+ */
+public final class Proxy implements AutoCloseable {
+  /** Size of the kernels' parameter, see {@link #describe}. */
+  public static final int PARAMETER_BYTES = 64;
+
+  /** Most ranks that a command can name. */
+  public static final int MOST_RANKS = 1 << 12;
+
+  private final RingMemory memory;
+  private final Duration timeout;
+  private final List<Poller> pollers;
+  private final List<Thread> threads;
+  private final @Nullable PinnedMemory pinned;
+  private final @Nullable DeviceMemory control;
+  private boolean closed;
+
+  private Proxy(
+      RingMemory memory,
+      ProxyConfig config,
+      List<Poller> pollers,
+      @Nullable PinnedMemory pinned,
+      @Nullable DeviceMemory control) {
+    this.memory = memory;
+    this.timeout = config.timeout();
+    this.pollers = pollers;
+    this.pinned = pinned;
+    this.control = control;
+    this.threads =
+        IntStream.range(0, pollers.size())
+            .mapToObj(
+                i -> Thread.ofPlatform().daemon().name("ep4j-proxy-" + i).start(pollers.get(i)))
+            .toList();
+  }
+
+  /**
+   * Opens rings for kernels of a device.
+   *
+   * @param wire as many strands as {@code config.threads()}
+   * @param source what puts read, on this rank
+   * @param target what puts write, on the others
+   */
+  public static Proxy open(
+      CudaDevice device, Wire wire, Region source, Region target, ProxyConfig config) {
+    check(wire, config);
+    RingMemory sizes = memory(0, wire, config);
+    PinnedMemory pinned = PinnedMemory.allocate(device, sizes.bytes());
+    try {
+      DeviceMemory control =
+          DeviceMemory.allocate(device, (long) config.rings() * RingMemory.CONTROL_BYTES);
+      try (CudaStream stream = CudaStream.create(device)) {
+        device.makeCurrent();
+        control.fill8(0, control.bytes(), (byte) 0, stream);
+        stream.synchronize();
+      }
+      RingMemory memory = memory(pinned.hostAddress(), wire, config);
+      return new Proxy(
+          memory, config, pollers(memory, wire, source, target, config), pinned, control);
+    } catch (RuntimeException e) {
+      pinned.close();
+      throw e;
+    }
+  }
+
+  /** The same over memory of the caller's, zeroed, whose producers are threads of the host. */
+  static Proxy over(
+      MemorySegment words, Wire wire, Region source, Region target, ProxyConfig config) {
+    check(wire, config);
+    RingMemory memory = memory(words.address(), wire, config);
+    return new Proxy(memory, config, pollers(memory, wire, source, target, config), null, null);
+  }
+
+  static RingMemory memory(long host, Wire wire, ProxyConfig config) {
+    return new RingMemory(host, config.rings(), config.capacity(), wire.size(), config.notices());
+  }
+
+  private static void check(Wire wire, ProxyConfig config) {
+    if (wire.config().strands() != config.threads()) {
+      throw new InvalidArgumentException(
+          "threads",
+          String.valueOf(config.threads()),
+          "the strands of the wire, " + wire.config().strands(),
+          "open the wire with as many strands as the proxy has threads");
+    }
+    if (wire.size() > MOST_RANKS) {
+      throw new InvalidArgumentException(
+          "ranks", String.valueOf(wire.size()), "at most " + MOST_RANKS, "use another backend");
+    }
+  }
+
+  private static List<Poller> pollers(
+      RingMemory memory, Wire wire, Region source, Region target, ProxyConfig config) {
+    List<Poller> pollers = new ArrayList<>();
+    for (int thread = 0; thread < config.threads(); thread++) {
+      List<CommandRing> rings = new ArrayList<>();
+      for (int ring = thread; ring < config.rings(); ring += config.threads()) {
+        rings.add(new CommandRing(memory, ring));
+      }
+      int core = config.cores().isEmpty() ? -1 : config.cores().get(thread);
+      pollers.add(
+          new Poller(
+              wire, thread, source, target, memory, rings, core, config.timeout().toNanos()));
+    }
+    return pollers;
+  }
+
+  /**
+   * Writes the {@code CommandRings} that kernels take by value.
+   *
+   * @param parameter {@link #PARAMETER_BYTES} bytes
+   */
+  public void describe(MemorySegment parameter) {
+    if (closed || pinned == null || control == null) {
+      throw new IllegalStateException("the proxy is closed or has no device");
+    }
+    memory.describe(parameter, pinned.deviceAddress(), control.address());
+  }
+
+  /** Commands that were given to lanes so far. */
+  public long posted() {
+    return sum(Poller::posted);
+  }
+
+  /** Of these, those for lanes that had failed: they went nowhere. */
+  public long lost() {
+    return sum(Poller::lost);
+  }
+
+  private long sum(ToLongFunction<Poller> count) {
+    return pollers.stream().mapToLong(count).sum();
+  }
+
+  /**
+   * Why rings have stopped: a push that found no room in time, a command that cannot be, a wire
+   * that threw; null if none has. Failed lanes stop no ring.
+   */
+  public @Nullable String problem() {
+    for (int thread = 0; thread < pollers.size(); thread++) {
+      Throwable problem = pollers.get(thread).problem();
+      if (problem != null) {
+        return "thread " + thread + " of the proxy has stopped: " + problem;
+      }
+    }
+    for (int ring = 0; ring < memory.rings() && !closed; ring++) {
+      long record = memory.record(ring);
+      if (NativeMemory.getLongAcquire(record + RingMemory.STATE) != 0) {
+        return "a push into ring %d found no room in time: ticket %d, %d commands read, %d ns left"
+            .formatted(
+                ring,
+                NativeMemory.getLong(record + RingMemory.TICKET),
+                NativeMemory.getLong(record + RingMemory.TAIL_SEEN) & ~RingMemory.STOPPED,
+                NativeMemory.getLong(record + RingMemory.LEFT));
+      }
+    }
+    return null;
+  }
+
+  /**
+   * Posts what has been pushed, hands it over, and ends the threads. No kernel that pushes runs any
+   * more. The wire stays open.
+   *
+   * @throws Ep4jException if a thread does not end; the rings' memory is then kept
+   */
+  @Override
+  public synchronized void close() {
+    if (closed) {
+      return;
+    }
+    pollers.forEach(Poller::close);
+    for (Thread thread : threads) {
+      if (!ended(thread)) {
+        throw new Ep4jException(
+            thread.getName()
+                + " has not ended within "
+                + timeout.multipliedBy(2)
+                + ": "
+                + problem());
+      }
+    }
+    closed = true;
+    if (control != null) {
+      control.close();
+    }
+    if (pinned != null) {
+      pinned.close();
+    }
+  }
+
+  private boolean ended(Thread thread) {
+    boolean interrupted = false;
+    try {
+      return thread.join(timeout.multipliedBy(2));
+    } catch (InterruptedException e) {
+      interrupted = true;
+      return !thread.isAlive();
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+}

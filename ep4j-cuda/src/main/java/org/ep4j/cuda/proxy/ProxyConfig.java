@@ -1,0 +1,67 @@
+package org.ep4j.cuda.proxy;
+
+import java.time.Duration;
+import java.util.List;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * How commands are carried.
+ *
+ * @param threads threads that post, each the driver of one strand of the wire; 1 to 8
+ * @param rings rings, a multiple of {@code threads}: ring {@code r} belongs to thread {@code r %
+ *     threads}
+ * @param capacity commands that a ring holds, a power of two, 64 to 65536
+ * @param notices words that count flushes
+ * @param cores where the threads run, one each; empty leaves that to the system
+ * @param timeout how long closing waits for work to leave
+ */
+public record ProxyConfig(
+    int threads, int rings, int capacity, int notices, List<Integer> cores, Duration timeout) {
+  /** Most threads. */
+  public static final int MOST_THREADS = 8;
+
+  private static final int MOST_RINGS = 256;
+  private static final int LEAST_CAPACITY = 64;
+  private static final int MOST_CAPACITY = 1 << 16;
+
+  /** Checks the values. */
+  public ProxyConfig {
+    cores = List.copyOf(cores);
+    require(threads >= 1 && threads <= MOST_THREADS, "threads", threads, "1 to " + MOST_THREADS);
+    require(
+        rings >= threads && rings <= MOST_RINGS && rings % threads == 0,
+        "rings",
+        rings,
+        "a multiple of threads = " + threads + ", at most " + MOST_RINGS);
+    require(
+        capacity >= LEAST_CAPACITY && capacity <= MOST_CAPACITY && Integer.bitCount(capacity) == 1,
+        "capacity",
+        capacity,
+        "a power of two from " + LEAST_CAPACITY + " to " + MOST_CAPACITY);
+    require(
+        notices >= 0 && notices < Command.NO_COUNTER,
+        "notices",
+        notices,
+        "0 to " + (Command.NO_COUNTER - 1));
+    require(
+        cores.isEmpty()
+            || (cores.size() == threads
+                && cores.stream().allMatch(core -> core >= 0 && core < CpuAffinity.CORES)),
+        "cores",
+        cores,
+        "a core for each of the " + threads + " threads, or none");
+    require(timeout.isPositive(), "timeout", timeout, "positive");
+  }
+
+  /** So many threads, two rings each of 2048 commands, not pinned. */
+  public static ProxyConfig of(int threads) {
+    return new ProxyConfig(threads, 2 * threads, 2048, 1024, List.of(), Duration.ofSeconds(10));
+  }
+
+  private static void require(boolean holds, String field, Object value, String allowed) {
+    if (!holds) {
+      throw new InvalidArgumentException(
+          field, value.toString(), allowed, "ProxyConfig.of(4) suits most");
+    }
+  }
+}

@@ -1,0 +1,77 @@
+package org.ep4j.cuda.proxy;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/**
+ * Where the words lie that kernels and the host share, from the begin of one piece of page-locked
+ * memory. Who writes what, and in which order, says {@code kernels/command_ring.cuh}.
+ *
+ * @param host first byte as the host sees it
+ * @param rings number of rings
+ * @param capacity commands of a ring, a power of two
+ * @param ranks number of ranks
+ * @param notices number of words that count flushes
+ */
+record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
+  /** A tail has a line to itself. */
+  static final int TAIL_BYTES = 128;
+
+  static final int RECORD_BYTES = 64;
+
+  /** What a control takes of a ring's device memory; zeroed at first. */
+  static final int CONTROL_BYTES = 256;
+
+  static final int STATE = 0;
+  static final int TICKET = 8;
+  static final int TAIL_SEEN = 16;
+  static final int LEFT = 24;
+
+  /** In a tail: the host reads no more. */
+  static final long STOPPED = 1L << 63;
+
+  long commands(int ring) {
+    return host + (long) ring * capacity * Command.BYTES;
+  }
+
+  long tail(int ring) {
+    return commands(rings) + (long) ring * TAIL_BYTES;
+  }
+
+  long record(int ring) {
+    return tail(rings) + (long) ring * RECORD_BYTES;
+  }
+
+  long failure(int rank) {
+    return record(rings) + (long) rank * Long.BYTES;
+  }
+
+  long notice(int index) {
+    return failure(ranks) + (long) index * Long.BYTES;
+  }
+
+  long bytes() {
+    return notice(notices) - host;
+  }
+
+  /**
+   * Writes the {@code CommandRings} that kernels take by value.
+   *
+   * @param device first byte as kernels see it
+   * @param control of the rings, on the device
+   */
+  void describe(MemorySegment parameter, long device, long control) {
+    long shift = device - host;
+    long[] fields = {
+      commands(0) + shift,
+      tail(0) + shift,
+      control,
+      record(0) + shift,
+      failure(0) + shift,
+      notice(0) + shift,
+      rings,
+      capacity
+    };
+    MemorySegment.copy(fields, 0, parameter, ValueLayout.JAVA_LONG, 0, fields.length);
+  }
+}
