@@ -29,8 +29,8 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "bench",
     sortOptions = false,
-    subcommands = {NvlinkCommand.class, WireCommand.class},
-    synopsisSubcommandLabel = "[nvlink|wire]",
+    subcommands = {NvlinkCommand.class, ProxyCommand.class, WireCommand.class},
+    synopsisSubcommandLabel = "[nvlink|proxy|wire]",
     description = {
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",

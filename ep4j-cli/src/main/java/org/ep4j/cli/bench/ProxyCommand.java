@@ -1,0 +1,201 @@
+package org.ep4j.cli.bench;
+
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Table;
+import org.ep4j.cli.text.Units;
+import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.DeviceProperties;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** Measures the way of a command from a kernel to the post on a wire. */
+@Command(
+    name = "proxy",
+    sortOptions = false,
+    description = {
+      "Measure the proxy: commands that kernels push and threads of the host post, to a wire that"
+          + " discards them.",
+      "",
+      "The rate counts from the launch until every command is posted; each is checked. The time"
+          + " from the store to the post is that of a command on its own, by the GPU's clock and the"
+          + " host's: an upper bound, by no more than the GPU takes to read the host's clock (look).",
+      ""
+    })
+final class ProxyCommand implements Callable<Integer> {
+  @Option(
+      names = "--threads",
+      split = ",",
+      defaultValue = "1,2,4,8",
+      paramLabel = "N",
+      description = "Threads that post, each number in turn; default ${DEFAULT-VALUE}.")
+  private List<Integer> threads = List.of();
+
+  @Option(
+      names = "--rings",
+      defaultValue = "2",
+      paramLabel = "N",
+      description = "Rings of each thread; default ${DEFAULT-VALUE}.")
+  private int rings;
+
+  @Option(
+      names = "--capacity",
+      defaultValue = "2048",
+      paramLabel = "N",
+      description = "Commands that a ring holds; default ${DEFAULT-VALUE}.")
+  private int capacity;
+
+  @Option(
+      names = "--together",
+      split = ",",
+      defaultValue = "32,1",
+      paramLabel = "N",
+      description = "Commands that a warp pushes at once, each in turn; default ${DEFAULT-VALUE}.")
+  private List<Integer> together = List.of();
+
+  @Option(
+      names = "--warps",
+      defaultValue = "256",
+      paramLabel = "N",
+      description = "Warps that push, 8 a block; default ${DEFAULT-VALUE}.")
+  private int warps;
+
+  @Option(
+      names = "--commands",
+      defaultValue = "16777216",
+      paramLabel = "N",
+      description = "Commands of all warps; default ${DEFAULT-VALUE}.")
+  private long commands;
+
+  @Option(
+      names = "--rounds",
+      defaultValue = "10000",
+      paramLabel = "N",
+      description = "Commands that are timed one by one; default ${DEFAULT-VALUE}.")
+  private int rounds;
+
+  @Option(
+      names = "--cores",
+      split = ",",
+      paramLabel = "N",
+      description = "Cores of the threads, at least as many; default: left to the system.")
+  private List<Integer> cores = List.of();
+
+  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
+  private @Nullable Path json;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  @Override
+  public Integer call() {
+    CudaDriver.require();
+    Path artifact = json;
+    require(
+        artifact == null || Artifact.possible(artifact),
+        "--json " + artifact + ": its directory does not exist: make it first");
+    require(warps >= 8 && warps % 8 == 0, "--warps " + warps + ": a multiple of 8");
+    require(commands >= 32L * warps, "--commands " + commands + ": at least 32 a warp");
+    require(rounds >= 100, "--rounds " + rounds + ": at least 100");
+    for (int number : together) {
+      require(number >= 1 && number <= 32, "--together " + number + ": 1 to 32");
+    }
+    for (int number : threads) {
+      require(
+          cores.isEmpty() || cores.size() >= number,
+          "--cores names " + cores.size() + " cores for " + number + " threads: name more");
+    }
+    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+    Style style = Style.detect();
+    out.printf(
+        "%s  %s, %d warps, %d commands, %d rings a thread of %d%n%n",
+        style.bold("Commands from kernels to the host"),
+        DeviceProperties.of(0).name(),
+        warps,
+        commands,
+        rings,
+        capacity);
+    out.flush();
+    Table table =
+        new Table(
+            "threads",
+            "together",
+            "M commands/s",
+            "store to post",
+            "p99",
+            "push to post",
+            "round trip",
+            "look");
+    List<Map<String, Object>> results = new ArrayList<>();
+    try (ProxyBench bench = ProxyBench.open(rings, capacity, cores)) {
+      for (int number : threads) {
+        RoundTimes times = bench.rounds(number, rounds, Duration.ofNanos(5000));
+        for (int lanes : together) {
+          double rate = bench.rate(number, warps, commands / warps, lanes);
+          table.row(
+              String.valueOf(number),
+              String.valueOf(lanes),
+              Units.significant(rate / 1e6),
+              Units.micros(times.fromStore().median()),
+              Units.micros(times.fromStore().p99()),
+              Units.micros(times.fromPush().median()),
+              Units.micros(times.roundTrip().median()),
+              Units.micros(times.look().median()));
+          results.add(tree(number, lanes, rate, times));
+        }
+      }
+    }
+    out.print(table.render(style));
+    out.println(style.good("verified: every command was posted once"));
+    out.flush();
+    if (artifact != null) {
+      Map<String, Object> tree = Artifact.head();
+      tree.put("warps", warps);
+      tree.put("commands", commands);
+      tree.put("rings_of_thread", rings);
+      tree.put("capacity", capacity);
+      tree.put("rounds", rounds);
+      tree.put("cores", cores);
+      tree.put("results", results);
+      Artifact.write(artifact, tree);
+    }
+    return ExitCodes.OK;
+  }
+
+  private static Map<String, Object> tree(
+      int threads, int together, double rate, RoundTimes times) {
+    Map<String, Object> tree = new LinkedHashMap<>();
+    tree.put("threads", threads);
+    tree.put("together", together);
+    tree.put("commands_per_second", rate);
+    put(tree, "store_to_post", times.fromStore());
+    put(tree, "push_to_post", times.fromPush());
+    put(tree, "round_trip", times.roundTrip());
+    put(tree, "look_at_clock", times.look());
+    return tree;
+  }
+
+  private static void put(Map<String, Object> tree, String name, Timings timings) {
+    tree.put(name + "_median_us", timings.median());
+    tree.put(name + "_p99_us", timings.p99());
+    tree.put(name + "_least_us", timings.min());
+  }
+
+  private void require(boolean holds, String message) {
+    if (!holds) {
+      throw new ParameterException(CommandSpecs.require(spec).commandLine(), message);
+    }
+  }
+}
