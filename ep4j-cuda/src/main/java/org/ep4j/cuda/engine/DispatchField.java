@@ -54,7 +54,6 @@ enum DispatchField {
   TILE_WARPS,
   PUSH_BLOCKS,
   PUSH_WARPS,
-  EAGER,
   STAGE_BYTES,
   TIMEOUT,
   RECORD,
