@@ -13,8 +13,8 @@
 //                     s for it (by ranks: for d) come before, or NO_ENTRY. The same. In a combine of
 //                     partial sums:
 //                     number | weight of the choice, or NO_WEIGHT.
-//   weights[s][t][k]  number | weight of that choice, for d's own experts only. By ranks, if weights are
-//                     dispatched.
+//   weights[s][t][k]  number | weight of that choice, for d's own experts only; awaited for those. By
+//                     ranks, if weights are dispatched. The same.
 //   rows              dispatch: [s][t], one row a token, however many experts it is for. Combine:
 //                     [t][k], or [s][t] if each holder sends one row; d is the source then.
 //   flags             number, written with release once a piece of a row is there, read with acquire.
@@ -142,7 +142,7 @@ struct LowLatencyParameters {
 
   // The operation.
   u64 phases;
-  u64 kind;  // of the rows, the same on all ranks
+  u64 kind;  // of the rows, the same on all ranks; see org.ep4j.cuda.engine.LowLatencyKind
   u64 tokens;
   u64 top_k;
   const void* ids;       // [tokens, top_k]
