@@ -10,31 +10,19 @@ import java.util.stream.Stream;
  */
 public final class PrebuiltKernels {
   private static final List<PrebuiltKernel> ALL =
-      Stream.concat(
-              Stream.of(
+      Stream.of(
+              List.of(
                   new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
                   new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
                   new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
                   new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "low-latency dispatch", "low_latency_dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "low-latency combine", "low_latency_combine.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "low-latency dispatch by ranks",
-                      "low_latency_dispatch_by_ranks.cu",
-                      Map.of(),
-                      true),
-                  new PrebuiltKernel(
-                      "low-latency combine by ranks",
-                      "low_latency_combine_by_ranks.cu",
-                      Map.of(),
-                      true),
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
                   new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true)),
-              lowLatency(7168, 8, 256, 8, false).stream())
+              lowLatency("", Map.of()),
+              lowLatency(7168, 8, 256, 8, false))
+          .flatMap(List::stream)
           .toList();
 
   private PrebuiltKernels() {}
@@ -56,23 +44,21 @@ public final class PrebuiltKernels {
   /** The low-latency kernels of buffers of one shape. */
   public static List<PrebuiltKernel> lowLatency(
       int hidden, int ranks, int experts, int topK, boolean masking) {
-    Map<String, String> constants = lowLatencyConstants(hidden, ranks, experts, topK, masking);
-    String shape = " of " + hidden + " on " + ranks + " ranks";
-    return List.of(
-        new PrebuiltKernel(
-            "low-latency dispatch" + shape, "low_latency_dispatch.cu", constants, true),
-        new PrebuiltKernel(
-            "low-latency combine" + shape, "low_latency_combine.cu", constants, true),
-        new PrebuiltKernel(
-            "low-latency dispatch by ranks" + shape,
-            "low_latency_dispatch_by_ranks.cu",
-            constants,
-            true),
-        new PrebuiltKernel(
-            "low-latency combine by ranks" + shape,
-            "low_latency_combine_by_ranks.cu",
-            constants,
-            true));
+    return lowLatency(
+        " of " + hidden + " on " + ranks + " ranks",
+        lowLatencyConstants(hidden, ranks, experts, topK, masking));
+  }
+
+  private static List<PrebuiltKernel> lowLatency(String shape, Map<String, String> constants) {
+    return Stream.of("dispatch", "combine", "dispatch_by_ranks", "combine_by_ranks")
+        .map(
+            file ->
+                new PrebuiltKernel(
+                    "low-latency " + file.replace('_', ' ') + shape,
+                    "low_latency_" + file + ".cu",
+                    constants,
+                    true))
+        .toList();
   }
 
   /** All of them. */
