@@ -96,15 +96,17 @@ final class PeerPort implements Link.Listener {
     }
     Departure own = known.departure(rank);
     Departure theirs = known.departure(asker);
+    // Above 0 if a restarted process was admitted, and the rendezvous has yet to tell this rank.
+    int newer = incarnation - known.incarnation(asker);
     Integer port = hosting.get(question);
     if (own != null) {
       link.closeAfter(
           Frames.refused(JoinRefusedException.Reason.DECLARED_DEAD, "it is out: " + own.report()));
-    } else if (theirs != null) {
-      link.closeAfter(Frames.text(Frames.VERDICT, theirs.report()));
-    } else if (incarnation != known.incarnation(asker)) {
+    } else if (newer < 0) {
       link.closeAfter(
           Frames.text(Frames.VERDICT, "a restarted process has taken the place of rank " + asker));
+    } else if (newer == 0 && theirs != null) {
+      link.closeAfter(Frames.text(Frames.VERDICT, theirs.report()));
     } else if (question == Question.PROBE) {
       link.closeAfter(Frames.ping());
     } else if (port != null) {
