@@ -8,9 +8,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * The ranks of one job: who is there.
  *
- * <p>Thread rule: collectives ({@link #allGather}, {@link #barrier}, {@link #survivors}) are called
- * by one thread per rank, in the same order on all ranks. Everything else may be called from any
- * thread.
+ * <p>Thread rule: collectives ({@link #allGather}, {@link #barrier}, {@link #survivors}, {@link
+ * #readmit}) are called by one thread per rank, in the same order on all ranks. Everything else may
+ * be called from any thread.
  *
  * <p>Departed ranks: a rank that closed its group has <em>left</em>; a rank whose process or thread
  * ended, fell silent, or called {@link #fail} is <em>lost</em>. Neither is alive any more, and a
@@ -126,7 +126,8 @@ public interface Group extends AutoCloseable {
    * @throws GroupTimeoutException if a live rank did not call it in time, or no process came for a
    *     departed rank; names them. Nothing has changed then
    * @throws PeerLostException if the others count this rank as lost
-   * @throws GroupException if the ranks are threads of one process
+   * @throws GroupException if the ranks are threads of one process, or if the thread is interrupted
+   *     before ranks have come back: nothing has changed then, and it may be called again
    */
   int[] readmit(Duration timeout);
 

@@ -16,8 +16,9 @@ import org.jspecify.annotations.Nullable;
  * what comes of it. If the rendezvous is lost, before or meanwhile, the members first make a new
  * one for the same group ({@link Succession}); the deadline is one for all.
  *
- * <p>The rendezvous decides. A member whose time is up takes its ADMIT back, and still waits for
- * the answer, which may be that the others were faster: so members agree on who is in.
+ * <p>The rendezvous decides. A member whose time is up, or whose thread is interrupted, takes its
+ * ADMIT back, and still waits for the answer, which may be that the others were faster: so members
+ * agree on who is in, and no answer is taken for that of a later call.
  */
 final class Readmission {
   private static final Duration PAUSE = Duration.ofMillis(20);
@@ -113,20 +114,33 @@ final class Readmission {
   }
 
   private Answer await(CompletableFuture<Answer> asked) {
+    InterruptedException interrupt = null;
     try {
       Answer answer = get(asked, deadline);
       if (answer != null) {
         return answer;
       }
-      group.withdraw();
-      // Comes at once, or the rendezvous is found to be silent.
-      Duration most = group.config().livenessTimeout().multipliedBy(2);
-      Answer last = get(asked, Deadline.after(most));
-      return last == null ? Answer.LOST : last;
     } catch (InterruptedException e) {
-      group.withdraw();
-      Thread.currentThread().interrupt();
-      throw new GroupException("readmit: interrupted while waiting for the other ranks", e);
+      interrupt = e;
+    }
+    group.withdraw();
+    // Comes at once, or the rendezvous is found to be silent.
+    Deadline silent = Deadline.after(group.config().livenessTimeout().multipliedBy(2));
+    while (true) {
+      try {
+        Answer last = get(asked, silent);
+        if (interrupt == null) {
+          return last == null ? Answer.LOST : last;
+        }
+        Thread.currentThread().interrupt();
+        if (last != null && last.newcomers() != null) {
+          return last;
+        }
+        throw new GroupException(
+            "readmit: interrupted while waiting for the other ranks", interrupt);
+      } catch (InterruptedException e) {
+        interrupt = e;
+      }
     }
   }
 

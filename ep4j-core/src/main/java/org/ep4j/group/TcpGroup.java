@@ -348,6 +348,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     reactor.post(
         () -> {
           closing = true;
+          asked.complete(Answer.LOST);
           link.closeAfter(Frames.leave(departure));
           peerPort.close();
         });

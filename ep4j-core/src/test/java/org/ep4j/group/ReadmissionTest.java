@@ -6,6 +6,7 @@ import static org.ep4j.group.TcpWorld.LONG;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
@@ -226,17 +227,13 @@ class ReadmissionTest {
       TcpWorld.inEach(groups, group -> group.barrier(LONG));
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
+      awaitDeath(groups.get(2), 1);
       TcpWorld.inEach(
           group ->
               assertThatThrownBy(() -> group.readmit(Duration.ofSeconds(1)))
                   .isInstanceOfSatisfying(
-                      GroupTimeoutException.class,
-                      e -> {
-                        // The first whose time is up leaves the other one alone.
-                        if (e.missing().length > 0) {
-                          assertThat(e.missing()).hasSize(1);
-                        }
-                      }),
+                      GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(1))
+                  .hasMessageContaining("no process has come for a departed rank"),
           groups.get(0),
           groups.get(2));
       Future<Group> again = rejoin(world, world.rank(1).build());
@@ -268,6 +265,58 @@ class ReadmissionTest {
       Group again = get(rejoin(world, world.rank(1).build()));
       assertThat(waiting.get(LONG.toMillis(), TimeUnit.MILLISECONDS)).containsExactly(1);
       TcpWorld.inEach(group -> group.barrier(LONG), groups.get(0), again);
+    }
+  }
+
+  @Test
+  void whoIsInterruptedHasTakenItBackAndMayCallItAgainAtOnce() throws Exception {
+    try (TcpWorld world = new TcpWorld(3)) {
+      List<Group> groups = world.joinAll();
+      groups.get(1).fail("over");
+      awaitDeath(groups.get(0), 1);
+      awaitDeath(groups.get(2), 1);
+      Future<Group> again = rejoin(world, world.rank(1).build());
+      awaitClaim(groups.get(0), 1, true);
+      for (int i = 0; i < 20; i++) {
+        Thread.currentThread().interrupt();
+        Exception interrupted = failureToReadmit(groups.get(0), LONG);
+        assertThat(Thread.interrupted()).isTrue();
+        long start = System.nanoTime();
+        Exception late = failureToReadmit(groups.get(0), SHORT);
+        assertThat(System.nanoTime() - start).isGreaterThanOrEqualTo(SHORT.toNanos());
+        assertThat(interrupted).hasMessageContaining("interrupted");
+        assertThat(late).hasMessageContaining("rank 2 is missing after 200 ms");
+      }
+      TcpWorld.inEach(
+          group -> assertThat(group.readmit(LONG)).containsExactly(1),
+          groups.get(0),
+          groups.get(2));
+      TcpWorld.inEach(group -> group.barrier(LONG), groups.get(0), get(again), groups.get(2));
+    }
+  }
+
+  private static Exception failureToReadmit(Group group, Duration timeout) {
+    try {
+      throw new AssertionError("admitted " + Arrays.toString(group.readmit(timeout)));
+    } catch (GroupException e) {
+      return e;
+    }
+  }
+
+  @Test
+  void closingTheGroupEndsTheWait() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      List<Group> groups = world.joinAll();
+      groups.get(1).fail("over");
+      awaitDeath(groups.get(0), 1);
+      FutureTask<int[]> call = new FutureTask<>(() -> groups.get(0).readmit(Duration.ofHours(1)));
+      Thread caller = Thread.ofPlatform().start(call);
+      while (caller.getState() != Thread.State.TIMED_WAITING) {
+        Thread.sleep(1);
+      }
+      groups.get(0).close();
+      assertThatThrownBy(() -> call.get(LONG.toMillis(), TimeUnit.MILLISECONDS))
+          .hasCauseInstanceOf(PeerLostException.class);
     }
   }
 
