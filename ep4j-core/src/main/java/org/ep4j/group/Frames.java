@@ -28,7 +28,8 @@ import org.jspecify.annotations.Nullable;
  * From then on members send PART, LEAVE and PING; the rendezvous sends every PART and every
  * DEPARTED to all members in one and the same order, which is what makes the members agree on the
  * outcome of a collective. At a peer port it goes on with ASK, answered by PING until the port's
- * owner hosts a rendezvous for survivors, then HOSTING.
+ * owner hosts a rendezvous for survivors, or a new one for the same group, then HOSTING; VERDICT if
+ * the one that asks is out.
  *
  * <p>A restarted process says REJOIN in place of JOIN, to a group that has formed without it, and
  * is PENDING until all live members have said ADMIT; then it gets its WELCOME, and the others get
@@ -192,10 +193,16 @@ final class Frames {
 
   /** The ranks that have not joined; at most the first 32 are named. */
   static ByteBuffer pending(int[] missing) {
-    int named = Math.min(missing.length, MOST_NAMED);
-    ByteBuffer frame = start(PENDING, 4 * named);
-    for (int i = 0; i < named; i++) {
-      frame.putInt(missing[i]);
+    return ranks(start(PENDING, 4 * named(missing)), missing);
+  }
+
+  private static int named(int[] ranks) {
+    return Math.min(ranks.length, MOST_NAMED);
+  }
+
+  private static ByteBuffer ranks(ByteBuffer frame, int[] ranks) {
+    for (int i = 0; i < named(ranks); i++) {
+      frame.putInt(ranks[i]);
     }
     return frame.flip();
   }
@@ -329,12 +336,7 @@ final class Frames {
    * @param missing live ranks that have not said ADMIT; at most the first 32 are named
    */
   static ByteBuffer withdrawn(int claims, int[] missing) {
-    int named = Math.min(missing.length, MOST_NAMED);
-    ByteBuffer frame = start(WITHDRAWN, 4 + 4 * named).putInt(claims);
-    for (int i = 0; i < named; i++) {
-      frame.putInt(missing[i]);
-    }
-    return frame.flip();
+    return ranks(start(WITHDRAWN, 4 + 4 * named(missing)).putInt(claims), missing);
   }
 
   static ByteBuffer hosting(int port) {
