@@ -1,5 +1,6 @@
 package org.ep4j.wire;
 
+import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -47,6 +48,13 @@ public record LaneFailure(
       all &= failure != null;
     }
     return all ? closed : null;
+  }
+
+  /** The same of all lanes of a wire to a peer. */
+  public static @Nullable LaneFailure of(Wire wire, int peer) {
+    Lane[] lanes = new Lane[wire.config().lanes()];
+    Arrays.setAll(lanes, i -> wire.lane(peer, i));
+    return of(lanes);
   }
 
   /** Number of pieces of work that may be lost. */

@@ -1,7 +1,6 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
-import java.util.Arrays;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -106,7 +105,7 @@ public final class WireWait {
    *
    * @param from the peer whose lanes' failure ends the wait; -1 for none
    * @throws LaneFailedException if nothing more may come from {@code from}, see {@link
-   *     LaneFailure#of}
+   *     LaneFailure#of(Lane...)}
    * @throws WireTimeoutException if the counter is too low after the timeout
    */
   public void counter(int counter, long least, int from) {
@@ -119,7 +118,7 @@ public final class WireWait {
       int now = wire.failedLanes();
       if (now != failed) {
         failed = now;
-        LaneFailure failure = failureOf(from);
+        LaneFailure failure = from < 0 ? null : LaneFailure.of(wire, from);
         if (failure != null && counters.get(counter) < least) {
           throw new LaneFailedException(counterText(counter, least), failure);
         }
@@ -154,12 +153,6 @@ public final class WireWait {
   private String counterText(int counter, long least) {
     return "counter %d of rank %d to reach %d; it is %d"
         .formatted(counter, wire.rank(), least, wire.counters().get(counter));
-  }
-
-  private @Nullable LaneFailure failureOf(int peer) {
-    Lane[] lanes = new Lane[peer < 0 ? 0 : wire.config().lanes()];
-    Arrays.setAll(lanes, i -> wire.lane(peer, i));
-    return LaneFailure.of(lanes);
   }
 
   private int pause(int idle, long start, String what, @Nullable Lane lane) {

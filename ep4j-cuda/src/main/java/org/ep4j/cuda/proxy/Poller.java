@@ -244,18 +244,12 @@ final class Poller implements Runnable, CommandRing.Taker {
     return false;
   }
 
-  /** A word a rank, counted from 1 so that 0 is none. Whichever thread is first says why. */
+  /** A word a rank, counted from 1 so that 0 is none. Several threads may say it. */
   private void tellFailures() {
-    Lane[] lanes = new Lane[wire.config().lanes()];
     for (int peer = 0; peer < wire.size(); peer++) {
-      if (peer != wire.rank()) {
-        for (int i = 0; i < lanes.length; i++) {
-          lanes[i] = wire.lane(peer, i);
-        }
-        LaneFailure failure = LaneFailure.of(lanes);
-        if (failure != null) {
-          NativeMemory.putLongRelease(memory.failure(peer), failure.cause().ordinal() + 1L);
-        }
+      LaneFailure failure = peer == wire.rank() ? null : LaneFailure.of(wire, peer);
+      if (failure != null) {
+        NativeMemory.putLongRelease(memory.failure(peer), failure.cause().ordinal() + 1L);
       }
     }
   }
