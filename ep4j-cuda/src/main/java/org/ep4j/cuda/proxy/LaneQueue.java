@@ -26,6 +26,10 @@ final class LaneQueue {
     return size == 0;
   }
 
+  int size() {
+    return size;
+  }
+
   /** Appends a command; false if there is no room. */
   boolean offer(long first, long second) {
     int at = 2 * (head + size) & (words.length - 1);

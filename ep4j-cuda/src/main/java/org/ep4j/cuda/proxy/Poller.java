@@ -69,7 +69,7 @@ final class Poller implements Runnable, CommandRing.Taker {
     this.core = core;
     this.timeoutNanos = timeoutNanos;
     int strands = wire.config().strands();
-    lanesOfPeer = (wire.config().lanes() - strand + strands - 1) / strands;
+    lanesOfPeer = Math.ceilDiv(wire.config().lanes() - strand, strands);
     queues = new LaneQueue[wire.size() * lanesOfPeer];
     all = new LaneQueue[(wire.size() - 1) * lanesOfPeer];
     int count = 0;
@@ -112,16 +112,43 @@ final class Poller implements Runnable, CommandRing.Taker {
   /** What came before closing is still posted and handed over, as far as the time allows. */
   private void finish() {
     long start = System.nanoTime();
-    boolean left = true;
-    while (left && problem == null && System.nanoTime() - start < timeoutNanos) {
-      left = round() != 0;
-      for (LaneQueue queue : all) {
-        left |= !queue.isEmpty() || !queue.lane.flush();
+    while (problem == null) {
+      long before = taken;
+      // What comes from the peers is no work of the kernels: they may go on sending.
+      int ignored = round();
+      LaneQueue unsent = unsent();
+      if (unsent == null && taken == before) {
+        return;
+      }
+      if (System.nanoTime() - start > timeoutNanos) {
+        fail(
+            new Ep4jException(
+                "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
       }
     }
-    if (left) {
-      fail(new Ep4jException("closed with work that had not left in time"));
+  }
+
+  /** A lane that has yet to hand over what it was given; null if there is none. */
+  private @Nullable LaneQueue unsent() {
+    LaneQueue found = null;
+    for (LaneQueue queue : all) {
+      if (!queue.isEmpty() || !queue.lane.flush()) {
+        found = queue;
+      }
     }
+    return found;
+  }
+
+  private static String rest(@Nullable LaneQueue unsent) {
+    return unsent == null
+        ? "kernels were still pushing"
+        : "lane %d to rank %d had not sent all: %d commands waited, %d of %d accepted were delivered"
+            .formatted(
+                unsent.lane.index(),
+                unsent.lane.peer(),
+                unsent.size(),
+                unsent.lane.delivered(),
+                unsent.lane.accepted());
   }
 
   private int round() {
@@ -179,31 +206,17 @@ final class Poller implements Runnable, CommandRing.Taker {
     if (!queue.isEmpty()) {
       return queue.offer(first, second);
     }
+    return post(queue, first, second) || (problem == null && queue.offer(first, second));
+  }
+
+  /** False if the lane takes no more for now, or refuses the command, which is a problem. */
+  private boolean post(LaneQueue queue, long first, long second) {
+    long result;
     try {
-      return post(queue, first, second) || queue.offer(first, second);
+      result = give(queue.lane, first, second);
     } catch (RuntimeException e) {
       return refuse(first, second, e);
     }
-  }
-
-  /** Gives a command to its lane; false if the lane takes no more for now. */
-  private boolean post(LaneQueue queue, long first, long second) {
-    Lane lane = queue.lane;
-    int counter = Command.counter(second);
-    long result =
-        switch (Command.operation(first)) {
-          case Command.PUT ->
-              lane.put(
-                  source,
-                  Command.source(first),
-                  target,
-                  Command.target(second),
-                  Command.bytes(first),
-                  counter == Command.NO_COUNTER ? Lane.NO_COUNTER : counter);
-          case Command.ADD -> lane.add(counter, Command.value(first, second));
-          case Command.FLUSH -> flush(lane, counter);
-          default -> throw new IllegalStateException("no such operation");
-        };
     if (result == Lane.BACK_PRESSURED) {
       return false;
     }
@@ -212,6 +225,23 @@ final class Poller implements Runnable, CommandRing.Taker {
       dropped++;
     }
     return true;
+  }
+
+  private long give(Lane lane, long first, long second) {
+    int counter = Command.counter(second);
+    return switch (Command.operation(first)) {
+      case Command.PUT ->
+          lane.put(
+              source,
+              Command.source(first),
+              target,
+              Command.target(second),
+              Command.bytes(first),
+              counter == Command.NO_COUNTER ? Lane.NO_COUNTER : counter);
+      case Command.ADD -> lane.add(counter, Command.value(first, second));
+      case Command.FLUSH -> flush(lane, counter);
+      default -> throw new IllegalStateException("no such operation");
+    };
   }
 
   private long flush(Lane lane, int notice) {

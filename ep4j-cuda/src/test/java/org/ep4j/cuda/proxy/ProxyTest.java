@@ -8,6 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.LongSupplier;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
@@ -23,11 +24,21 @@ import org.junit.jupiter.api.Test;
 class ProxyTest {
   private static final Duration PATIENCE = Duration.ofSeconds(20);
   private static final int THREADS = 2;
+  private static final int LANES = 4;
   private static final int PUTS = 5000;
   private static final long BYTES = 16L * PUTS;
 
+  /** From a strand to a peer. */
+  private static final int IN_FLIGHT = 16;
+
+  private static final int FILLING = 3 * IN_FLIGHT;
+
   private static ProxyConfig config() {
     return new ProxyConfig(THREADS, 2 * THREADS, 64, 8, List.of(), PATIENCE);
+  }
+
+  private static ProxyConfig hurried() {
+    return new ProxyConfig(THREADS, 2 * THREADS, 64, 8, List.of(), Duration.ofMillis(300));
   }
 
   private static Wire wire(Group group, String name) {
@@ -35,10 +46,10 @@ class ProxyTest {
         group,
         WireConfig.builder()
             .wire(name)
-            .lanes(4)
+            .lanes(LANES)
             .strands(THREADS)
             .counters(8)
-            .operationsInFlight(16)
+            .operationsInFlight(IN_FLIGHT)
             .timeout(PATIENCE)
             .build());
   }
@@ -61,10 +72,78 @@ class ProxyTest {
       }
     }
 
-    void await(long address, long least) {
+    void push(int ring, long first, long second) {
+      assertThat(producers[ring].push(first, second)).as("ring %d", ring).isTrue();
+    }
+
+    /** Puts of 16 bytes, counted by counter 3, into all rings and over all lanes in turn. */
+    void put(int from, int to) {
+      for (int i = from; i < to; i++) {
+        push(
+            i % producers.length,
+            HostProducer.putFirst(laneOf(i), i * 16L, 16),
+            HostProducer.second(1, i * 16L, 3));
+      }
+    }
+
+    private int laneOf(int put) {
+      return put / producers.length % (LANES / THREADS);
+    }
+
+    /** More than a lane takes that nobody polls for, to counter 5. */
+    void fillLane() {
+      for (int i = 0; i < FILLING; i++) {
+        push(0, HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 5));
+      }
+    }
+
+    /** Beyond the end of the source. */
+    void pushBadCommand() {
+      push(0, HostProducer.putFirst(0, BYTES, 16), HostProducer.second(1, 0, 0));
+    }
+
+    /** The thread of the bad command reads no more, and says which it was. */
+    void awaitRefusal() {
+      await(() -> producers[2].tail() < 0 ? 1 : 0, 1);
+      assertThat(proxy.problem())
+          .contains("thread 0")
+          .contains("source " + BYTES)
+          .contains("localOffset");
+    }
+
+    /** What is given to a lane arrives as it was when its flush was answered, or at closing. */
+    void flushAndClose(Region region) {
+      for (int ring = 0; ring < producers.length; ring++) {
+        push(ring, HostProducer.addFirst(0, 100), HostProducer.second(1, 0, 4));
+        push(ring, HostProducer.flushFirst(0), HostProducer.second(1, 0, ring));
+      }
+      for (int ring = 0; ring < producers.length; ring++) {
+        awaitWord(memory.notice(ring), 1);
+      }
+      for (int i = 0; i < PUTS; i++) {
+        if (laneOf(i) == 0) {
+          region.segment().asSlice(i * 16L, 16).fill((byte) -1);
+        }
+      }
+      proxy.close();
+      region.segment().fill((byte) -1);
+      assertThat(proxy.posted()).isEqualTo(PUTS + 2L * producers.length);
+      assertThat(proxy.lost()).isZero();
+      assertThat(proxy.problem()).isNull();
+      assertThat(producers[0].push(0, 0)).as("a push after closing").isFalse();
+      // Closing handed everything over; it arrives as the peer polls.
+    }
+
+    void awaitWord(long address, long least) {
+      await(() -> NativeMemory.getLongAcquire(address), least);
+    }
+
+    void await(LongSupplier value, long least) {
       long start = System.nanoTime();
-      while (NativeMemory.getLongAcquire(address) < least) {
-        assertThat(System.nanoTime() - start).isLessThan(PATIENCE.toNanos());
+      while (value.getAsLong() < least) {
+        assertThat(System.nanoTime() - start)
+            .as("%d, not %d; %s", value.getAsLong(), least, proxy.problem())
+            .isLessThan(PATIENCE.toNanos());
         Thread.onSpinWait();
       }
     }
@@ -76,73 +155,85 @@ class ProxyTest {
     }
   }
 
-  @Test
-  void whatIsPushedArrivesAndIsCounted() {
-    deliver("inproc");
+  /** What a rank does with its wire and its part of a region. */
+  private interface Body {
+    void run(Wire wire, Region region, Group group);
   }
 
-  /** Sixteen pieces of work in flight and a receiver that polls now and then. */
-  @Test
-  void aSlowReceiverHoldsThePushesBack() {
-    deliver("tcp");
+  private static void onTwoRanks(String name, Body body) {
+    onTwoRanks(name, BYTES, body);
   }
 
-  private static void deliver(String name) {
+  private static void onTwoRanks(String name, long bytes, Body body) {
     ThreadRanks.run(
         2,
-        PATIENCE,
+        PATIENCE.multipliedBy(2),
         group -> {
           try (Wire wire = wire(group, name);
-              Region region = wire.allocate(BYTES, PATIENCE)) {
-            if (group.rank() == 0) {
-              send(wire, region);
-            } else {
-              receive(wire, region);
-            }
-            group.barrier(PATIENCE);
+              Region region = wire.allocate(bytes, PATIENCE)) {
+            body.run(wire, region, group);
           }
         });
   }
 
-  private static void send(Wire wire, Region region) {
+  @Test
+  void whatIsPushedArrivesAndIsCounted() {
+    onTwoRanks(
+        "inproc",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            fill(region);
+            try (Sender sender = new Sender(wire, region, config())) {
+              sender.put(0, PUTS);
+              sender.flushAndClose(region);
+            }
+          } else {
+            receive(wire, region);
+          }
+          group.barrier(PATIENCE);
+        });
+  }
+
+  @Test
+  void aReceiverThatDoesNotPollHoldsThePushesBack() {
+    onTwoRanks(
+        "tcp",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            fill(region);
+            try (Sender sender = new Sender(wire, region, config())) {
+              // So many fit into the rings and the queues of the lanes.
+              sender.put(0, 1000);
+              sender.await(sender.proxy::posted, THREADS * IN_FLIGHT);
+              group.barrier(PATIENCE);
+              assertThat(sender.proxy.posted()).isEqualTo(THREADS * IN_FLIGHT);
+              group.barrier(PATIENCE);
+              sender.put(1000, PUTS);
+              sender.flushAndClose(region);
+            }
+          } else {
+            group.barrier(PATIENCE);
+            group.barrier(PATIENCE);
+            receive(wire, region);
+          }
+          group.barrier(PATIENCE);
+        });
+  }
+
+  private static void fill(Region region) {
     for (long at = 0; at < BYTES; at += 8) {
       region.segment().set(ValueLayout.JAVA_LONG, at, at + 1);
     }
-    try (Sender sender = new Sender(wire, region, config())) {
-      for (int i = 0; i < PUTS; i++) {
-        assertThat(
-                sender.producers[i % 4].push(
-                    HostProducer.putFirst(i / 4 % 2, i * 16L, 16),
-                    HostProducer.second(1, i * 16L, 3)))
-            .isTrue();
-      }
-      for (int ring = 0; ring < 4; ring++) {
-        HostProducer producer = sender.producers[ring];
-        assertThat(producer.push(HostProducer.addFirst(0, 100), HostProducer.second(1, 0, 4)))
-            .isTrue();
-        assertThat(producer.push(HostProducer.flushFirst(0), HostProducer.second(1, 0, ring)))
-            .isTrue();
-        sender.await(sender.memory.notice(ring), 1);
-      }
-      sender.proxy.close();
-      assertThat(sender.proxy.posted()).isEqualTo(PUTS + 8);
-      assertThat(sender.proxy.lost()).isZero();
-      assertThat(sender.proxy.problem()).isNull();
-      assertThat(sender.producers[0].push(0, 0)).as("a push after closing").isFalse();
-    }
-    // Closing handed everything over; it arrives as the peer polls.
   }
 
   private static void receive(Wire wire, Region region) {
-    WireWait other = new WireWait(wire, 1, PATIENCE);
-    WireWait wait = new WireWait(wire, 0, PATIENCE);
-    other.until(
-        () -> {
-          int ignored = wire.poll(0);
-          return wire.counters().get(3) >= PUTS && wire.counters().get(4) >= 400;
-        },
-        "all puts");
-    wait.counter(3, PUTS, 0);
+    new WireWait(wire, 1, PATIENCE)
+        .until(
+            () -> {
+              int ignored = wire.poll(0);
+              return wire.counters().get(3) >= PUTS && wire.counters().get(4) >= 400;
+            },
+            "all puts");
     assertThat(wire.counters().get(3)).isEqualTo(PUTS);
     assertThat(wire.counters().get(4)).isEqualTo(400);
     for (long at = 0; at < BYTES; at += 8) {
@@ -152,77 +243,115 @@ class ProxyTest {
 
   @Test
   void aPeerThatIsGoneIsAWordThatKernelsSee() {
-    ThreadRanks.run(
-        2,
-        PATIENCE,
-        group -> {
-          try (Wire wire = wire(group, "inproc");
-              Region region = wire.allocate(BYTES, PATIENCE)) {
-            group.barrier(PATIENCE);
-            if (group.rank() == 1) {
-              return; // and closes its wire
-            }
-            try (Sender sender = new Sender(wire, region, config())) {
-              sender.await(sender.memory.failure(1), 1);
-              assertThat(
-                      sender.producers[0].push(
-                          HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 0)))
-                  .isTrue();
-              sender.proxy.close();
-              assertThat(sender.proxy.lost()).isEqualTo(1);
-              assertThat(sender.proxy.problem()).isNull();
-            }
+    onTwoRanks(
+        "inproc",
+        (wire, region, group) -> {
+          group.barrier(PATIENCE);
+          if (group.rank() == 1) {
+            return; // and closes its wire
+          }
+          try (Sender sender = new Sender(wire, region, config())) {
+            sender.awaitWord(sender.memory.failure(1), 1);
+            sender.push(0, HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 0));
+            sender.proxy.close();
+            assertThat(sender.proxy.lost()).isEqualTo(1);
+            assertThat(sender.proxy.problem()).isNull();
           }
         });
   }
 
   @Test
   void aCommandThatCannotBeStopsItsThreadOnly() {
-    ThreadRanks.run(
-        2,
-        PATIENCE,
-        group -> {
-          try (Wire wire = wire(group, "inproc");
-              Region region = wire.allocate(BYTES, PATIENCE)) {
-            if (group.rank() == 0) {
-              try (Sender sender = new Sender(wire, region, config())) {
-                assertThat(
-                        sender.producers[0].push(
-                            HostProducer.putFirst(0, BYTES, 16), HostProducer.second(1, 0, 0)))
-                    .isTrue();
-                long start = System.nanoTime();
-                while (sender.producers[2].tail() >= 0) {
-                  assertThat(System.nanoTime() - start).isLessThan(PATIENCE.toNanos());
-                  Thread.onSpinWait();
-                }
-                assertThat(sender.proxy.problem())
-                    .contains("thread 0")
-                    .contains("source " + BYTES)
-                    .contains("localOffset");
-                assertThat(
-                        sender.producers[1].push(
-                            HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 5)))
-                    .isTrue();
-              }
+    onTwoRanks(
+        "inproc",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            try (Sender sender = new Sender(wire, region, config())) {
+              sender.pushBadCommand();
+              sender.awaitRefusal();
+              sender.push(1, HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 5));
+            }
+          }
+          group.barrier(PATIENCE);
+          if (group.rank() == 1) {
+            assertThat(wire.counters().get(5)).isEqualTo(1);
+          }
+          group.barrier(PATIENCE);
+        });
+  }
+
+  @Test
+  void aCommandThatCannotBeIsNamedThoughItHadToWait() {
+    onTwoRanks(
+        "tcp",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            try (Sender sender = new Sender(wire, region, config())) {
+              sender.fillLane();
+              sender.pushBadCommand();
+              group.barrier(PATIENCE);
+              sender.awaitRefusal();
             }
             group.barrier(PATIENCE);
-            if (group.rank() == 1) {
-              assertThat(wire.counters().get(5)).isEqualTo(1);
-            }
+          } else {
+            group.barrier(PATIENCE);
+            new WireWait(wire, 0, PATIENCE)
+                .until(() -> wire.counters().get(5) == FILLING, "the puts before the bad one");
             group.barrier(PATIENCE);
           }
         });
   }
 
   @Test
+  void whatDoesNotLeaveInTimeIsNamed() {
+    onTwoRanks(
+        "tcp",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            try (Sender sender = new Sender(wire, region, hurried())) {
+              sender.fillLane();
+              sender.await(sender.proxy::posted, IN_FLIGHT);
+              sender.proxy.close();
+              assertThat(sender.proxy.problem())
+                  .contains("thread 0")
+                  .contains("300 ms after it was closed lane 0 to rank 1 had not sent all")
+                  .contains((FILLING - IN_FLIGHT) + " commands waited");
+            }
+          }
+          group.barrier(PATIENCE);
+        });
+  }
+
+  /** Four puts are accepted that no socket holds while the receiver reads nothing. */
+  @Test
+  void acceptedBytesThatDoNotLeaveInTimeAreNamed() {
+    long much = 15L << 20;
+    onTwoRanks(
+        "tcp",
+        much,
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            try (Sender sender = new Sender(wire, region, hurried())) {
+              for (int i = 0; i < 4; i++) {
+                sender.push(0, HostProducer.putFirst(0, 0, much), HostProducer.second(1, 0, 5));
+              }
+              sender.await(sender.proxy::posted, 4);
+              sender.proxy.close();
+              assertThat(sender.proxy.problem())
+                  .contains("lane 0 to rank 1 had not sent all")
+                  .contains("0 commands waited, 0 of 4 accepted were delivered");
+            }
+          }
+          group.barrier(PATIENCE);
+        });
+  }
+
+  @Test
   void aWireWithOtherStrandsIsRefused() {
-    ThreadRanks.run(
-        2,
-        PATIENCE,
-        group -> {
-          try (Wire wire = wire(group, "inproc");
-              Region region = wire.allocate(16, PATIENCE);
-              Arena arena = Arena.ofShared()) {
+    onTwoRanks(
+        "inproc",
+        (wire, region, group) -> {
+          try (Arena arena = Arena.ofShared()) {
             MemorySegment words = arena.allocate(1 << 16);
             assertThatThrownBy(() -> Proxy.over(words, wire, region, region, ProxyConfig.of(1)))
                 .isInstanceOf(InvalidArgumentException.class)
