@@ -54,6 +54,7 @@ enum DispatchField {
   TILE_WARPS,
   PUSH_BLOCKS,
   PUSH_WARPS,
+  EAGER,
   STAGE_BYTES,
   TIMEOUT,
   RECORD,

@@ -22,6 +22,12 @@ final class Dispatcher {
   /** Blocks that send in EXPERT_MAJOR. */
   private static final int MOST_PUSH_BLOCKS = 40;
 
+  /**
+   * Warps of each where so many blocks send. They keep the links busy with a piece each, so every
+   * warp may wait until its piece has been written: receivers learn of it two pieces earlier.
+   */
+  private static final int EAGER_WARPS = 5;
+
   /** The first array of the kernels' shared memory after the words begins at a multiple of this. */
   private static final int STAGE_ALIGNMENT = 128;
 
@@ -34,6 +40,7 @@ final class Dispatcher {
   private final KernelCall<DispatchField> experts;
   private final Stages.Memo flatStages;
   private final Stages.Memo expertStages;
+  private final Stages.Memo eagerStages;
   private final ScaleColumns columns;
 
   /** Warps that count tokens for EXPERT_MAJOR, and shared memory that this takes. */
@@ -58,6 +65,7 @@ final class Dispatcher {
         (groupWords * Integer.BYTES + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
     flatStages = new Stages.Memo(context.kernels.sharedBytes, flatWords * Integer.BYTES);
     expertStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
+    eagerStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
     int warps = Kernels.WARPS;
     while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
       if (warps == 1) {
@@ -212,8 +220,12 @@ final class Dispatcher {
       launch(call, stages, stages.bytes(), stream);
     } else {
       long companionBytes = Companions.bytes(scaleBytes, handle.topK, cached);
-      Stages stages = expertStages.of(rowBytes, companionBytes, MOST_WARPS);
-      call.set(DispatchField.PUSH_BLOCKS, pushBlocks(context.sms()));
+      int blocks = pushBlocks(context.sms());
+      boolean eager = blocks == MOST_PUSH_BLOCKS;
+      int warps = eager ? EAGER_WARPS : MOST_WARPS;
+      Stages stages = (eager ? eagerStages : expertStages).of(rowBytes, companionBytes, warps);
+      call.set(DispatchField.PUSH_BLOCKS, blocks);
+      call.set(DispatchField.EAGER, eager);
       call.set(DispatchField.PLACES, handle.places());
       call.set(DispatchField.ZERO, handle.zeroPadding);
       call.set(DispatchField.COMPANION_BYTES, companionBytes);

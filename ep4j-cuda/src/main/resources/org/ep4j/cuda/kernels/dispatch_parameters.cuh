@@ -67,6 +67,7 @@ struct DispatchParameters {
   u64 tile_warps;     // EXPERT_MAJOR: warps that count tokens
   u64 push_blocks;    // blocks that send tokens, the first ones; FLAT: all
   u64 push_warps;
+  u64 eager;          // EXPERT_MAJOR, 1: a piece is stored once the one before has been written
   u64 stage_bytes;
   u64 timeout;  // ns
   Record* record;

@@ -129,9 +129,14 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
     bulk_wait_read<1>();
     __syncwarp();
     load();
-    // Of the pieces all but the newest two have been written.
-    bulk_wait<2>();
-    say_written(written, step > 1 ? (step - 1) / pieces : 0);
+    // Who waits for each piece tells its token at once; else all but the newest two have been written.
+    if (p.eager) {
+      bulk_wait<0>();
+    } else {
+      bulk_wait<2>();
+    }
+    u32 done = p.eager ? step + 1 : step > 1 ? step - 1 : 0;
+    say_written(written, done / pieces);
   }
   bulk_wait<0>();
   say_written(written, count);

@@ -248,6 +248,7 @@ class Dispatching {
     launch.blocks = random.between(1, blocks_of_device);
     launch.threads = warps * LANES;
     p.push_warps = random.between(1, warps - 2);
+    p.eager = random.below(2);
     p.stage_bytes = random.once_in(3) ? 16 * random.between(1, (u32)p.row_bytes / 16) : p.row_bytes;
     p.tile_warps = random.between(1, warps);
     p.push_blocks = handle->by_experts ? random.between(1, launch.blocks) : launch.blocks;
