@@ -11,7 +11,9 @@ enum Phase {
   /** For a peer's rows. */
   ROWS("rows"),
   /** For other blocks of the same kernel. */
-  BLOCKS("own blocks");
+  BLOCKS("own blocks"),
+  /** For a rank of another node to empty what was sent to it. */
+  ROOM("room");
 
   private static final Phase[] ALL = values();
 

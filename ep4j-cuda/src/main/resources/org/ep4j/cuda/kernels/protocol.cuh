@@ -57,7 +57,7 @@ struct Record {
   u64 left;  // ns of the time it had; negative past the deadline
 };
 
-enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4 };
+enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4, PHASE_ROOM = 5 };
 enum State {
   STATE_TIMEOUT = 1,
   STATE_NO_SUCH_EXPERT = 2,

@@ -1,0 +1,143 @@
+// Ranks of other nodes, as kernels see them: no loads and stores over NVLink, but memory of the host
+// that rows are written to and read from, counters, and commands to the proxy (command_ring.cuh).
+//
+// A node is a run of ranks. A token crosses to another node once, to the rank of the same place there:
+// its source's rail in that node. Ranks that exchange tokens are partners; between two of them there is
+// a ring of slots in each direction, in page-locked memory of the receiver. Slots are filled in the
+// order of their numbers, which count over the life of the buffer, by whichever warps; what lies in a
+// slot says the operation.
+//
+//   slot      filler writes it, then pushes an add to `arrived` of the place (after the put, on the
+//             same lane, if the wire has to carry it); the receiver waits for the counter, acquire
+//   arrived   wire, [slots] at the receiver: how often the place has been filled
+//   credits   wire, [slots] at the filler: how often the place has been emptied; the receiver pushes an
+//             add once all its reads of the slot have returned; the filler waits for it, acquire
+//   told      wire, [ranks] at the receiver: how often the words of a rank's counts have been written
+//
+// Number n lies in place n % slots: it may be filled once credits > n / slots - 1, and is there once
+// arrived > n / slots. No order between places is needed, so it does not matter on which lane a number
+// travels, nor that lanes know nothing of each other.
+//
+// How slots get there: mapped, kernels of the filler write the receiver's memory themselves and only
+// the counters travel by command; else they write a slot of their own outgoing memory and push a put.
+//
+// A wait ends early when the proxy says that nothing more comes from the rank (`failures`).
+#pragma once
+#include "command_ring.cuh"
+#include "protocol.cuh"
+
+// One partner; 8 bytes a field, in the order of org.ep4j.cuda.far.FarTable.
+struct FarPartner {
+  u64 rank;
+  u64 node;
+  u64 takes;             // 1: it is this rank's rail in `node`: own tokens for that node go to it
+  u64 gives;             // 1: this rank is its rail: its tokens for this node come from it
+  char* out;             // [slots] where slots for it are filled
+  u64 out_source;        // not mapped: where `out` lies in the region of outgoing memory
+  u64 out_target;        // not mapped: where its ring for this rank lies in its landing memory
+  const char* in;        // [slots] where its slots arrive
+  const u64* arrived;    // [slots] counters of this rank
+  const u64* credits;    // [slots] counters of this rank
+  u64 arrived_there;     // number of its first counter `arrived` for this rank
+  u64 credits_there;
+};
+
+// Device memory; constant but for `sent` and `taken`. 8 bytes a field, FarTable.
+struct FarWorld {
+  u64 first;               // ranks of this node: from here
+  u64 end;                 // to here
+  u64 nodes;
+  u64 node;
+  const u32* node_of;      // [ranks]
+  u64 partners;
+  const FarPartner* partner;
+  const u32* rail_to;      // [nodes] partner that takes tokens for a node; no meaning for this node
+  u64 slots;
+  u64 slot_bytes;          // a multiple of 128
+  u64 mapped;
+  u64 lanes;               // of each ring's thread, to each rank
+  u64* sent;               // [partners] slots that were filled in operations that ended: last block alone
+  u64* taken;              // [partners] slots that were emptied: the same
+  // Counts (see protocol.cuh) of ranks of other nodes.
+  const u64* told;         // [ranks] counters
+  u64 told_there;          // number of this rank's counter `told` at all others
+  u64* tellings;           // dispatches with counts that ended: last block alone
+  u64* counts_out;         // not mapped: this rank's words, one copy for all
+  u64 counts_source;       // not mapped: where they lie in the region of outgoing memory
+  u64 counts_target;       // not mapped: where they belong in the landing memory of every other rank
+  u64* const* counts_there;  // [ranks] mapped: where they belong
+  const u64* counts_in;    // [ranks, count_stride] words of others
+  u64 count_stride;
+  CommandRings rings;
+};
+
+__device__ __forceinline__ bool is_near(const FarWorld& far, u32 rank) {
+  return rank >= far.first && rank < far.end;
+}
+
+__device__ __forceinline__ u64 slot_at(const FarWorld& far, u64 number) {
+  return number % far.slots * far.slot_bytes;
+}
+
+// Waits for a counter of the wire; one thread. What it waited for is told as by wait_epoch.
+__device__ __forceinline__ bool wait_counter(const FarWorld& far, const Watch& w, const u64* at,
+                                             u64 least, u64 phase, u32 rank) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_acquire_system(at);
+    if (seen >= least) {
+      return true;
+    }
+    // Each look crosses PCIe: now and then is often.
+    if ((polls & 0xf) == 0) {
+      if (load_acquire_system(&far.rings.failures[rank]) != 0 && load_acquire_system(at) < least) {
+        give_up(w, phase, rank, least, seen);
+        return false;
+      }
+      if (vain(w, polls << 4, phase, rank, least, seen)) {
+        return false;
+      }
+    }
+  }
+}
+
+// The slot may be filled.
+__device__ __forceinline__ bool wait_credit(const FarWorld& far, const Watch& w,
+                                            const FarPartner& partner, u64 number) {
+  return wait_counter(far, w, partner.credits + number % far.slots, number / far.slots, PHASE_ROOM,
+                      (u32)partner.rank);
+}
+
+// The slot has come.
+__device__ __forceinline__ bool wait_slot(const FarWorld& far, const Watch& w,
+                                          const FarPartner& partner, u64 number) {
+  return wait_counter(far, w, partner.arrived + number % far.slots, number / far.slots + 1,
+                      PHASE_ROWS, (u32)partner.rank);
+}
+
+// Whole warps: the slot is filled, `bytes` (a multiple of 16) of it hold something. What this warp wrote
+// must have been written: bulk stores waited for, and fenced from the proxy of bulk copies.
+__device__ __forceinline__ bool send_slot(const FarWorld& far, const Watch& w,
+                                          const FarPartner& partner, u64 number, u64 bytes) {
+  u32 ring = (u32)(number % far.rings.rings);
+  u32 lane = (u32)(number / far.rings.rings % far.lanes);
+  bool puts = !far.mapped && lane_id() == 0;
+  bool adds = lane_id() == 1;
+  Command command =
+      adds ? add_command((u32)partner.rank, lane,
+                         (u32)(partner.arrived_there + number % far.slots), 1)
+           : put_command((u32)partner.rank, lane, partner.out_source + slot_at(far, number),
+                         partner.out_target + slot_at(far, number), bytes, NO_COUNTER);
+  return push(far.rings, ring, puts || adds, command, w.deadline);
+}
+
+// Whole warps: the slot is no longer needed.
+__device__ __forceinline__ bool return_slot(const FarWorld& far, const Watch& w,
+                                            const FarPartner& partner, u64 number) {
+  u32 ring = (u32)(number % far.rings.rings);
+  u32 lane = (u32)(number / far.rings.rings % far.lanes);
+  __syncwarp();
+  return push(far.rings, ring, lane_id() == 0,
+              add_command((u32)partner.rank, lane,
+                          (u32)(partner.credits_there + number % far.slots), 1),
+              w.deadline);
+}
