@@ -34,23 +34,15 @@ import org.junit.jupiter.api.Test;
 class LowLatencyArgumentsTest {
   private static final LowLatencyCombineOptions SUM = LowLatencyCombineOptions.DEFAULT;
 
-  /** What a rank does with its buffer. */
-  private interface Body {
-    void run(ExpertBuffer buffer, int rank);
-  }
-
   /** Runs the body, then a whole dispatch and combine: what was refused has left no trace. */
-  private static void onBothRanks(Body body) {
-    RankBody opened =
-        group -> {
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            body.run(buffer, group.rank());
-            LowLatencyDispatch d = dispatch(buffer);
-            assertThat(ints(d.recvCount())).containsExactly(2, 2);
-            buffer.lowLatencyCombine(expertRows(), routing(group.rank()), d.handle(), SUM);
-          }
-        };
-    ThreadRanks.run(2, opened);
+  private static void onBothRanks(LowLatencyCase.Body body) {
+    LowLatencyCase.onBothRanks(
+        (buffer, rank) -> {
+          body.run(buffer, rank);
+          LowLatencyDispatch d = dispatch(buffer);
+          assertThat(ints(d.recvCount())).containsExactly(2, 2);
+          buffer.lowLatencyCombine(expertRows(), routing(rank), d.handle(), SUM);
+        });
   }
 
   private static void assertDispatchRefused(

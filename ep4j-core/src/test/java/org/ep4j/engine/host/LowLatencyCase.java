@@ -13,6 +13,7 @@ import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
 import org.ep4j.Tensor;
+import org.ep4j.group.ThreadRanks;
 
 /**
  * A case small enough to do by hand: two ranks, four experts (0 and 1 on rank 0, 2 and 3 on rank
@@ -46,6 +47,27 @@ final class LowLatencyCase {
 
   static BufferConfig.Builder config() {
     return BufferConfig.builder().hidden(HIDDEN).topK(2).experts(4).lowLatencyMaxTokens(MAX_TOKENS);
+  }
+
+  /** What a rank does with its buffer. */
+  interface Body {
+    void run(ExpertBuffer buffer, int rank);
+  }
+
+  /** Opens a buffer on each rank for {@code body}. */
+  static void onBothRanks(Body body) {
+    onBothRanks(config().build(), body);
+  }
+
+  /** The same with another configuration. */
+  static void onBothRanks(BufferConfig config, Body body) {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            body.run(buffer, group.rank());
+          }
+        });
   }
 
   static Routing routing(int rank) {

@@ -9,6 +9,7 @@ import static org.ep4j.engine.host.LowLatencyCase.assertSums;
 import static org.ep4j.engine.host.LowLatencyCase.config;
 import static org.ep4j.engine.host.LowLatencyCase.dispatch;
 import static org.ep4j.engine.host.LowLatencyCase.expertRows;
+import static org.ep4j.engine.host.LowLatencyCase.onBothRanks;
 import static org.ep4j.engine.host.LowLatencyCase.routing;
 import static org.ep4j.engine.host.LowLatencyCase.rows;
 import static org.ep4j.engine.host.LowLatencyCase.runExperts;
@@ -27,21 +28,6 @@ import org.junit.jupiter.api.Test;
 
 /** Operations in two halves, and how long results live. */
 class LowLatencyHookTest {
-  /** What a rank does with its buffer. */
-  private interface Body {
-    void run(ExpertBuffer buffer, int rank);
-  }
-
-  private static void onBothRanks(Body body) {
-    ThreadRanks.run(
-        2,
-        group -> {
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            body.run(buffer, group.rank());
-          }
-        });
-  }
-
   @Test
   void resultsComeWithTheHook() {
     onBothRanks(

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.LowLatencyCase.HIDDEN;
 import static org.ep4j.engine.host.LowLatencyCase.MAX_TOKENS;
 import static org.ep4j.engine.host.LowLatencyCase.assertSums;
-import static org.ep4j.engine.host.LowLatencyCase.config;
+import static org.ep4j.engine.host.LowLatencyCase.onBothRanks;
 import static org.ep4j.engine.host.LowLatencyCase.range;
 import static org.ep4j.engine.host.LowLatencyCase.routing;
 import static org.ep4j.engine.host.LowLatencyCase.rows;
@@ -26,7 +26,6 @@ import org.ep4j.RowFormat;
 import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.group.RankFailedException;
-import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
 /** RANK_MAJOR by hand; {@link LowLatencyPropertyTest} tries it in all shapes. */
@@ -38,21 +37,6 @@ class LowLatencyRankMajorTest {
           .build();
 
   private static final LowLatencyCombineOptions SUM = LowLatencyCombineOptions.DEFAULT;
-
-  /** What a rank does with its buffer. */
-  private interface Body {
-    void run(ExpertBuffer buffer, int rank);
-  }
-
-  private static void onBothRanks(Body body) {
-    ThreadRanks.run(
-        2,
-        group -> {
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            body.run(buffer, group.rank());
-          }
-        });
-  }
 
   private static LowLatencyDispatch dispatch(ExpertBuffer buffer) {
     int rank = buffer.rank();

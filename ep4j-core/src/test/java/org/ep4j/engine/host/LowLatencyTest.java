@@ -35,25 +35,12 @@ import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
-import org.ep4j.group.ThreadRanks;
-import org.ep4j.group.ThreadRanks.RankBody;
 import org.junit.jupiter.api.Test;
 
 /** Low latency on {@link LowLatencyCase}. */
 class LowLatencyTest {
-  /** What a rank does with its buffer. */
-  private interface Body {
-    void run(ExpertBuffer buffer, int rank);
-  }
-
-  private static void onBothRanks(Body body) {
-    RankBody opened =
-        group -> {
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().maxTokens(4).build())) {
-            body.run(buffer, group.rank());
-          }
-        };
-    ThreadRanks.run(2, opened);
+  private static void onBothRanks(LowLatencyCase.Body body) {
+    LowLatencyCase.onBothRanks(config().maxTokens(4).build(), body);
   }
 
   /** Value of row {@code row} of a local expert. */
