@@ -84,48 +84,46 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     return owner.isOutdated(this);
   }
 
+  private LowLatencyOutputs outputs() {
+    requireResults();
+    return memory.outputs(half(), record.byRanks);
+  }
+
   @Override
   public Tensor x() {
-    requireResults();
-    return memory.rowTensor(half(), format, record.byRanks);
+    return outputs().rows(format);
   }
 
   @Override
   public @Nullable Tensor scales() {
-    requireResults();
-    return scaleLayout == ScaleLayout.ROW_MAJOR
-        ? memory.scaleTensor(half(), format, record.byRanks)
-        : memory.scaleColumnTensor(half(), format, record.byRanks);
+    return outputs().scales(format, scaleLayout);
   }
 
   @Override
   public Tensor recvCount() {
-    requireResults();
-    return memory.receiveCountTensor(half(), record.byRanks);
+    return outputs().receiveCount();
   }
 
   @Override
   public @Nullable Tensor topkIdx() {
-    requireResults();
-    return record.byRanks ? memory.choiceTensor(half(), record.topK) : null;
+    LowLatencyOutputs outputs = outputs();
+    return record.byRanks ? outputs.choices(record.topK) : null;
   }
 
   @Override
   public @Nullable Tensor topkWeights() {
-    requireResults();
-    return record.weighted ? memory.choiceWeightTensor(half(), record.topK) : null;
+    LowLatencyOutputs outputs = outputs();
+    return record.weighted ? outputs.choiceWeights(record.topK) : null;
   }
 
   @Override
   public Tensor srcInfo() {
-    requireResults();
-    return memory.sourceInfoTensor(half(), record.byRanks);
+    return outputs().sourceInfo();
   }
 
   @Override
   public Tensor layoutRange() {
-    requireResults();
-    return memory.layoutRangeTensor(half(), record.byRanks);
+    return outputs().layoutRange();
   }
 
   @Override

@@ -86,9 +86,8 @@ final class LowLatencyLayout {
     maskWords = 2 * ControlLayout.LINE;
     lines = wholeLines(maskWords + 8L * ranks);
     lists = wholePages(lines + 2L * ranks * ControlLayout.LINE);
-    // A token's entry in a dispatch list: the token, then one local expert a choice, then, by
-    // ranks,
-    // one weight a choice.
+    // A token's entry in a dispatch list: the token, then one local expert a choice; by ranks,
+    // then one weight a choice.
     listBytes = wholeLines(maxTokens * (1 + 2L * config.topK()) * 4);
     rows = wholePages(lists + 2L * ranks * listBytes);
     rowsBytes = maxTokens * rowBytes;

@@ -13,6 +13,9 @@ final class LowLatencyMemoryLayout {
   /** Rows that each local expert has room for, R*M. */
   final long capacity;
 
+  /** Rows that each source rank has room for, M. */
+  final long maxTokens;
+
   /** Offsets inside a half; its rows come first. */
   final long scales;
 
@@ -36,7 +39,7 @@ final class LowLatencyMemoryLayout {
 
   LowLatencyMemoryLayout(BufferConfig config, int ranks, int experts) {
     long hidden = config.hidden();
-    long maxTokens = config.lowLatencyMaxTokens();
+    maxTokens = config.lowLatencyMaxTokens();
     capacity = ranks * maxTokens;
     // By ranks there is room for one row a token, also on a rank without experts.
     long rows = Math.max(1, experts) * capacity;
