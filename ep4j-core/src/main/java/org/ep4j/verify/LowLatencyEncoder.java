@@ -15,10 +15,10 @@ final class LowLatencyEncoder {
   private static final int BLOCK_OF_NVFP4 = 16;
 
   final DType dtype;
-  final DType scaleType;
-  final int scaleColumns;
-  final MemorySegment scales;
-  MemorySegment values;
+  private final DType scaleType;
+  private final int scaleColumns;
+  private final MemorySegment scales;
+  private MemorySegment values;
   private final LowLatencyDispatchOptions options;
 
   LowLatencyEncoder(LowLatencyDispatchOptions options, int hidden) {
@@ -45,6 +45,7 @@ final class LowLatencyEncoder {
     values = MemorySegment.ofArray(new byte[(int) dtype.bytes(hidden)]);
   }
 
+  /** Encodes a row; {@link #check} compares the last one. */
   void encode(MemorySegment row) {
     if (options.format() == RowFormat.BF16) {
       values = row;
@@ -55,27 +56,30 @@ final class LowLatencyEncoder {
     }
   }
 
-  /** The scales [local, perExpert, scaleColumns], however they lie. */
-  Tensor scales(
-      Check check, @Nullable Tensor actual, ScaleLayout layout, long local, long perExpert) {
-    if (layout == ScaleLayout.ROW_MAJOR) {
-      return check.tensor("scales", actual, scaleType, local, perExpert, scaleColumns);
+  /** The scales [groups, capacity, scaleColumns], however they lie; null if there must be none. */
+  @Nullable Tensor scales(Check check, @Nullable Tensor actual, long groups, long capacity) {
+    if (scaleColumns == 0) {
+      check.absent("scales", actual);
+      return null;
+    }
+    if (options.scaleLayout() == ScaleLayout.ROW_MAJOR) {
+      return check.tensor("scales", actual, scaleType, groups, capacity, scaleColumns);
     }
     boolean packed = scaleType == DType.UE8M0;
     DType type = packed ? DType.INT32 : scaleType;
     long columns = packed ? scaleColumns / Integer.BYTES : scaleColumns;
-    long length = ScaleLayout.columnLength(type, perExpert);
-    Tensor byColumns = check.tensor("scales", actual, type, local, columns, length);
-    MemorySegment rows = ScaleRows.of(byColumns, type, local, perExpert, columns, length);
-    return Tensor.of(rows, scaleType, local, perExpert, scaleColumns);
+    long length = ScaleLayout.columnLength(type, capacity);
+    Tensor byColumns = check.tensor("scales", actual, type, groups, columns, length);
+    MemorySegment rows = ScaleRows.of(byColumns, type, groups, capacity, columns, length);
+    return Tensor.of(rows, scaleType, groups, capacity, scaleColumns);
   }
 
   /** Compares the encoded row with the one at {@code place}. */
-  void check(Check check, Tensor rows, @Nullable Tensor actualScales, Check.Place place) {
+  void check(Check check, Tensor rows, @Nullable Tensor rowScales, Check.Place place) {
     check.bytes("x", values, rows.segment(), place.row() * values.byteSize(), place);
-    if (actualScales != null) {
+    if (rowScales != null) {
       long at = place.row() * scales.byteSize();
-      check.bytes("scales", scales, actualScales.segment(), at, place);
+      check.bytes("scales", scales, rowScales.segment(), at, place);
     }
   }
 }

@@ -110,12 +110,7 @@ public final class LowLatencyOracle {
     long perExpert = (long) world.ranks() * maxTokens;
     LowLatencyEncoder encoder = new LowLatencyEncoder(options, hidden);
     Tensor rows = check.tensor("x", actual.x(), encoder.dtype, local, perExpert, hidden);
-    Tensor scales = actual.scales();
-    if (encoder.scaleColumns == 0) {
-      check.absent("scales", scales);
-    } else {
-      scales = encoder.scales(check, scales, options.scaleLayout(), local, perExpert);
-    }
+    Tensor scales = encoder.scales(check, actual.scales(), local, perExpert);
     check.ints("recvCount", actual.recvCount(), receiveCounts(rank), local);
     checkRanges(check, rank, actual.handle().layoutRange());
     Tensor srcInfo =

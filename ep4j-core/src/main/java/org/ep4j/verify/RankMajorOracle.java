@@ -80,12 +80,7 @@ public final class RankMajorOracle {
     int topK = world.topK();
     LowLatencyEncoder encoder = new LowLatencyEncoder(options, hidden);
     Tensor rows = check.tensor("x", actual.x(), encoder.dtype, ranks, maxTokens, hidden);
-    Tensor scales = actual.scales();
-    if (encoder.scaleColumns == 0) {
-      check.absent("scales", scales);
-    } else {
-      scales = encoder.scales(check, scales, options.scaleLayout(), ranks, maxTokens);
-    }
+    Tensor scales = encoder.scales(check, actual.scales(), ranks, maxTokens);
     Tensor ids = check.tensor("topkIdx", actual.topkIdx(), DType.INT64, ranks, maxTokens, topK);
     Tensor weights = actual.topkWeights();
     if (world.weighted()) {
