@@ -4,14 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 
 /** Asks a C++ compiler what the headers of CUDA say. */
 final class HeaderProgram {
@@ -27,7 +25,7 @@ final class HeaderProgram {
   static Map<String, String> run(String header, String prelude, String body, Path directory)
       throws IOException, InterruptedException {
     String include = includeDirectory(header);
-    assumeTrue(onPath("g++"), "no g++ to ask about " + header);
+    HostCompiler.require("to ask about " + header);
     Path source = directory.resolve("ask.cc");
     Path program = directory.resolve("ask");
     Files.writeString(
@@ -39,11 +37,11 @@ final class HeaderProgram {
             + "\nint main() {\n"
             + body
             + "\n}\n");
-    execute(
-        List.of(
-            "g++", "-std=c++17", "-w", "-I", include, "-o", program.toString(), source.toString()));
+    HostCompiler.compile(source, program, "-std=c++17", "-w", "-I", include);
+    HostCompiler.Outcome outcome = HostCompiler.run(List.of(program.toString()), 60);
+    assertThat(outcome.status()).as(outcome.output()).isZero();
     Map<String, String> answers = new LinkedHashMap<>();
-    for (String line : execute(List.of(program.toString()))) {
+    for (String line : outcome.output().lines().toList()) {
       int blank = line.indexOf(' ');
       answers.put(line.substring(0, blank), line.substring(blank + 1).strip());
     }
@@ -64,26 +62,5 @@ final class HeaderProgram {
     }
     assumeTrue(false, "no " + header + " in " + places);
     throw new AssertionError("not reached");
-  }
-
-  private static boolean onPath(String program) {
-    for (String directory : System.getenv("PATH").split(":", -1)) {
-      if (Files.isExecutable(Path.of(directory, program))) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  private static List<String> execute(List<String> command)
-      throws IOException, InterruptedException {
-    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-    List<String> lines;
-    try (var reader = process.inputReader(StandardCharsets.UTF_8)) {
-      lines = reader.lines().toList();
-    }
-    assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
-    assertThat(process.exitValue()).as(String.join("\n", lines)).isZero();
-    return lines;
   }
 }

@@ -13,8 +13,9 @@ import java.util.Locale;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
+import org.ep4j.cuda.driver.HostCompiler;
+import org.ep4j.cuda.driver.HostCompiler.Outcome;
 import org.ep4j.cuda.jit.KernelSources;
 
 /**
@@ -67,7 +68,7 @@ final class EmulatedKernels {
         system.toLowerCase(Locale.ROOT).startsWith("linux")
             && ARCHITECTURES.contains(System.getProperty("os.arch")),
         "the emulator of kernels does not know " + system);
-    assumeTrue(onPath("g++"), "no g++ to compile the kernels for the host");
+    HostCompiler.require("to compile the kernels for the host");
     this.directory = directory;
     for (String entry : entries) {
       kernels.putAll(KernelSources.of(entry).files());
@@ -93,47 +94,22 @@ final class EmulatedKernels {
     Path program = directory.resolve(world);
     // Sums as the GPU's: the host's compiler may not make one rounding of two. Switching stacks by
     // longjmp is what _FORTIFY_SOURCE takes for a mistake.
-    Outcome outcome =
-        run(
-            List.of(
-                "g++",
-                "-O1",
-                "-std=c++20",
-                "-w",
-                "-ffp-contract=off",
-                "-U_FORTIFY_SOURCE",
-                "-o",
-                program.toString(),
-                directory.resolve(world + ".cpp").toString()),
-            120);
-    assertThat(outcome.status).as(outcome.output).isZero();
+    HostCompiler.compile(
+        directory.resolve(world + ".cpp"),
+        program,
+        "-O1",
+        "-std=c++20",
+        "-w",
+        "-ffp-contract=off",
+        "-U_FORTIFY_SOURCE");
     return program;
   }
 
-  /** How a program ended, and what it printed. */
-  record Outcome(int status, String output) {}
-
   /** Runs the cases from a seed on; ends the program, and fails, if that takes too long. */
   Outcome run(Path program, long seed, int cases) throws IOException, InterruptedException {
-    return run(
+    return HostCompiler.run(
         List.of(program.toString(), Long.toUnsignedString(seed), String.valueOf(cases)),
         120 + cases);
-  }
-
-  private Outcome run(List<String> command, int seconds) throws IOException, InterruptedException {
-    Path output = directory.resolve("output");
-    Process process =
-        new ProcessBuilder(command)
-            .redirectErrorStream(true)
-            .redirectOutput(output.toFile())
-            .start();
-    boolean ended = process.waitFor(seconds, TimeUnit.SECONDS);
-    if (!ended) {
-      process.destroyForcibly();
-    }
-    String text = Files.readString(output, StandardCharsets.UTF_8);
-    assertThat(ended).as("%s in %d s:%n%s", String.join(" ", command), seconds, text).isTrue();
-    return new Outcome(process.exitValue(), text);
   }
 
   /** Shared memory belongs to the emulated block: declarations become references to it. */
@@ -163,14 +139,5 @@ final class EmulatedKernels {
       assertThat(in).as(file).isNotNull();
       return new String(in.readAllBytes(), StandardCharsets.UTF_8);
     }
-  }
-
-  private static boolean onPath(String program) {
-    for (String place : System.getenv("PATH").split(":", -1)) {
-      if (Files.isExecutable(Path.of(place, program))) {
-        return true;
-      }
-    }
-    return false;
   }
 }

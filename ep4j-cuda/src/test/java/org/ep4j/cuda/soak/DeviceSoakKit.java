@@ -79,7 +79,7 @@ abstract class DeviceSoakKit {
     ThreadRanks.run(
         shape.ranks(),
         Duration.ofMinutes(10).plusMillis(20 * epochs),
-        group -> rows.addAndGet(run(group, shape, kind, seed, epochs, (_, _, _, _) -> {})));
+        group -> rows.addAndGet(run(group, shape, kind, seed, epochs, (_, _, _) -> {})));
     System.out.printf(
         "%s: %d epochs and %d rows with every byte right in %d ms%n",
         name, epochs, rows.get(), (System.nanoTime() - start) / 1_000_000);
@@ -145,7 +145,7 @@ abstract class DeviceSoakKit {
   private void damageIsFound(SoakWhat what, SoakKind kind) {
     long seed = 7;
     SoakRank.Meddler meddler =
-        (rank, announced, address, _) -> {
+        (rank, announced, address) -> {
           if (announced == what && rank.buffer.rank() == 1 && rank.epoch() >= 50) {
             rank.flip(address);
           }

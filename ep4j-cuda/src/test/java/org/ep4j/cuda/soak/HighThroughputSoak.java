@@ -99,11 +99,8 @@ final class HighThroughputSoak implements SoakEpochs {
     rank.set(SoakWord.ALIGNMENT, d.alignment);
     Tokens payload = payload(d, tokens);
     var routing = rank.routing(tokens, d.wide);
-    rank.launch(SoakKernel.MAKE);
-    rank.launch(SoakKernel.WAYS);
-    rank.launch(SoakKernel.COUNT);
-    rank.launch(SoakKernel.PLACE);
-    DeviceStream stream = stream(d);
+    rank.makeInputs();
+    DeviceStream stream = rank.stream(d.inOrder);
     Dispatch dispatch = rank.buffer.dispatch(payload, routing, options(d, stream));
     rank.step();
     try (DispatchHandle handle = dispatch.handle()) {
@@ -112,20 +109,13 @@ final class HighThroughputSoak implements SoakEpochs {
         rank.set(SoakWord.SALT, 1);
         rank.launch(SoakKernel.MAKE);
         Dispatch again =
-            rank.buffer.dispatch(payload, handle, new Schedule(stream(d), null, false));
+            rank.buffer.dispatch(
+                payload, handle, new Schedule(rank.stream(d.inOrder), null, false));
         rank.step();
         follow(d, tokens, again, handle, true);
       }
     }
     rank.end(d);
-  }
-
-  private @Nullable DeviceStream stream(Draw d) {
-    if (d.inOrder) {
-      return rank.stream();
-    }
-    rank.finish();
-    return null;
   }
 
   private Tokens payload(Draw d, int tokens) {
@@ -174,30 +164,15 @@ final class HighThroughputSoak implements SoakEpochs {
   private void check(Draw d, Dispatch dispatch, boolean cached) {
     long rows = dispatch.rows();
     rank.set(SoakWord.LIMIT, rows);
-    Tensor x = dispatch.x();
-    rank.set(SoakWord.ROWS, x);
-    rank.checks(SoakWhat.ROWS, x);
-    Tensor scales = dispatch.scales();
-    rank.set(SoakWord.ROW_SCALES, scales);
-    if (scales != null) {
-      boolean columns = d.scaleLayout == ScaleLayout.COLUMN_MAJOR;
-      rank.set(SoakWord.SCALE_GROUP_ROWS, Math.max(1, rows));
-      rank.set(SoakWord.SCALE_GROUP_STRIDE, 0);
-      rank.set(SoakWord.SCALE_ROW_STRIDE, columns ? 1 : scales.size(1));
-      rank.set(SoakWord.SCALE_COLUMN_STRIDE, columns ? scales.size(1) : 1);
-      rank.checks(SoakWhat.SCALES, scales);
-    }
+    rank.checks(SoakWhat.ROWS, dispatch.x());
+    rank.checksScales(dispatch.scales(), Math.max(1, rows), d.scaleLayout);
     Tensor ids = dispatch.topkIdx();
     require("topkIdx", ids != null, d.layout == Layout.FLAT && !cached);
-    rank.set(SoakWord.ROW_IDS, ids);
     rank.checks(SoakWhat.IDS, ids);
     Tensor weights = dispatch.topkWeights();
     require("topkWeights", weights != null, !cached);
-    rank.set(SoakWord.ROW_WEIGHTS, weights);
     rank.checks(SoakWhat.WEIGHTS, weights);
-    rank.set(SoakWord.SOURCE_TOKENS, dispatch.sourceTokens());
     rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.sourceTokens());
-    rank.set(SoakWord.SOURCE_RANKS, dispatch.sourceRanks());
     rank.checks(SoakWhat.SOURCE_RANKS, dispatch.sourceRanks());
     if (d.looks) {
       checkCounts(d, dispatch);
@@ -217,25 +192,20 @@ final class HighThroughputSoak implements SoakEpochs {
     if (d.exact && d.layout == Layout.EXPERT_MAJOR && d.zeroPadding) {
       announcePadding(dispatch.x(), received, aligned);
     }
-    rank.set(SoakWord.RECEIVED_PER_EXPERT, received);
     rank.checks(SoakWhat.RECEIVED_PER_EXPERT, received);
-    rank.set(SoakWord.TOKENS_PER_EXPERT, aligned);
     rank.checks(SoakWhat.TOKENS_PER_EXPERT, aligned);
     Tensor expertOffsets = dispatch.expertOffsets();
     require("expertOffsets", expertOffsets != null, d.layout == Layout.EXPERT_MAJOR);
-    rank.set(SoakWord.EXPERT_OFFSETS, expertOffsets);
     rank.checks(SoakWhat.EXPERT_OFFSETS, expertOffsets);
     Tensor rankOffsets = dispatch.rankOffsets();
     require("rankOffsets", rankOffsets != null, d.layout == Layout.FLAT);
-    rank.set(SoakWord.RANK_OFFSETS, rankOffsets);
     rank.checks(SoakWhat.RANK_OFFSETS, rankOffsets);
   }
 
   private void announcePadding(Tensor x, Tensor received, Tensor aligned) {
     int last = rank.shape.localExperts() - 1;
     if (received.getInt(last) < aligned.getInt(last)) {
-      long rowBytes = x.byteSize() / x.size(0);
-      rank.checks(SoakWhat.PADDING, x.address() + x.byteSize() - rowBytes, rowBytes);
+      rank.checksPadding(x);
     }
   }
 
@@ -265,16 +235,14 @@ final class HighThroughputSoak implements SoakEpochs {
     if (d.own) {
       options.out(rank.out(tokens));
     }
-    DeviceStream stream = stream(d);
+    DeviceStream stream = rank.stream(d.inOrder);
     if (stream != null) {
       options.stream(stream);
     }
     Combine combine = rank.buffer.combine(y, handle, options.build());
-    rank.set(SoakWord.OUT, combine.x());
     rank.checks(SoakWhat.SUMS, combine.x());
     Tensor sums = combine.topkWeights();
     require("topkWeights of the combine", sums != null, d.weighted);
-    rank.set(SoakWord.OUT_WEIGHTS, sums);
     rank.checks(SoakWhat.SUMS_OF_WEIGHTS, sums);
     rank.launch(SoakKernel.CHECK_SUMS);
   }

@@ -1,8 +1,5 @@
 package org.ep4j.cuda.soak;
 
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
-
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -11,12 +8,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
 import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.HostCompiler;
 import org.jspecify.annotations.Nullable;
 
 /** The host in the place of a GPU: the same kernels, compiled by g++, over host memory. */
@@ -40,6 +37,7 @@ final class HostMachine implements SoakMachine {
 
     /** Compiles them in a directory; skips the test where there is no g++. */
     static Library compile(Path directory) throws IOException, InterruptedException {
+      HostCompiler.require("to compile the soak's kernels for the host");
       for (var file : SoakSources.files().entrySet()) {
         Files.writeString(directory.resolve(file.getKey()), file.getValue());
       }
@@ -55,29 +53,16 @@ final class HostMachine implements SoakMachine {
           """
               .formatted(SoakSources.ENTRY));
       Path library = directory.resolve("libsoak.so");
-      Process compiler;
-      try {
-        compiler =
-            new ProcessBuilder(
-                    "g++",
-                    "-std=c++20",
-                    "-O2",
-                    "-fno-strict-aliasing",
-                    "-Wall",
-                    "-Wno-unused-function",
-                    "-shared",
-                    "-fPIC",
-                    "-o",
-                    library.toString(),
-                    directory.resolve("library.cpp").toString())
-                .redirectErrorStream(true)
-                .start();
-      } catch (IOException e) {
-        assumeTrue(false, "no g++ to compile the soak's kernels for the host: " + e.getMessage());
-        throw e;
-      }
-      String words = new String(compiler.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      assertThat(compiler.waitFor()).as(words).isZero();
+      HostCompiler.compile(
+          directory.resolve("library.cpp"),
+          library,
+          "-std=c++20",
+          "-O2",
+          "-fno-strict-aliasing",
+          "-Wall",
+          "-Wno-unused-function",
+          "-shared",
+          "-fPIC");
       return new Library(library);
     }
   }

@@ -13,7 +13,6 @@ import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
-import org.jspecify.annotations.Nullable;
 
 /** Epochs of a low-latency dispatch, by experts or by source ranks, and its combine. */
 final class LowLatencySoak implements SoakEpochs {
@@ -76,10 +75,7 @@ final class LowLatencySoak implements SoakEpochs {
     rank.set(SoakWord.SCALE_BITS, Float.floatToRawIntBits(scale));
     Tensor x = rank.x(DType.BF16, tokens);
     Routing routing = rank.routing(tokens, d.wide);
-    rank.launch(SoakKernel.MAKE);
-    rank.launch(SoakKernel.WAYS);
-    rank.launch(SoakKernel.COUNT);
-    rank.launch(SoakKernel.PLACE);
+    rank.makeInputs();
     LowLatencyDispatch dispatch = dispatch(d, x, routing);
     rank.step();
     check(d, dispatch);
@@ -96,14 +92,6 @@ final class LowLatencySoak implements SoakEpochs {
     return d.layout == RowLayout.EXPERT_MAJOR ? rank.shape.pairs() : rank.shape.maxTokens();
   }
 
-  private @Nullable DeviceStream stream(Draw d) {
-    if (d.inOrder) {
-      return rank.stream();
-    }
-    rank.finish();
-    return null;
-  }
-
   private LowLatencyDispatch dispatch(Draw d, Tensor x, Routing routing) {
     LowLatencyDispatchOptions.Builder options =
         LowLatencyDispatchOptions.builder()
@@ -112,7 +100,7 @@ final class LowLatencySoak implements SoakEpochs {
             .scaleKind(d.scaleKind)
             .scaleLayout(d.scaleLayout)
             .returnHook(d.hooked);
-    DeviceStream stream = stream(d);
+    DeviceStream stream = rank.stream(d.inOrder);
     if (stream != null) {
       options.stream(stream);
     }
@@ -124,20 +112,8 @@ final class LowLatencySoak implements SoakEpochs {
   }
 
   private void check(Draw d, LowLatencyDispatch dispatch) {
-    Tensor x = dispatch.x();
-    rank.set(SoakWord.ROWS, x);
-    rank.checks(SoakWhat.ROWS, x);
-    Tensor scales = dispatch.scales();
-    rank.set(SoakWord.ROW_SCALES, scales);
-    if (scales != null) {
-      boolean columns = d.scaleLayout == ScaleLayout.COLUMN_MAJOR;
-      long across = scales.size(2);
-      rank.set(SoakWord.SCALE_GROUP_ROWS, rowsOfGroup(d));
-      rank.set(SoakWord.SCALE_GROUP_STRIDE, scales.size(1) * across);
-      rank.set(SoakWord.SCALE_ROW_STRIDE, columns ? 1 : across);
-      rank.set(SoakWord.SCALE_COLUMN_STRIDE, columns ? across : 1);
-      rank.checks(SoakWhat.SCALES, scales);
-    }
+    rank.checks(SoakWhat.ROWS, dispatch.x());
+    rank.checksScales(dispatch.scales(), rowsOfGroup(d), d.scaleLayout);
     rank.launch(SoakKernel.CHECK_ROWS);
   }
 
@@ -158,7 +134,7 @@ final class LowLatencySoak implements SoakEpochs {
     if (d.own) {
       options.out(rank.out(tokens));
     }
-    DeviceStream stream = stream(d);
+    DeviceStream stream = rank.stream(d.inOrder);
     if (stream != null) {
       options.stream(stream);
     }
@@ -168,22 +144,16 @@ final class LowLatencySoak implements SoakEpochs {
       combine.hook().receive();
     }
     checkIndex(dispatch);
-    rank.set(SoakWord.OUT, combine.x());
     rank.checks(SoakWhat.SUMS, combine.x());
     rank.launch(SoakKernel.CHECK_SUMS);
   }
 
   /** After the combine, which may go by them: a check makes what it has seen unrecognisable. */
   private void checkIndex(LowLatencyDispatch dispatch) {
-    rank.set(SoakWord.RECEIVED_PER_EXPERT, dispatch.recvCount());
     rank.checks(SoakWhat.RECEIVED_PER_EXPERT, dispatch.recvCount());
-    rank.set(SoakWord.SOURCE_TOKENS, dispatch.handle().srcInfo());
     rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.handle().srcInfo());
-    rank.set(SoakWord.RANGES, dispatch.handle().layoutRange());
     rank.checks(SoakWhat.RANGES, dispatch.handle().layoutRange());
-    rank.set(SoakWord.ROW_IDS, dispatch.topkIdx());
     rank.checks(SoakWhat.IDS, dispatch.topkIdx());
-    rank.set(SoakWord.ROW_WEIGHTS, dispatch.topkWeights());
     rank.checks(SoakWhat.WEIGHTS, dispatch.topkWeights());
     rank.launch(SoakKernel.CHECK_LATENCY_INDEX);
   }

@@ -4,11 +4,13 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.SplittableRandom;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
@@ -20,7 +22,7 @@ import org.jspecify.annotations.Nullable;
 final class SoakRank {
   /** Is told what will be checked, and may damage it. */
   interface Meddler {
-    void at(SoakRank rank, SoakWhat what, long address, long bytes);
+    void at(SoakRank rank, SoakWhat what, long address);
   }
 
   /** Epochs between two looks at the report. */
@@ -41,7 +43,6 @@ final class SoakRank {
 
   private static final Duration PATIENCE = Duration.ofMinutes(1);
   private static final int TOTALS_BYTES = 4096;
-  private static final int MOST_WEIGHTS = SoakShape.TOP_K;
 
   // As in soak.cuh.
   private static final int WRONG = 0;
@@ -95,7 +96,7 @@ final class SoakRank {
     bias = machine.allocate(tokens * rowBytes);
     out = machine.allocate(tokens * rowBytes);
     y = machine.allocate(shape.capacity() * rowBytes);
-    yWeights = machine.allocate(shape.capacity() * MOST_WEIGHTS * Float.BYTES);
+    yWeights = machine.allocate(shape.capacity() * SoakShape.TOP_K * Float.BYTES);
     report = machine.allocate(REPORT_WORDS * Long.BYTES);
     long[] clean = new long[REPORT_WORDS];
     clean[FIRST] = -1;
@@ -126,11 +127,6 @@ final class SoakRank {
   /** What this rank draws for itself. */
   SplittableRandom own() {
     return new SplittableRandom(~seed ^ epoch * 0x9E3779B97F4A7C15L + 31L * (buffer.rank() + 1));
-  }
-
-  /** Whether all of the machine and all ranks take one step at a time still. */
-  boolean settling() {
-    return epoch < SETTLING;
   }
 
   /** Epochs so far. */
@@ -178,36 +174,65 @@ final class SoakRank {
     machine.launch(kernel, words);
   }
 
-  /** The stream of an operation that is to run in the order of the kernels. */
-  @Nullable DeviceStream stream() {
-    return machine.stream();
+  /** Makes the inputs of the epoch, and finds out where each row must arrive. */
+  void makeInputs() {
+    launch(SoakKernel.MAKE);
+    launch(SoakKernel.WAYS);
+    launch(SoakKernel.COUNT);
+    launch(SoakKernel.PLACE);
   }
 
-  /** Waits for the kernels, before an operation that does not run in their order. */
-  void finish() {
+  /**
+   * The stream of an operation that is to run in the order of the kernels; one that is not, and
+   * gets none, begins when they have ended.
+   */
+  @Nullable DeviceStream stream(boolean inOrder) {
+    if (inOrder) {
+      return machine.stream();
+    }
     machine.finish();
+    return null;
   }
 
   /** After an operation. */
   void step() {
-    if (settling()) {
+    if (epoch < SETTLING) {
       machine.finish();
       buffer.barrier();
     }
   }
 
-  /** Announces a check. */
-  void checks(SoakWhat what, long address, long bytes) {
-    if (bytes > 0) {
-      meddler.at(this, what, address, bytes);
+  /** Tells the kernels what to check; null if it is not there. */
+  void checks(SoakWhat what, @Nullable Tensor tensor) {
+    set(Objects.requireNonNull(what.word, what.name()), tensor);
+    if (tensor != null && tensor.byteSize() > 0) {
+      meddler.at(this, what, tensor.address());
     }
   }
 
-  /** Announces a check. */
-  void checks(SoakWhat what, @Nullable Tensor tensor) {
-    if (tensor != null) {
-      checks(what, tensor.address(), tensor.byteSize());
+  /** The last row of {@code x} must be padding. */
+  void checksPadding(Tensor x) {
+    long rowBytes = x.byteSize() / x.size(0);
+    meddler.at(this, SoakWhat.PADDING, x.address() + x.byteSize() - rowBytes);
+  }
+
+  /**
+   * Tells the kernels what scales to check: [..., rows, columns] or, by columns, [..., columns,
+   * rows], where there may be more rows than are used.
+   *
+   * @param groupRows rows of a group, at least 1
+   */
+  void checksScales(@Nullable Tensor scales, long groupRows, ScaleLayout layout) {
+    if (scales != null) {
+      boolean byColumns = layout == ScaleLayout.COLUMN_MAJOR;
+      int last = scales.dimensions() - 1;
+      long across = scales.size(last);
+      set(SoakWord.SCALE_GROUP_ROWS, groupRows);
+      set(SoakWord.SCALE_GROUP_STRIDE, scales.size(last - 1) * across);
+      set(SoakWord.SCALE_ROW_STRIDE, byColumns ? 1 : across);
+      set(SoakWord.SCALE_COLUMN_STRIDE, byColumns ? across : 1);
     }
+    checks(SoakWhat.SCALES, scales);
   }
 
   /** Damages a byte in the order of the kernels. */
