@@ -105,7 +105,7 @@ final class LowLatency implements AutoCloseable {
     last[1] = dispatches[0];
     for (int half = 0; half < 2; half++) {
       long address = context.lowLatency(context.rank) + layout.combine(half);
-      combineTensors[half] = region(address, local, memory.capacity(false), views);
+      combineTensors[half] = region(address, local, memory.rowsPerExpert(), views);
       combineTensors[2 + half] = region(address, ranks, maxTokens, views);
     }
   }

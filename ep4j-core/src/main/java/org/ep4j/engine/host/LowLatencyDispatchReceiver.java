@@ -84,7 +84,7 @@ final class LowLatencyDispatchReceiver {
     long rows = memory.rows(half);
     long scales = memory.scales(half);
     long sourceInfo = memory.sourceInfo(half);
-    long capacity = memory.capacity(false);
+    long capacity = memory.rowsPerExpert();
     int[] placed = op.record.rows[source];
     long from = paths.from(source);
     long list = from + layout.list(op.number, source);
@@ -123,7 +123,7 @@ final class LowLatencyDispatchReceiver {
     int half = op.half();
     int topK = record.topK;
     long stride = 4L * (1 + (record.weighted ? 2 * topK : topK));
-    long capacity = memory.capacity(true);
+    long capacity = memory.rowsPerRank();
     long area = paths.from(source);
     long list = area + layout.list(op.number, source);
     long row = area + layout.row(op.number, source);
@@ -161,7 +161,7 @@ final class LowLatencyDispatchReceiver {
   /** By ranks: where the rows of a source are, and how many. */
   private void writeRange(LowLatencyDispatchOperation op, int source) {
     int count = op.record.received[source];
-    long first = source * memory.capacity(true);
+    long first = source * memory.rowsPerRank();
     NativeMemory.putLong(memory.layoutRange(op.half()) + 8L * source, first << 32 | count);
     NativeMemory.putInt(memory.receiveCount(op.half()) + 4L * source, count);
   }

@@ -31,8 +31,8 @@ final class LowLatencyMemory implements AutoCloseable {
     this.sums = new Tensor[2][config.lowLatencyMaxTokens() + 1];
     for (int half = 0; half < 2; half++) {
       byExperts[half] =
-          new LowLatencyOutputs(this, config, half, experts, capacity(false), experts, ranks);
-      byRanks[half] = new LowLatencyOutputs(this, config, half, ranks, capacity(true), ranks);
+          new LowLatencyOutputs(this, config, half, experts, rowsPerExpert(), experts, ranks);
+      byRanks[half] = new LowLatencyOutputs(this, config, half, ranks, rowsPerRank(), ranks);
     }
   }
 
@@ -40,9 +40,14 @@ final class LowLatencyMemory implements AutoCloseable {
     return memory.bytes();
   }
 
-  /** Rows that each group has room for: a local expert R*M, a source rank M. */
-  long capacity(boolean byRanks) {
-    return byRanks ? layout.maxTokens : layout.capacity;
+  /** Rows that a local expert has room for, R*M. */
+  long rowsPerExpert() {
+    return layout.rowsPerExpert;
+  }
+
+  /** Rows that a source rank has room for by ranks, M. */
+  long rowsPerRank() {
+    return layout.rowsPerRank;
   }
 
   long rows(int half) {

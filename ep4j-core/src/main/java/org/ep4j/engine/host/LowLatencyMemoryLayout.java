@@ -11,10 +11,10 @@ import org.ep4j.ScaleLayout;
  */
 final class LowLatencyMemoryLayout {
   /** Rows that each local expert has room for, R*M. */
-  final long capacity;
+  final long rowsPerExpert;
 
-  /** Rows that each source rank has room for, M. */
-  final long maxTokens;
+  /** Rows that each source rank has room for by ranks, M. */
+  final long rowsPerRank;
 
   /** Offsets inside a half; its rows come first. */
   final long scales;
@@ -39,22 +39,22 @@ final class LowLatencyMemoryLayout {
 
   LowLatencyMemoryLayout(BufferConfig config, int ranks, int experts) {
     long hidden = config.hidden();
-    maxTokens = config.lowLatencyMaxTokens();
-    capacity = ranks * maxTokens;
+    rowsPerRank = config.lowLatencyMaxTokens();
+    rowsPerExpert = ranks * rowsPerRank;
     // By ranks there is room for one row a token, also on a rank without experts.
-    long rows = Math.max(1, experts) * capacity;
+    long rows = Math.max(1, experts) * rowsPerExpert;
     scales = pages(rows * 2 * hidden);
     long scaleRows =
         Math.max(
-            experts * ScaleLayout.columnLength(DType.UE8M0, capacity),
-            ranks * ScaleLayout.columnLength(DType.UE8M0, maxTokens));
+            experts * ScaleLayout.columnLength(DType.UE8M0, rowsPerExpert),
+            ranks * ScaleLayout.columnLength(DType.UE8M0, rowsPerRank));
     sourceInfo = scales + pages(scaleRows * LowLatencyFormat.maxScaleBytes(config.hidden()));
     layoutRange = sourceInfo + pages(rows * 4);
     receiveCount = layoutRange + pages(8L * Math.max(1, experts) * ranks);
     choices = receiveCount + pages(4L * Math.max(experts, ranks));
-    choiceWeights = choices + pages(8 * capacity * config.topK());
-    sums = choiceWeights + pages(4 * capacity * config.topK());
-    half = sums + pages(2 * maxTokens * hidden);
+    choiceWeights = choices + pages(8 * rowsPerExpert * config.topK());
+    sums = choiceWeights + pages(4 * rowsPerExpert * config.topK());
+    half = sums + pages(2 * rowsPerRank * hidden);
     scratch = 2 * half;
     bytes = scratch + 2 * hidden * config.topK();
   }
