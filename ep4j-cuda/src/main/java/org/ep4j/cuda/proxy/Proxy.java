@@ -69,9 +69,9 @@ public final class Proxy implements AutoCloseable {
     check(wire, config);
     RingMemory sizes = memory(0, wire, config);
     PinnedMemory pinned = PinnedMemory.allocate(device, sizes.bytes());
+    DeviceMemory control = null;
     try {
-      DeviceMemory control =
-          DeviceMemory.allocate(device, (long) config.rings() * RingMemory.CONTROL_BYTES);
+      control = DeviceMemory.allocate(device, (long) config.rings() * RingMemory.CONTROL_BYTES);
       try (CudaStream stream = CudaStream.create(device)) {
         device.makeCurrent();
         control.fill8(0, control.bytes(), (byte) 0, stream);
@@ -81,6 +81,9 @@ public final class Proxy implements AutoCloseable {
       return new Proxy(
           memory, config, pollers(memory, wire, source, target, config), pinned, control);
     } catch (RuntimeException e) {
+      if (control != null) {
+        control.close();
+      }
       pinned.close();
       throw e;
     }
@@ -183,7 +186,8 @@ public final class Proxy implements AutoCloseable {
    * Posts what has been pushed, hands it over, and ends the threads. No kernel that pushes runs any
    * more. The wire stays open.
    *
-   * @throws Ep4jException if a thread does not end; the rings' memory is then kept
+   * @throws Ep4jException if a thread does not end, or this one is interrupted before; the rings'
+   *     memory is then kept, and it may be called again
    */
   @Override
   public synchronized void close() {
@@ -191,16 +195,7 @@ public final class Proxy implements AutoCloseable {
       return;
     }
     pollers.forEach(Poller::close);
-    for (Thread thread : threads) {
-      if (!ended(thread)) {
-        throw new Ep4jException(
-            thread.getName()
-                + " has not ended within "
-                + timeout.multipliedBy(2)
-                + ": "
-                + problem());
-      }
-    }
+    threads.forEach(this::awaitEnd);
     closed = true;
     if (control != null) {
       control.close();
@@ -210,17 +205,17 @@ public final class Proxy implements AutoCloseable {
     }
   }
 
-  private boolean ended(Thread thread) {
-    boolean interrupted = false;
+  private void awaitEnd(Thread thread) {
+    Duration most = timeout.multipliedBy(2);
+    String when = "within " + most;
     try {
-      return thread.join(timeout.multipliedBy(2));
+      boolean ignored = thread.join(most);
     } catch (InterruptedException e) {
-      interrupted = true;
-      return !thread.isAlive();
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
+      Thread.currentThread().interrupt();
+      when = "before the wait for it was interrupted";
+    }
+    if (thread.isAlive()) {
+      throw new Ep4jException(thread.getName() + " has not ended " + when + ": " + problem());
     }
   }
 }

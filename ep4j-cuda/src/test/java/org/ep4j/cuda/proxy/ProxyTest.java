@@ -9,6 +9,7 @@ import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.LongSupplier;
+import org.ep4j.Ep4jException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
@@ -316,6 +317,26 @@ class ProxyTest {
                   .contains("thread 0")
                   .contains("300 ms after it was closed lane 0 to rank 1 had not sent all")
                   .contains((FILLING - IN_FLIGHT) + " commands waited");
+            }
+          }
+          group.barrier(PATIENCE);
+        });
+  }
+
+  @Test
+  void anInterruptedCloseKeepsTheRingsAndMayBeCalledAgain() {
+    onTwoRanks(
+        "tcp",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            try (Sender sender = new Sender(wire, region, hurried())) {
+              sender.fillLane();
+              sender.await(sender.proxy::posted, IN_FLIGHT);
+              Thread.currentThread().interrupt();
+              assertThatThrownBy(sender.proxy::close)
+                  .isInstanceOf(Ep4jException.class)
+                  .hasMessageContaining("before the wait for it was interrupted");
+              assertThat(Thread.interrupted()).isTrue();
             }
           }
           group.barrier(PATIENCE);
