@@ -1,5 +1,7 @@
 package org.ep4j.conformance;
 
+import static java.util.Objects.requireNonNull;
+
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.EngineUnavailableException;
@@ -35,7 +37,7 @@ public final class HostMemoryEngine implements EngineProvider {
 
   @Override
   public BufferSizes sizes(BufferConfig config) {
-    throw new UnsupportedOperationException("nobody asks");
+    return Engines.sizes(host(config), requireNonNull(config.placement(), "settled").ranks());
   }
 
   @Override
@@ -43,12 +45,15 @@ public final class HostMemoryEngine implements EngineProvider {
     if (config.lowLatencyMaxTokens() > 0) {
       throw new EngineUnavailableException("engine " + NAME + " has no low-latency operations");
     }
-    BufferConfig host = config.toBuilder().engine("host").build();
-    return new HostMemoryBuffer(Engines.open(group, host), group.rank() % 2);
+    return new HostMemoryBuffer(Engines.open(group, host(config)), group.rank() % 2);
   }
 
   @Override
   public ExpertBuffer rejoin(Group group, BufferConfig config) {
-    throw new UnsupportedOperationException("nobody asks");
+    return new HostMemoryBuffer(Engines.rejoin(group, host(config)), group.rank() % 2);
+  }
+
+  private static BufferConfig host(BufferConfig config) {
+    return config.toBuilder().engine("host").build();
   }
 }
