@@ -10,8 +10,11 @@ import java.time.temporal.ChronoUnit;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.ep4j.cli.Build;
+import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.text.Json;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Model.CommandSpec;
 
 /** The JSON file of a measurement. */
 final class Artifact {
@@ -27,9 +30,12 @@ final class Artifact {
     return tree;
   }
 
-  /** Whether the directory of the file is there. */
-  static boolean possible(Path file) {
-    return Files.isDirectory(file.toAbsolutePath().resolveSibling("."));
+  /** Refuses a {@code --json} that could not be written once all is measured; null is none. */
+  static void check(@Nullable CommandSpec spec, @Nullable Path file) {
+    CommandSpecs.check(
+        spec,
+        file == null || Files.isDirectory(file.toAbsolutePath().resolveSibling(".")),
+        "--json " + file + ": its directory does not exist: make it first");
   }
 
   /** Writes the file; it appears whole or not at all. */

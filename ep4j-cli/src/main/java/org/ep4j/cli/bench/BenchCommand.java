@@ -258,10 +258,7 @@ public final class BenchCommand implements Callable<Integer> {
     range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
     sms.forEach(number -> range("--sms", number, 0, MOST_SMS));
-    Path artifact = json;
-    if (artifact != null && !Artifact.possible(artifact)) {
-      throw usage("--json " + artifact + ": its directory does not exist: make it first");
-    }
+    Artifact.check(spec, json);
     int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;
     boolean only = kind == BenchSettings.Kind.LL;
     int lowLatency =

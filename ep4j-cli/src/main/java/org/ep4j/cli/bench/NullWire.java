@@ -1,7 +1,6 @@
 package org.ep4j.cli.bench;
 
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Counters;
@@ -142,11 +141,6 @@ final class NullWire implements Wire {
     @Override
     public boolean exposed() {
       return false;
-    }
-
-    @Override
-    public MemorySegment segment() {
-      return Region.super.segment();
     }
 
     @Override

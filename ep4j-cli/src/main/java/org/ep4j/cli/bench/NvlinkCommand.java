@@ -22,7 +22,6 @@ import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** Measures what the links between the GPUs of this machine can carry. */
@@ -81,13 +80,9 @@ final class NvlinkCommand implements Callable<Integer> {
 
   @Override
   public Integer call() {
-    CudaDriver.require();
     Path artifact = json;
-    if (artifact != null && !Artifact.possible(artifact)) {
-      throw new ParameterException(
-          CommandSpecs.require(spec).commandLine(),
-          "--json " + artifact + ": its directory does not exist: make it first");
-    }
+    Artifact.check(spec, artifact);
+    CudaDriver.require();
     int devices = gpus == null ? CudaDevice.count() : gpus;
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
     Style style = Style.detect();

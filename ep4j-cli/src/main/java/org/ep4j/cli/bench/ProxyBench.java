@@ -39,8 +39,13 @@ final class ProxyBench implements AutoCloseable {
   /** On the first GPU. */
   static ProxyBench open(int rings, int capacity, List<Integer> cores) {
     CudaDevice device = CudaDevice.open(0);
-    device.makeCurrent();
-    return new ProxyBench(device, rings, capacity, cores);
+    try {
+      device.makeCurrent();
+      return new ProxyBench(device, rings, capacity, cores);
+    } catch (RuntimeException e) {
+      device.close();
+      throw e;
+    }
   }
 
   private Proxy proxy(NullWire wire, Region region, int threads) {

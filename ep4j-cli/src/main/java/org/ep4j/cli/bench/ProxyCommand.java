@@ -15,11 +15,11 @@ import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.proxy.ProxyConfig;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** Measures the way of a command from a kernel to the post on a wire. */
@@ -77,7 +77,7 @@ final class ProxyCommand implements Callable<Integer> {
       names = "--commands",
       defaultValue = "16777216",
       paramLabel = "N",
-      description = "Commands of all warps; default ${DEFAULT-VALUE}.")
+      description = "Commands of all warps, as many each; default ${DEFAULT-VALUE}.")
   private long commands;
 
   @Option(
@@ -101,22 +101,28 @@ final class ProxyCommand implements Callable<Integer> {
 
   @Override
   public Integer call() {
-    CudaDriver.require();
     Path artifact = json;
-    require(
-        artifact == null || Artifact.possible(artifact),
-        "--json " + artifact + ": its directory does not exist: make it first");
-    require(warps >= 8 && warps % 8 == 0, "--warps " + warps + ": a multiple of 8");
-    require(commands >= 32L * warps, "--commands " + commands + ": at least 32 a warp");
-    require(rounds >= 100, "--rounds " + rounds + ": at least 100");
+    Artifact.check(spec, artifact);
+    CommandSpecs.check(
+        spec, warps >= 8 && warps % 8 == 0, "--warps " + warps + ": a multiple of 8");
+    CommandSpecs.check(
+        spec, commands >= 32L * warps, "--commands " + commands + ": at least 32 a warp");
+    CommandSpecs.check(spec, rounds >= 100, "--rounds " + rounds + ": at least 100");
     for (int number : together) {
-      require(number >= 1 && number <= 32, "--together " + number + ": 1 to 32");
+      CommandSpecs.check(spec, number >= 1 && number <= 32, "--together " + number + ": 1 to 32");
     }
     for (int number : threads) {
-      require(
+      CommandSpecs.check(
+          spec,
+          number >= 1 && number <= ProxyConfig.MOST_THREADS,
+          "--threads " + number + ": 1 to " + ProxyConfig.MOST_THREADS);
+      CommandSpecs.check(
+          spec,
           cores.isEmpty() || cores.size() >= number,
           "--cores names " + cores.size() + " cores for " + number + " threads: name more");
     }
+    CudaDriver.require();
+    long each = commands / warps;
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
     Style style = Style.detect();
     out.printf(
@@ -124,7 +130,7 @@ final class ProxyCommand implements Callable<Integer> {
         style.bold("Commands from kernels to the host"),
         DeviceProperties.of(0).name(),
         warps,
-        commands,
+        each * warps,
         rings,
         capacity);
     out.flush();
@@ -143,7 +149,7 @@ final class ProxyCommand implements Callable<Integer> {
       for (int number : threads) {
         RoundTimes times = bench.rounds(number, rounds, Duration.ofNanos(5000));
         for (int lanes : together) {
-          double rate = bench.rate(number, warps, commands / warps, lanes);
+          double rate = bench.rate(number, warps, each, lanes);
           table.row(
               String.valueOf(number),
               String.valueOf(lanes),
@@ -163,7 +169,7 @@ final class ProxyCommand implements Callable<Integer> {
     if (artifact != null) {
       Map<String, Object> tree = Artifact.head();
       tree.put("warps", warps);
-      tree.put("commands", commands);
+      tree.put("commands", each * warps);
       tree.put("rings_of_thread", rings);
       tree.put("capacity", capacity);
       tree.put("rounds", rounds);
@@ -191,11 +197,5 @@ final class ProxyCommand implements Callable<Integer> {
     tree.put(name + "_median_us", timings.median());
     tree.put(name + "_p99_us", timings.p99());
     tree.put(name + "_least_us", timings.min());
-  }
-
-  private void require(boolean holds, String message) {
-    if (!holds) {
-      throw new ParameterException(CommandSpecs.require(spec).commandLine(), message);
-    }
   }
 }

@@ -11,7 +11,6 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** Measures the wires between two ranks. */
@@ -84,24 +83,22 @@ final class WireCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     for (long size : sizes) {
-      require(size > 0, "--sizes " + size + ": a size is at least 1 byte");
+      CommandSpecs.check(spec, size > 0, "--sizes " + size + ": a size is at least 1 byte");
     }
     for (int count : lanes) {
-      require(count > 0, "--lanes " + count + ": at least 1 lane is needed");
+      CommandSpecs.check(spec, count > 0, "--lanes " + count + ": at least 1 lane is needed");
     }
-    require(millis > 0, "--millis " + millis + ": must be positive");
-    Path artifact = json;
-    require(
-        artifact == null || Artifact.possible(artifact),
-        "--json " + artifact + ": its directory does not exist: make it first");
+    CommandSpecs.check(spec, millis > 0, "--millis " + millis + ": must be positive");
+    Artifact.check(spec, json);
     WireSession session =
         new WireSession(
-            chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), artifact);
+            chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), json);
     return world.run(
         CommandSpecs.require(spec),
         RANKS,
         (group, progress) -> {
-          require(
+          CommandSpecs.check(
+              spec,
               group.size() == RANKS,
               "bench wire measures between 2 ranks, but there are " + group.size());
           return session.run(group, progress);
@@ -114,11 +111,5 @@ final class WireCommand implements Callable<Integer> {
     }
     String near = world.threads() ? "inproc" : "shm";
     return List.of(near, "tcp");
-  }
-
-  private void require(boolean holds, String message) {
-    if (!holds) {
-      throw new ParameterException(CommandSpecs.require(spec).commandLine(), message);
-    }
   }
 }

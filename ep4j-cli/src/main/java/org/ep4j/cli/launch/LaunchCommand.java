@@ -15,7 +15,6 @@ import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
@@ -91,16 +90,22 @@ public final class LaunchCommand implements Callable<Integer> {
 
   @Override
   public Integer call() throws InterruptedException {
-    check(ranks >= 1 && ranks <= MOST_RANKS, "-n is " + ranks + "; it must be 1.." + MOST_RANKS);
-    check(graceSeconds >= 0, "--grace is " + graceSeconds + "; it must be >= 0");
-    check(timeoutSeconds >= 0, "--timeout is " + timeoutSeconds + "; it must be >= 0");
+    CommandSpecs.check(
+        spec,
+        ranks >= 1 && ranks <= MOST_RANKS,
+        "-n is " + ranks + "; it must be 1.." + MOST_RANKS);
+    CommandSpecs.check(spec, graceSeconds >= 0, "--grace is " + graceSeconds + "; it must be >= 0");
+    CommandSpecs.check(
+        spec, timeoutSeconds >= 0, "--timeout is " + timeoutSeconds + "; it must be >= 0");
     Duration limit = timeoutSeconds == 0 ? Launcher.NO_LIMIT : Duration.ofSeconds(timeoutSeconds);
     boolean counted = hosts.size() == 1 && hosts.getFirst().matches("\\d{1,9}");
     int count = counted ? Integer.parseInt(hosts.getFirst()) : hosts.size();
-    check(
+    CommandSpecs.check(
+        spec,
         !counted || (count >= 1 && count <= MadeNamespaces.MOST),
         "--hosts is " + count + "; it must be 1.." + MadeNamespaces.MOST);
-    check(
+    CommandSpecs.check(
+        spec,
         hosts.isEmpty() || NamespaceJob.hosts(ranks, count) == count,
         "--hosts is for %d hosts, but %d ranks fill %d: take fewer"
             .formatted(count, ranks, NamespaceJob.hosts(ranks, Math.max(1, count))));
@@ -150,11 +155,5 @@ public final class LaunchCommand implements Callable<Integer> {
               LineSink.printing(System.err, prefix)));
     }
     return processes;
-  }
-
-  private void check(boolean ok, String message) {
-    if (!ok) {
-      throw new ParameterException(CommandSpecs.require(spec).commandLine(), message);
-    }
   }
 }

@@ -1,10 +1,10 @@
 package org.ep4j.cli.launch;
 
 import org.ep4j.BufferConfig;
+import org.ep4j.cli.CommandSpecs;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 
 /** Options that declare ranks to be of several nodes, which reach each other over a wire. */
 public final class NodeOptions {
@@ -61,18 +61,19 @@ public final class NodeOptions {
 
   /** Refuses what cannot be for so many ranks. */
   public void check(CommandSpec spec, int ranks) {
-    require(spec, nodes == null || nodes >= 1, "--nodes is " + nodes + "; it must be >= 1");
-    require(
+    CommandSpecs.check(
+        spec, nodes == null || nodes >= 1, "--nodes is " + nodes + "; it must be >= 1");
+    CommandSpecs.check(
         spec,
         ranksPerNode == null || ranksPerNode >= 1,
         "--ranks-per-node is " + ranksPerNode + "; it must be >= 1");
-    require(
+    CommandSpecs.check(
         spec,
         wire == null || declared(),
         "--wire " + wire + " is between nodes: declare them with --nodes");
     if (nodes != null) {
       int each = ranksPerNode(ranks);
-      require(
+      CommandSpecs.check(
           spec,
           Math.ceilDiv(ranks, each) == nodes,
           "%d ranks of %d a node make %d nodes, but --nodes is %d: make them agree"
@@ -83,11 +84,5 @@ public final class NodeOptions {
   /** The configuration for so many ranks, with the nodes that were declared. */
   public BufferConfig.Builder declare(BufferConfig.Builder config, int ranks) {
     return config.ranksPerNode(ranksPerNode(ranks)).wire(wire());
-  }
-
-  private static void require(CommandSpec spec, boolean holds, String message) {
-    if (!holds) {
-      throw new ParameterException(spec.commandLine(), message);
-    }
   }
 }

@@ -26,7 +26,6 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** Dispatches and combines what files hold. */
@@ -98,10 +97,8 @@ public final class RunCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     CommandSpec command = CommandSpecs.require(spec);
-    if (sameDirectory()) {
-      throw new ParameterException(
-          command.commandLine(), "--output is --input: results would replace the inputs");
-    }
+    CommandSpecs.check(
+        command, !sameDirectory(), "--output is --input: results would replace the inputs");
     CaseDirectory directory = CaseDirectory.open(input, defaults());
     int ranks = directory.ranks();
     if (world.join()) {

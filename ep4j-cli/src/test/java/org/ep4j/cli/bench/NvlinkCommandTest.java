@@ -22,6 +22,14 @@ class NvlinkCommandTest {
   }
 
   @Test
+  void anArtifactWithoutAPlaceIsRefusedWithOrWithoutAGpu() {
+    CommandLineRun run = CommandLineRun.of("bench", "nvlink", "--json", "no/such/place/x.json");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("its directory does not exist");
+  }
+
+  @Test
   void allGpusPushToOneAnother() {
     assumeTrue(CudaDevice.count() > 0, "no GPU");
     CommandLineRun run =
