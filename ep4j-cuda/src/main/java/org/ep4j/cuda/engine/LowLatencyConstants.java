@@ -46,5 +46,6 @@ final class LowLatencyConstants {
     call.set(LowLatencyField.RECORD, words.recordOnDevice());
     call.set(LowLatencyField.HOST_ABORT, words.abortOnDevice());
     call.set(LowLatencyField.COMPLETED, words.completedOnDevice());
+    call.set(LowLatencyField.NEAR_RANKS, context.ranks);
   }
 }

@@ -63,5 +63,8 @@ enum LowLatencyField {
   RECORD,
   HOST_ABORT,
   TICKET,
-  COMPLETED
+  COMPLETED,
+  FAR,
+  NEAR_FIRST,
+  NEAR_RANKS
 }

@@ -20,7 +20,8 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
                   new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true)),
-              lowLatency("", Map.of()),
+              lowLatency("", "", Map.of()),
+              lowLatency("_mapped", "", Map.of()),
               lowLatency(7168, 8, 256, 8, false))
           .flatMap(List::stream)
           .toList();
@@ -41,16 +42,19 @@ public final class PrebuiltKernels {
         "EP4J_MASKING", masking ? "1" : "0");
   }
 
-  /** The low-latency kernels of buffers of one shape. */
+  /** The low-latency kernels of buffers of one shape, on one node. */
   public static List<PrebuiltKernel> lowLatency(
       int hidden, int ranks, int experts, int topK, boolean masking) {
     return lowLatency(
+        "",
         " of " + hidden + " on " + ranks + " ranks",
         lowLatencyConstants(hidden, ranks, experts, topK, masking));
   }
 
-  private static List<PrebuiltKernel> lowLatency(String shape, Map<String, String> constants) {
+  private static List<PrebuiltKernel> lowLatency(
+      String way, String shape, Map<String, String> constants) {
     return Stream.of("dispatch", "combine", "dispatch_by_ranks", "combine_by_ranks")
+        .map(file -> file + way)
         .map(
             file ->
                 new PrebuiltKernel(

@@ -31,6 +31,11 @@
 // Rows are delivered by local experts or, compiled with EP4J_BY_RANKS, by source ranks; see
 // org.ep4j.RowLayout. All that differs stands behind BY_RANKS.
 //
+// Compiled with EP4J_FAR, some ranks belong to other nodes. Each rank has a second part then, in
+// page-locked memory of its host, laid out like the first: its far part. Ranks of other nodes write
+// there what is told above; who waits for a word of a rank looks into the part that this rank writes.
+// EP4J_FAR_MAPPED: kernels write the far parts of others themselves, and see no difference.
+//
 // A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those
 // of a block that tell or learn the routing together; blocks meet only at the end, where the last one
 // counts the operation.
@@ -49,7 +54,15 @@
 #define EP4J_BY_RANKS 0
 #endif
 
+// How ranks of other nodes are reached, if there are any.
+#define EP4J_FAR_NONE 0
+#define EP4J_FAR_MAPPED 1
+#ifndef EP4J_FAR
+#define EP4J_FAR EP4J_FAR_NONE
+#endif
+
 constexpr bool BY_RANKS = EP4J_BY_RANKS;
+constexpr bool FAR = EP4J_FAR != EP4J_FAR_NONE;
 constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, by ranks
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
@@ -185,6 +198,11 @@ struct LowLatencyParameters {
   Record* record;
   const u64* host_abort;
   Receipt receipt;  // two fields
+
+  // Compiled with EP4J_FAR; else nothing.
+  char* far;        // the far part of this rank
+  u64 near_first;   // the first rank of this node
+  u64 near_ranks;   // and how many they are
 };
 
 __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
@@ -208,6 +226,16 @@ struct Operation {
   u64 number;
   Grant told;  // what this rank has told last, itself like the others
   char* own;   // area of this rank
+
+  // What `own` is in the part that a rank writes into: this rank's part itself, or an area of it.
+  __device__ __forceinline__ char* written_by(u32 rank, char* own, char* far) const {
+    return FAR && rank - (u32)p.near_first >= (u32)p.near_ranks ? far : own;
+  }
+
+  // The area of this rank that another writes into.
+  __device__ __forceinline__ char* from(u32 rank) const {
+    return written_by(rank, own, p.far + (own - p.own));
+  }
 
   __device__ __forceinline__ Words* words() const { return (Words*)p.own; }
 

@@ -20,16 +20,17 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
                                             u32 token, u32 first) {
   const LowLatencyParameters& p = op.p;
   u32 piece = first / PIECE;
-  u64* flags = op.home_flags(op.own, token, piece);
   for (u32 begin = 0; begin < p.top_k; begin += 32) {
     u32 k = begin + lane_id();
     Choice choice(op, token, k);
-    u64 flag = k < p.top_k ? load_acquire_system(flags + k) : 0;
+    char* area = op.from(choice_holder(choice.choice));
+    u64* flag_at = op.home_flags(area, token, piece) + k;
+    u64 flag = k < p.top_k ? load_acquire_system(flag_at) : 0;
     choice.check(op, areas);
     // Rows that the caller skips come as well: their place is not free before.
-    bool came = choice.holder != NOBODY && await_flag(op, flags + k, choice.holder, flag);
+    bool came = choice.holder != NOBODY && await_flag(op, flag_at, choice.holder, flag);
     u32 lanes = __ballot_sync(0xffffffff, came && choice.kept);
-    const char* row = op.row(op.own, op.choice_slot(token, k));
+    const char* row = op.row(area, op.choice_slot(token, k));
     if constexpr (TRAVEL == TRAVEL_LOGFMT) {
       u32 packed = __ballot_sync(0xffffffff, (flag & FLAG_BIT) != 0);
       add_logfmt(sums, lanes, packed, row, choice.weight, piece, (u32)p.hidden);
@@ -71,14 +72,15 @@ template <Travel TRAVEL, u32 N>
 __device__ __forceinline__ void sum_partials(const Operation& op, char* const* areas, Sums<N>& sums,
                                              u32 token, u32 first) {
   const LowLatencyParameters& p = op.p;
-  u64* flags = op.home_flags(op.own, token, first / PIECE);
   for (u32 begin = 0; begin < p.ranks; begin += 32) {
     u32 r = begin + lane_id();
+    char* area = op.from(r);
+    u64* flag_at = op.home_flags(area, token, first / PIECE) + r;
     bool awaited = holds<TRAVEL>(op, areas, token, r);
-    u64 flag = r < p.ranks ? load_acquire_system(flags + r) : 0;
-    bool came = awaited && await_flag(op, flags + r, r, flag);
+    u64 flag = r < p.ranks ? load_acquire_system(flag_at) : 0;
+    bool came = awaited && await_flag(op, flag_at, r, flag);
     u32 lanes = __ballot_sync(0xffffffff, came);
-    const char* row = op.row(op.own, op.token_slot(r, token));
+    const char* row = op.row(area, op.token_slot(r, token));
     add_weighted<4>(sums, lanes, row, 1, first, (u32)p.hidden);
   }
 }

@@ -152,7 +152,7 @@ struct Homebound {
     source = source >= ranks ? source - ranks : source;
     bool asks = token < p.max_tokens && lane_id() < p.most_choices;
     place = asks ? places(op)[lane_id()] : NO_ENTRY;
-    weight = asks ? load_relaxed_system(op.entries(op.own, source, token) + lane_id()) : 0;
+    weight = asks ? load_relaxed_system(op.entries(op.from(source), source, token) + lane_id()) : 0;
   }
 
   __device__ __forceinline__ const u32* places(const Operation& op) const {
@@ -205,7 +205,9 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
     any = any || __any_sync(0xffffffff, place != NO_ENTRY);
     u32 bits = NO_WEIGHT;
     bool told = place == NO_ENTRY ||
-                await_value(op, op.entries(op.own, parcel.source, parcel.token) + first + lane_id(),
+                await_value(op,
+                            op.entries(op.from(parcel.source), parcel.source, parcel.token) + first +
+                                lane_id(),
                             parcel.source, PHASE_COUNTS, bits, first == 0 ? parcel.weight : 0);
     // A sum that lacks something would be taken for a whole one.
     if (!__all_sync(0xffffffff, told)) {

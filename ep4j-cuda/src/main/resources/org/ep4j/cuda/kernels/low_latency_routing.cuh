@@ -75,7 +75,7 @@ struct Sources {
 
 // By ranks: the rows of a source, which has told its batch.
 __device__ __forceinline__ u32 learn_rows(const Operation& op, u32 s) {
-  const u64* at = op.counts(op.own, s) + op.p.count_stride - 1;
+  const u64* at = op.counts(op.from(s), s) + op.p.count_stride - 1;
   u32 rows = 0;
   return await_value(op, at, s, PHASE_COUNTS, rows, look<LOOK_NUMBERED>(at)) ? rows : 0;
 }
@@ -85,8 +85,8 @@ __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& 
   const LowLatencyParameters& p = op.p;
   u32 batch = 0;
   bool there = sources.areas[s] != nullptr &&
-               await_value(op, op.header(op.own, s), s, PHASE_COUNTS, batch,
-                           look<LOOK_NUMBERED>(op.header(op.own, s)));
+               await_value(op, op.header(op.from(s), s), s, PHASE_COUNTS, batch,
+                           look<LOOK_NUMBERED>(op.header(op.from(s), s)));
   u64 choices = batch >> 16 & 0xff;
   if (there && (batch >> 24 != p.kind || (BY_RANKS && choices != p.top_k))) {
     op.watch.record->expected = p.top_k << 8 | p.kind;
@@ -116,7 +116,7 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
     }
     u32 rows = 0;
     if (sources.areas[s] != nullptr) {
-      const u64* at = op.counts(op.own, s) + l;
+      const u64* at = op.counts(op.from(s), s) + l;
       await_value(op, at, s, PHASE_COUNTS, rows, look<LOOK_NUMBERED>(at));
     }
     sources.first[l * sources.stride + s] = rows;

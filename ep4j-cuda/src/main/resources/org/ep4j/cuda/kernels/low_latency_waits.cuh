@@ -89,7 +89,7 @@ __device__ __forceinline__ bool await(const Operation& op, const u64* at, u64 ph
 // Waits until `peer` has received the operation before last, so that there is an area for this one.
 __device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant& grant) {
   u64 expected = op.number - 2;
-  const u64* at = op.received(op.p.own, peer);
+  const u64* at = op.received(op.written_by(peer, op.p.own, op.p.far), peer);
   return await<LOOK_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
 }
 
@@ -99,7 +99,7 @@ __device__ __forceinline__ char* counted_area(const Operation& op, u32 r, u64 fa
   const LowLatencyParameters& p = op.p;
   part = p.peers[r];
   u64 masked = load_relaxed_system(&p.masks[r]);
-  Grant grant{load_acquire_system(op.received(p.own, r))};
+  Grant grant{load_acquire_system(op.received(op.written_by(r, p.own, p.far), r))};
   part = masked != 0 ? nullptr : part;
   if (part == nullptr || failed != 0) {
     return nullptr;

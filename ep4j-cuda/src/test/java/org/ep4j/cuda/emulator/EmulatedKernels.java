@@ -45,6 +45,8 @@ final class EmulatedKernels {
           "combine_world.cpp",
           "low_latency_world.cpp",
           "low_latency_by_ranks_world.cpp",
+          "low_latency_mapped_world.cpp",
+          "low_latency_by_ranks_mapped_world.cpp",
           "proxy_world.cpp");
 
   /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */

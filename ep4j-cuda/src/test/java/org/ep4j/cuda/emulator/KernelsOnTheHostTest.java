@@ -44,6 +44,18 @@ class KernelsOnTheHostTest {
   }
 
   @Test
+  void lowLatencyOperationsAcrossNodesDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    allCasesPass(lowLatency(), "low_latency_mapped_world");
+  }
+
+  @Test
+  void lowLatencyOperationsByRanksAcrossNodesDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    allCasesPass(lowLatency(), "low_latency_by_ranks_mapped_world");
+  }
+
+  @Test
   void commandsReachTheHostInEveryOrder() throws IOException, InterruptedException {
     allCasesPass(new EmulatedKernels(directory, "proxy_probe.cu"), "proxy_world");
   }

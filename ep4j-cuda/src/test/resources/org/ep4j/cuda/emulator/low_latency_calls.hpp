@@ -25,14 +25,21 @@ class LowLatencyCalls {
         deliveries{world},
         at(world, hidden, masking ? MOST_AREAS : 2) {
     Memory& memory = machine.memory;
-    peers = memory.allocate<char*>(world.ranks, "peers", EVERYBODY);
     host_abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
     placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
     for (u32 e = 0; e < world.experts; e++) {
       placement[e] = (world.gone[world.owner[e]] ? 0xffff : world.owner[e]) << 16 | world.local[e];
     }
     for (u32 r = 0; r < world.ranks; r++) {
+      // A node is a run of ranks.
+      node.push_back(FAR && r > 0 ? node[r - 1] + (random.once_in(2) ? 1 : 0) : 0);
       add_rank(r);
+    }
+    for (u32 r = 0; r < world.ranks; r++) {
+      peers.push_back(memory.allocate<char*>(world.ranks, "peers", (int)r));
+      for (u32 s = 0; s < world.ranks; s++) {
+        peers[r][s] = world.gone[s] ? nullptr : node[r] == node[s] ? parts[s] : far_parts[s];
+      }
     }
   }
 
@@ -164,13 +171,15 @@ class LowLatencyCalls {
   u32 hidden;
   Deliveries deliveries;
   LatencyRegion at;
+  std::vector<u32> node;  // [ranks]
   std::vector<char*> parts;
+  std::vector<char*> far_parts;  // which ranks of other nodes write into
+  std::vector<char**> peers;
   std::vector<u64*> waited;
   std::vector<u64*> told;
   std::vector<u64*> completed;
   std::vector<u64> tickets;
   std::vector<bool> refusals;  // by rank: some operation must have left one
-  char** peers;
   u64* host_abort;
   u32* placement;
 
@@ -181,7 +190,10 @@ class LowLatencyCalls {
     at.clear(part);
     at.label(memory, part);
     parts.push_back(part);
-    peers[r] = world.gone[r] ? nullptr : part;
+    char* far = memory.allocate(at.bytes, "far part" + name, EVERYBODY);
+    at.clear(far);
+    at.label(memory, far);
+    far_parts.push_back(far);
     controls.push_back(memory.zeroed<Control>(1, "control" + name, (int)r));
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
@@ -196,8 +208,11 @@ class LowLatencyCalls {
 
   LowLatencyParameters constants(u32 r) {
     LowLatencyParameters p{};
-    p.peers = peers;
+    p.peers = peers[r];
     p.own = parts[r];
+    p.far = far_parts[r];
+    p.near_first = (u64)(std::find(node.begin(), node.end(), node[r]) - node.begin());
+    p.near_ranks = (u64)std::count(node.begin(), node.end(), node[r]);
     p.rank = r;
     p.ranks = world.ranks;
     p.experts = world.experts;

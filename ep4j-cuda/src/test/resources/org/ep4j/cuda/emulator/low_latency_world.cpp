@@ -111,7 +111,7 @@ void run_case(u64 seed) {
   }
   u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
   Machine machine(seed, world.ranks);
-  bool masking = first.once_in(3);
+  bool masking = !FAR && first.once_in(3);
   LowLatencyCalls calls(machine, world, hidden, masking);
   if (masking) {
     let_some_sleep(machine, calls, world);

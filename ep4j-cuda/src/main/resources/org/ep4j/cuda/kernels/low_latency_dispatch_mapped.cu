@@ -1,0 +1,3 @@
+// Low-latency dispatch on several nodes, see EP4J_FAR_MAPPED in low_latency.cuh.
+#define EP4J_FAR 1
+#include "low_latency_dispatch.cu"
