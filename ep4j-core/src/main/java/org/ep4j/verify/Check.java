@@ -60,6 +60,15 @@ final class Check implements AutoCloseable {
     }
   }
 
+  /** An element of low latency's layoutRange: where rows begin, and how many there are. */
+  void range(Place place, long first, long count, long actual) {
+    value("layoutRange (count)", place, count, actual & 0xFFFF_FFFFL);
+    // Without rows there is no first row.
+    if (count > 0) {
+      value("layoutRange (first row)", place, first, actual >>> 32);
+    }
+  }
+
   /** All elements of an INT32 tensor. */
   void ints(String output, @Nullable Tensor actual, int[] expected, long... shape) {
     Tensor tensor = tensor(output, actual, DType.INT32, shape);

@@ -12,6 +12,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * What low-latency dispatch with {@link RowLayout#RANK_MAJOR} and its combine must deliver. Every
  * check throws {@link VerificationException} at the first difference. Not for several threads.
+ *
+ * <p>Masks: as for {@link LowLatencyOracle}.
  */
 public final class RankMajorOracle {
   private final WorldRouting world;
@@ -24,6 +26,14 @@ public final class RankMajorOracle {
    *
    * @param maxTokens fixed maximum M of tokens a rank
    * @param hidden elements of a row H
+   */
+  public RankMajorOracle(WorldRouting world, int maxTokens, int hidden) {
+    this(world, maxTokens, hidden, new boolean[world.ranks()]);
+  }
+
+  /**
+   * The same with ranks left out.
+   *
    * @param masked which ranks all others have masked
    */
   public RankMajorOracle(WorldRouting world, int maxTokens, int hidden, boolean[] masked) {
@@ -106,10 +116,7 @@ public final class RankMajorOracle {
       }
       Check.Place place = new Check.Place(s, s, -1, -1);
       long range = ranges.getLong(s);
-      check.value("layoutRange (count)", place, counts[s], range & 0xFFFF_FFFFL);
-      if (counts[s] > 0) {
-        check.value("layoutRange (first row)", place, (long) s * maxTokens, range >>> 32);
-      }
+      check.range(place, (long) s * maxTokens, counts[s], range);
     }
     check.ints("recvCount", actual.recvCount(), counts, ranks);
   }

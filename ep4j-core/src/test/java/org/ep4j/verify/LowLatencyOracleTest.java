@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -100,7 +101,7 @@ class LowLatencyOracleTest {
       }
       world = WorldRouting.of(PLACEMENT, routings);
       oracle = new LowLatencyOracle(world, MAX_TOKENS, HIDDEN);
-      rankOracle = new RankMajorOracle(world, MAX_TOKENS, HIDDEN, new boolean[TOKENS.length]);
+      rankOracle = new RankMajorOracle(world, MAX_TOKENS, HIDDEN);
     }
 
     void run() {
@@ -129,7 +130,26 @@ class LowLatencyOracleTest {
           flip(ranges, at, "layoutRange", check);
         }
       }
+      if (!byRanks) {
+        refusesMore(d, "topkIdx");
+        refusesMore(d, "topkWeights");
+      }
       combine(d);
+    }
+
+    /** An output where there must be none. */
+    private void refusesMore(LowLatencyDispatch d, String output) {
+      LowLatencyDispatch more =
+          (LowLatencyDispatch)
+              Proxy.newProxyInstance(
+                  LowLatencyDispatch.class.getClassLoader(),
+                  new Class<?>[] {LowLatencyDispatch.class},
+                  (proxy, method, arguments) ->
+                      method.getName().equals(output) ? d.x() : method.invoke(d, arguments));
+      VerificationException e =
+          catchThrowableOfType(VerificationException.class, () -> checkDispatch(more));
+      assertThat(e).as(output).isNotNull();
+      assertThat(e.blame().output()).isEqualTo(output);
     }
 
     private void checkDispatch(LowLatencyDispatch d) {

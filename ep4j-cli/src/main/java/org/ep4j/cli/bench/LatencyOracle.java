@@ -21,8 +21,7 @@ final class LatencyOracle {
     byExperts = new LowLatencyOracle(world, settings.maxTokens(), settings.hidden());
     byRanks =
         settings.options().rankMajor()
-            ? new RankMajorOracle(
-                world, settings.maxTokens(), settings.hidden(), new boolean[world.ranks()])
+            ? new RankMajorOracle(world, settings.maxTokens(), settings.hidden())
             : null;
   }
 

@@ -74,7 +74,7 @@ final class LowLatencyRound {
     }
     WorldRouting world = WorldRouting.of(placement, dispatched);
     oracle = new LowLatencyOracle(world, config.lowLatencyMaxTokens(), hidden);
-    byRanks = new RankMajorOracle(world, config.lowLatencyMaxTokens(), hidden, new boolean[ranks]);
+    byRanks = new RankMajorOracle(world, config.lowLatencyMaxTokens(), hidden);
     combined = WorldRouting.of(placement, returned);
     routing = dispatched.get(rank);
     combineRouting = returned.get(rank);
