@@ -97,8 +97,11 @@ final class SharedFileMemory implements SymmetricMemory {
       }
       String[] names = exchange(meeting, error, name, timeout);
       for (int r = first; r < end && error.isEmpty(); r++) {
-        if (r != rank) {
-          error = names[r] == null ? pretend(r) : map(r, names[r]);
+        String theirs = names[r];
+        if (theirs == null) {
+          pretend(r);
+        } else if (r != rank) {
+          error = map(r, theirs, false);
         }
       }
       exchange(meeting, error, "", timeout);
@@ -120,8 +123,8 @@ final class SharedFileMemory implements SymmetricMemory {
         exchange(
             meeting,
             path.isEmpty()
-                ? "cannot show its shared memory to a restarted rank: /proc does not tell its"
-                    + " descriptor"
+                ? "cannot show its shared memory to a restarted rank: /proc/self/fd does not tell"
+                    + " its descriptor; mount /proc, or restart all ranks"
                 : "",
             path,
             timeout);
@@ -129,52 +132,47 @@ final class SharedFileMemory implements SymmetricMemory {
     for (int r = first; r < end && error.isEmpty(); r++) {
       String name = names[r];
       if (meeting.isNew(r) && name != null) {
-        error = mapOver(r, Path.of(name));
+        error = map(r, name, true);
       }
     }
     exchange(meeting, error, "", timeout);
   }
 
-  /** Maps the new file of a rank where the old one was; empty, or what is wrong. */
-  private String mapOver(int of, Path name) {
+  /**
+   * Maps the file of another rank; over the one that its place had before, if there was one.
+   *
+   * @return empty, or what is wrong
+   */
+  private String map(int of, String name, boolean over) {
+    Path file = Path.of(name);
     try (FileChannel channel =
-        FileChannel.open(name, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
-      int descriptor = SharedFiles.descriptor(name);
-      // Its size is checked: beyond the end of a file there is no memory.
-      if (descriptor >= 0
-          && channel.size() >= bytes
-          && Libc.mapOver(addresses[of], bytes, descriptor)) {
-        return "";
+        FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+      if (over) {
+        mapOver(of, channel, SharedFiles.descriptor(file));
+      } else {
+        map(of, channel);
       }
-      return "cannot map the shared memory of rank " + of + " (" + name + ") over the old one";
+      return "";
     } catch (IOException e) {
-      return "cannot map the shared memory of rank "
-          + of
-          + " ("
-          + name
-          + "): "
-          + e
-          + "; the ranks of a node must share one host and one /dev/shm";
+      return "cannot map the shared memory of rank %d (%s): %s; %s"
+          .formatted(
+              of,
+              name,
+              e,
+              name.startsWith("/proc/")
+                  ? "to come back a rank must see the processes of its node (one PID namespace,"
+                      + " one user)"
+                  : "the ranks of a node must share one host and one " + SharedFiles.directory());
     }
   }
 
-  /** Maps a file; empty, or what is wrong. */
-  private String map(int of, String name) {
-    try (FileChannel channel =
-        FileChannel.open(Path.of(name), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
-      map(of, channel);
-      return "";
-    } catch (IOException e) {
-      return "cannot map the shared memory of rank "
-          + of
-          + " ("
-          + name
-          + "): "
-          + e
-          + (name.startsWith("/proc/")
-              ? "; to come back a rank must see the processes of its node (one PID namespace, one"
-                  + " user)"
-              : "; the ranks of a node must share one host and one /dev/shm");
+  private void mapOver(int of, FileChannel channel, int descriptor) throws IOException {
+    // Beyond the end of a file there is no memory.
+    if (channel.size() < bytes) {
+      throw new IOException("it has " + channel.size() + " bytes, not " + bytes);
+    }
+    if (descriptor < 0 || !Libc.mapOver(addresses[of], bytes, descriptor)) {
+      throw new IOException("it cannot take the place of the old one");
     }
   }
 
@@ -184,11 +182,10 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   /** Memory that nobody else sees in the place of a rank that is gone: no address is ever wrong. */
-  private String pretend(int of) {
+  private void pretend(int of) {
     PrivateMemory memory = PrivateMemory.reserve(bytes);
     pretended.add(memory);
     addresses[of] = memory.address();
-    return "";
   }
 
   private void removeName() {
