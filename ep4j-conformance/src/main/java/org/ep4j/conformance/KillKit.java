@@ -4,15 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -29,6 +25,8 @@ public abstract class KillKit {
 
   /** Below the liveness timeout of ten seconds. */
   private static final int STOPPED_MILLIS = 2_000;
+
+  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
 
   /** For subclasses. */
   protected KillKit() {}
@@ -61,8 +59,6 @@ public abstract class KillKit {
         .behind(List.of(engine(), String.valueOf(lowLatency())));
   }
 
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
-
   @Test
   final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
     SplittableRandom random = start("in operations");
@@ -71,21 +67,10 @@ public abstract class KillKit {
     for (int i = 0; i < kills; i++) {
       try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
         int victim = (first + i) % RANKS;
-        for (int rank = 0; rank < RANKS; rank++) {
-          ranks.awaitOutput(rank, KillJob.RUNNING, LIMIT);
-        }
+        ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
         Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
         ranks.kill(victim);
-        for (int rank = 0; rank < RANKS; rank++) {
-          if (rank != victim) {
-            int exit = ranks.awaitExit(rank, LIMIT);
-            String output = ranks.output(rank);
-            assertEquals(0, exit, output);
-            assertTrue(output.contains(KillJob.LOST + victim), output);
-            assertTrue(output.contains(KillJob.SURVIVED), output);
-          }
-        }
-        assertNothingIsLeft(ranks.jobId());
+        assertOthersEndWell(ranks, victim);
       }
     }
   }
@@ -100,16 +85,9 @@ public abstract class KillKit {
         ranks.awaitOutput(victim, KillJob.JOINED, LIMIT);
         Thread.sleep(random.nextInt(20), random.nextInt(1_000_000));
         ranks.kill(victim);
-        for (int rank = 0; rank < RANKS; rank++) {
-          if (rank != victim) {
-            int exit = ranks.awaitExit(rank, LIMIT);
-            String output = ranks.output(rank);
-            assertEquals(0, exit, output);
-            assertTrue(
-                output.contains(KillJob.SURVIVED) || output.contains(KillJob.GAVE_UP), output);
-          }
+        for (String output : outputsOfOthers(ranks, victim)) {
+          assertTrue(output.contains(KillJob.SURVIVED) || output.contains(KillJob.GAVE_UP), output);
         }
-        assertNothingIsLeft(ranks.jobId());
       }
     }
   }
@@ -119,9 +97,7 @@ public abstract class KillKit {
     SplittableRandom random = start("stopped");
     int stopped = random.nextInt(RANKS);
     try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
-      for (int rank = 0; rank < RANKS; rank++) {
-        ranks.awaitOutput(rank, KillJob.RUNNING, LIMIT);
-      }
+      ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
       signal("STOP", ranks.pid(stopped));
       Thread.sleep(STOPPED_MILLIS);
       List<Integer> before = new ArrayList<>();
@@ -135,16 +111,29 @@ public abstract class KillKit {
       }
       int victim = (stopped + 1) % RANKS;
       ranks.kill(victim);
-      for (int rank = 0; rank < RANKS; rank++) {
-        if (rank != victim) {
-          int exit = ranks.awaitExit(rank, LIMIT);
-          String output = ranks.output(rank);
-          assertEquals(0, exit, output);
-          assertTrue(output.contains(KillJob.LOST + victim), output);
-        }
-      }
-      assertNothingIsLeft(ranks.jobId());
+      assertOthersEndWell(ranks, victim);
     }
+  }
+
+  private static void assertOthersEndWell(RankProcesses ranks, int victim) {
+    for (String output : outputsOfOthers(ranks, victim)) {
+      assertTrue(output.contains(KillJob.LOST + victim), output);
+      assertTrue(output.contains(KillJob.SURVIVED), output);
+    }
+  }
+
+  /** What the others wrote, once they have ended; no file of the job has a name then. */
+  private static List<String> outputsOfOthers(RankProcesses ranks, int victim) {
+    List<String> outputs = new ArrayList<>();
+    for (int rank = 0; rank < RANKS; rank++) {
+      if (rank != victim) {
+        int exit = ranks.awaitExit(rank, LIMIT);
+        assertEquals(0, exit, ranks.output(rank));
+        outputs.add(ranks.output(rank));
+      }
+    }
+    assertEquals(List.of(), ranks.leftFiles());
+    return outputs;
   }
 
   private static void signal(String name, long pid) throws Exception {
@@ -163,15 +152,5 @@ public abstract class KillKit {
         Integer.getInteger("ep4j.kills", kills()),
         where);
     return new SplittableRandom(seed);
-  }
-
-  private static void assertNothingIsLeft(String jobId) throws IOException {
-    Path shared = Path.of("/dev/shm");
-    if (Files.isDirectory(shared)) {
-      try (Stream<Path> files = Files.list(shared)) {
-        List<Path> left = files.filter(file -> file.toString().contains(jobId)).toList();
-        assertEquals(List.of(), left);
-      }
-    }
   }
 }

@@ -10,6 +10,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.ep4j.group.Rendezvous;
 
 /** The processes of one job, their output, and the rendezvous between them. */
@@ -144,6 +147,39 @@ public final class RankProcesses implements AutoCloseable {
             "rank " + rank + " has not written '" + text + "', but:\n" + tail(rank));
       }
       pause();
+    }
+  }
+
+  /**
+   * Waits until all ranks have written {@code text}.
+   *
+   * @param except one that need not; -1 for none
+   */
+  void awaitOutputs(String text, int except, Duration limit) {
+    for (int rank = 0; rank < ranks(); rank++) {
+      if (rank != except) {
+        awaitOutput(rank, text, limit);
+      }
+    }
+  }
+
+  /** What all ranks have written so far. */
+  String outputs() {
+    return IntStream.range(0, ranks())
+        .mapToObj(rank -> "rank " + rank + " wrote:\n" + output(rank))
+        .collect(Collectors.joining("\n"));
+  }
+
+  /** Shared files of the job that still have a name. */
+  List<Path> leftFiles() {
+    Path shared = Path.of("/dev/shm");
+    if (!Files.isDirectory(shared)) {
+      return List.of();
+    }
+    try (Stream<Path> files = Files.list(shared)) {
+      return files.filter(file -> file.toString().contains(jobId())).toList();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
     }
   }
 

@@ -3,9 +3,6 @@ package org.ep4j.conformance;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -13,7 +10,6 @@ import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -83,22 +79,22 @@ public abstract class ReadmitKit {
     try (RankProcesses ranks = new ProcessWorld().start(RANKS, ReadmitJob.class, arguments)) {
       for (int turn = 0; turn < kills; turn++) {
         int victim = victims[turn];
-        await(ranks, ReadmitJob.READY + turn, -1);
+        ranks.awaitOutputs(ReadmitJob.READY + turn, -1, LIMIT);
         Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
         ranks.kill(victim);
         for (int i = 0; i < deaths; i++) {
           String doom = String.valueOf(random.nextInt(DOOMED_MILLIS));
           ranks.restart(victim, variables(turn, Map.of(ReadmitJob.DOOM, doom)));
-          assertEquals(9, ranks.awaitExit(victim, LIMIT), outputs(ranks));
+          assertEquals(9, ranks.awaitExit(victim, LIMIT), ranks.outputs());
         }
-        await(ranks, ReadmitJob.MASKED + turn, victim);
+        ranks.awaitOutputs(ReadmitJob.MASKED + turn, victim, LIMIT);
         ranks.restart(victim, variables(turn, Map.of()));
       }
       for (int rank = 0; rank < RANKS; rank++) {
-        assertEquals(0, ranks.awaitExit(rank, LIMIT), outputs(ranks));
-        assertTrue(ranks.output(rank).contains(ReadmitJob.DONE), outputs(ranks));
+        assertEquals(0, ranks.awaitExit(rank, LIMIT), ranks.outputs());
+        assertTrue(ranks.output(rank).contains(ReadmitJob.DONE), ranks.outputs());
       }
-      assertNothingIsLeft(ranks.jobId());
+      assertEquals(List.of(), ranks.leftFiles());
     }
   }
 
@@ -107,29 +103,5 @@ public abstract class ReadmitKit {
     all.put(RankMain.AGAIN, "true");
     all.put(ReadmitJob.TURN, String.valueOf(turn + 1));
     return all;
-  }
-
-  private static void await(RankProcesses ranks, String text, int except) {
-    for (int rank = 0; rank < RANKS; rank++) {
-      if (rank != except) {
-        ranks.awaitOutput(rank, text, LIMIT);
-      }
-    }
-  }
-
-  private static String outputs(RankProcesses ranks) {
-    return IntStream.range(0, RANKS)
-        .mapToObj(rank -> "rank " + rank + " wrote:\n" + ranks.output(rank))
-        .collect(Collectors.joining("\n"));
-  }
-
-  private static void assertNothingIsLeft(String jobId) throws IOException {
-    Path shared = Path.of("/dev/shm");
-    if (Files.isDirectory(shared)) {
-      try (Stream<Path> files = Files.list(shared)) {
-        List<Path> left = files.filter(file -> file.toString().contains(jobId)).toList();
-        assertEquals(List.of(), left);
-      }
-    }
   }
 }
