@@ -150,7 +150,7 @@ final class InProcessWorld {
           IntStream.range(0, size).filter(r -> isAlive(r) && !mine.present.get(r)).toArray();
       mine.present.clear(rank);
       throw new GroupTimeoutException(
-          "survivors: %s after %s".formatted(Ledger.missingText(missing), deadline.text()),
+          "survivors: %s after %s".formatted(Missing.text(missing), deadline.text()),
           missing,
           null);
     }

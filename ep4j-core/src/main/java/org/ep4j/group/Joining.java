@@ -197,7 +197,7 @@ final class Joining {
     if (missing.length > 0) {
       what =
           "the rendezvous answers, but "
-              + Ledger.missingText(missing)
+              + Missing.text(missing)
               + (again ? ": they have not called readmit()" : "");
     } else if (last instanceof SocketTimeoutException || last instanceof EOFException) {
       what = last.getMessage() + "; is it an ep4j rendezvous, and not stopped?";

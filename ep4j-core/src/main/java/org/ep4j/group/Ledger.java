@@ -12,7 +12,6 @@ import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.stream.Collectors;
 import org.ep4j.group.Frames.Peer;
 import org.jspecify.annotations.Nullable;
 
@@ -271,7 +270,7 @@ final class Ledger {
     lock.lock();
     try {
       while (true) {
-        byte[][] parts = complete(number, kind);
+        byte[][] parts = complete(reader, number, kind);
         if (parts != null) {
           return parts;
         }
@@ -292,7 +291,7 @@ final class Ledger {
     // The reader has done its part, even if that has not come back from the rendezvous yet.
     int[] missing = Arrays.stream(missing(entries.get(number))).filter(r -> r != reader).toArray();
     String who =
-        missing.length > 0 ? missingText(missing) : "the rendezvous has not relayed all parts";
+        missing.length > 0 ? Missing.text(missing) : "the rendezvous has not relayed all parts";
     return new GroupTimeoutException(
         "%s: %s after %s".formatted(name(number, kind), who, deadline.text()), missing, null);
   }
@@ -317,7 +316,7 @@ final class Ledger {
   }
 
   /** The parts if all are there, null if some are still to come. */
-  private byte @Nullable [][] complete(long number, Kind kind) {
+  private byte @Nullable [][] complete(int reader, long number, Kind kind) {
     Entry entry = entries.get(number);
     int[] missing = missing(entry);
     if (entry != null && entry.fault != null) {
@@ -339,6 +338,12 @@ final class Ledger {
     }
     if (down != null) {
       throw new PeerLostException(name(number, kind) + ": " + down, downRank);
+    }
+    Departure own = departures.get(reader);
+    if (own != null) {
+      throw new PeerLostException(
+          "%s: this rank is out of the group: %s".formatted(name(number, kind), own.report()),
+          reader);
     }
     return null;
   }
@@ -377,24 +382,5 @@ final class Ledger {
 
   private static String name(long number, Kind kind) {
     return kind.text + " (collective number " + number + ")";
-  }
-
-  /** {@code rank 3 is missing}, {@code ranks 1, 2 are missing}. */
-  static String missingText(int[] ranks) {
-    return switch (ranks.length) {
-      case 0 -> "no rank is missing";
-      case 1 -> "rank " + ranks[0] + " is missing";
-      default -> "ranks " + list(ranks) + " are missing";
-    };
-  }
-
-  /** At most 32 of them by number. */
-  private static String list(int[] ranks) {
-    String some =
-        Arrays.stream(ranks)
-            .limit(32)
-            .mapToObj(Integer::toString)
-            .collect(Collectors.joining(", "));
-    return ranks.length <= 32 ? some : some + " and " + (ranks.length - 32) + " more";
   }
 }

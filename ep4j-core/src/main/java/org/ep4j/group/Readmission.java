@@ -92,7 +92,7 @@ final class Readmission {
     if (answer.claims() == 0 && gone.length > 0) {
       return new GroupTimeoutException(
           "readmit: no process has come for a departed rank (%s) within %s: start one that calls"
-                  .formatted(Ledger.missingText(gone), deadline.text())
+                  .formatted(Missing.text(gone), deadline.text())
               + " Group.rejoin",
           gone,
           null);
@@ -100,7 +100,7 @@ final class Readmission {
     if (missing.length > 0) {
       return new GroupTimeoutException(
           "readmit: %s after %s; alive, but not calling readmit()"
-              .formatted(Ledger.missingText(missing), deadline.text()),
+              .formatted(Missing.text(missing), deadline.text()),
           missing,
           null);
     }

@@ -109,7 +109,7 @@ final class Succession {
   private GroupTimeoutException absent(GroupTimeoutException e) {
     return new GroupTimeoutException(
         "%1$s: %2$s after %3$s; alive, but not calling %1$s()"
-            .formatted(call, Ledger.missingText(e.missing()), deadline.text()),
+            .formatted(call, Missing.text(e.missing()), deadline.text()),
         e.missing(),
         e);
   }

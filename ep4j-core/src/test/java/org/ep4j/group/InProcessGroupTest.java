@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -67,17 +68,35 @@ class InProcessGroupTest {
   }
 
   @Test
-  void aTimeoutNamesTheMissingRanks() {
+  void aTimeoutNamesTheMissingRanks() throws Exception {
     List<Group> groups = Group.inProcess(4);
-    Thread other = Thread.startVirtualThread(() -> groups.get(2).barrier(LONG));
-    while (other.getState() != Thread.State.TIMED_WAITING) {
-      Thread.onSpinWait();
-    }
+    FutureTask<Void> call = waitingInBarrier(groups.get(2));
     assertThatThrownBy(() -> groups.get(0).barrier(SHORT))
         .isInstanceOfSatisfying(
             GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(1, 3))
         .hasMessage("barrier (collective number 1): ranks 1, 3 are missing after 50 ms");
-    groups.get(2).fail("end of test");
+    groups.get(1).fail("end of test");
+    assertThatThrownBy(call::get).hasRootCauseInstanceOf(PeerLostException.class);
+  }
+
+  @Test
+  void whoeverEndsARankEndsItsWait() throws Exception {
+    List<Group> groups = Group.inProcess(2);
+    FutureTask<Void> call = waitingInBarrier(groups.get(1));
+    groups.get(1).fail("no use");
+    assertThatThrownBy(() -> call.get(LONG.toMillis() / 2, TimeUnit.MILLISECONDS))
+        .cause()
+        .isInstanceOfSatisfying(PeerLostException.class, e -> assertThat(e.rank()).isEqualTo(1))
+        .hasMessageContaining("this rank is out of the group: gave up: no use");
+  }
+
+  private static FutureTask<Void> waitingInBarrier(Group group) {
+    FutureTask<Void> call = new FutureTask<>(() -> group.barrier(LONG), null);
+    Thread thread = Thread.startVirtualThread(call);
+    while (thread.getState() != Thread.State.TIMED_WAITING) {
+      Thread.onSpinWait();
+    }
+    return call;
   }
 
   @Test

@@ -249,7 +249,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void aClaimantThatGivesUpMakesRoomAndALateRankDoesNotHoldUpTheOthersForEver() throws Exception {
+  void aClaimantThatGivesUpMakesRoomForOneThatComesWhileTheOthersWait() throws Exception {
     try (TcpWorld world = new TcpWorld(2);
         var threads = Executors.newVirtualThreadPerTaskExecutor()) {
       List<Group> groups = world.joinAll();
