@@ -30,7 +30,7 @@ final class HighThroughputSoak implements SoakEpochs {
   }
 
   /**
-   * What an epoch does; the first line is the same on all ranks.
+   * What an epoch does; the same on all ranks down to {@code partialRounding}.
    *
    * @param scaleType null for BF16 rows without scales
    * @param looks whether the host asks for counts, which waits for the dispatch

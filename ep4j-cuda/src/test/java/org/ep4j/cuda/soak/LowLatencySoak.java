@@ -24,7 +24,7 @@ final class LowLatencySoak implements SoakEpochs {
     this.rank = rank;
   }
 
-  /** What an epoch does; the first line is the same on all ranks. */
+  /** What an epoch does; the same on all ranks down to {@code hooked}. */
   private record Draw(
       SoakTraffic traffic,
       RowLayout layout,
