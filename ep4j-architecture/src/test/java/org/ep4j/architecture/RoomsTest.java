@@ -31,6 +31,7 @@ class RoomsTest {
   private static final String VERBS = "org.ep4j.rdma.verbs..";
   private static final String UCX = "org.ep4j.rdma.ucx..";
   private static final String CUDA_ENGINE = "org.ep4j.cuda.engine..";
+  private static final String CUDA_FAR = "org.ep4j.cuda.far..";
   private static final String CUDA_PROXY = "org.ep4j.cuda.proxy..";
   private static final String CUDA_PROBE = "org.ep4j.cuda.probe..";
   private static final String CUDA_JIT = "org.ep4j.cuda.jit..";
@@ -55,8 +56,10 @@ class RoomsTest {
     ROOMS.put(VERBS, List.of(API, WIRE, MEMORY, GROUP));
     ROOMS.put(UCX, List.of(API, WIRE, MEMORY, GROUP));
     ROOMS.put(
-        CUDA_ENGINE, List.of(API, ENGINE, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, GROUP, OBSERVE));
+        CUDA_ENGINE,
+        List.of(API, ENGINE, CUDA_FAR, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, GROUP, OBSERVE));
     ROOMS.put(CUDA_PROBE, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, CUDA_PROXY));
+    ROOMS.put(CUDA_FAR, List.of(API, ENGINE, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
     ROOMS.put(CUDA_PROXY, List.of(API, CUDA_DRIVER, MEMORY, WIRE));
     ROOMS.put(CUDA_JIT, List.of(API, CUDA_DRIVER));
     ROOMS.put(CUDA_DRIVER, List.of(API, ENGINE));

@@ -62,17 +62,6 @@ public final class ConfigAgreement {
     return decode(description)[HOST][1];
   }
 
-  /** The same for engines whose ranks share one node; collective. */
-  public static void requireOneNode(Group group, BufferConfig config) {
-    Nodes nodes = require(group, config);
-    if (nodes.count() > 1) {
-      throw new ConfigurationMismatchException(
-          "the ranks cannot open a buffer together: rank "
-              + nodes.first(1)
-              + " is of another node than rank 0: this engine serves the ranks of one node");
-    }
-  }
-
   private static String[][] fields(Group group, BufferConfig config) {
     return new String[][] {
       {"protocol version", Integer.toString(PROTOCOL)},

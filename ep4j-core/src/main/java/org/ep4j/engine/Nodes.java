@@ -1,6 +1,8 @@
 package org.ep4j.engine;
 
 import java.util.Arrays;
+import java.util.Objects;
+import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 
 /**
@@ -36,6 +38,23 @@ public final class Nodes {
     return new Nodes(new int[] {0, ranks});
   }
 
+  /** Nodes as a configuration declares them: one, if it leaves that to the hosts. */
+  public static Nodes of(BufferConfig config) {
+    int ranks = Objects.requireNonNull(config.placement(), "settled placement").ranks();
+    if (config.ranksPerNode() == 0) {
+      return one(ranks);
+    }
+    return new Nodes(bounds(config.ranksPerNode(), ranks));
+  }
+
+  private static int[] bounds(int ranksPerNode, int ranks) {
+    int[] first = new int[Math.ceilDiv(ranks, ranksPerNode) + 1];
+    for (int node = 0; node < first.length; node++) {
+      first[node] = Math.min(node * ranksPerNode, ranks);
+    }
+    return first;
+  }
+
   /**
    * Nodes of {@code ranksPerNode} ranks, the last one perhaps of fewer.
    *
@@ -43,10 +62,7 @@ public final class Nodes {
    * @throws ConfigurationMismatchException if a node would lie on two hosts
    */
   static Nodes declared(int ranksPerNode, String[] hosts) {
-    int[] first = new int[Math.ceilDiv(hosts.length, ranksPerNode) + 1];
-    for (int node = 0; node < first.length; node++) {
-      first[node] = Math.min(node * ranksPerNode, hosts.length);
-    }
+    int[] first = bounds(ranksPerNode, hosts.length);
     for (int rank = 0; rank < hosts.length; rank++) {
       int head = rank / ranksPerNode * ranksPerNode;
       if (!hosts[rank].equals(hosts[head])) {

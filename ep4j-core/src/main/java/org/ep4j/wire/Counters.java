@@ -1,5 +1,6 @@
 package org.ep4j.wire;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
@@ -19,6 +20,8 @@ import java.lang.invoke.VarHandle;
 public final class Counters {
   private static final VarHandle LONG = ValueLayout.JAVA_LONG.varHandle().withInvokeExactBehavior();
 
+  private static final long PAGE = 4096;
+
   private final MemorySegment words;
   private final int count;
 
@@ -30,6 +33,16 @@ public final class Counters {
   public Counters(MemorySegment words) {
     this.words = words;
     this.count = Math.toIntExact(words.byteSize() / Long.BYTES);
+  }
+
+  /**
+   * Counters on pages of their own, so that a device can have them mapped.
+   *
+   * @param arena for as long as peers may add
+   */
+  public static Counters allocate(Arena arena, int count) {
+    long bytes = (long) count * Long.BYTES;
+    return new Counters(arena.allocate(Math.ceilDiv(bytes, PAGE) * PAGE, PAGE).asSlice(0, bytes));
   }
 
   /** Number of counters. */

@@ -18,6 +18,17 @@ public interface Region extends AutoCloseable {
    */
   long bytes(int rank);
 
+  /**
+   * A rank's part as this process can load and store it, for those who can do without puts: devices
+   * that have it mapped. What is stored there is announced by {@link Lane#add}, as after a put.
+   *
+   * @return null if the wire has to carry what goes there, or the region is registered on this rank
+   *     only
+   */
+  default @Nullable MemorySegment mapped(int rank) {
+    return null;
+  }
+
   /** Whether the peers can put into it. */
   boolean exposed();
 

@@ -1,5 +1,6 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.engine.Rails;
 import org.jspecify.annotations.Nullable;
 
 /**

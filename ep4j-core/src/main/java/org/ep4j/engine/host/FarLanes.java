@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import java.time.Duration;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Region;

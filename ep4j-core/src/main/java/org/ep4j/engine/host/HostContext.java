@@ -11,6 +11,7 @@ import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;

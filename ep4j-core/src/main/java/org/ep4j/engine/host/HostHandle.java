@@ -5,6 +5,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
 import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
 
 /**
  * The ways of a dispatch: for each token of this rank where its rows went, and what this rank

@@ -5,6 +5,7 @@ import java.lang.invoke.VarHandle;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Rails;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 

@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Lane;

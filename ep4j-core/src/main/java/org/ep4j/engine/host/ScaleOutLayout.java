@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.engine.Rails;
+
 /**
  * What ranks of different nodes keep for each other, and the counters that they add to.
  *

@@ -59,6 +59,11 @@ final class DirectRegion implements Region {
   }
 
   @Override
+  public @Nullable MemorySegment mapped(int rank) {
+    return parts == null ? null : part(rank);
+  }
+
+  @Override
   public boolean exposed() {
     return parts != null;
   }

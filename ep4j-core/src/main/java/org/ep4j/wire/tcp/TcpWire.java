@@ -42,7 +42,7 @@ final class TcpWire extends GroupWire {
    */
   TcpWire(Group group, WireConfig config, Pipe[][] pipes) throws IOException {
     super(TcpWireProvider.NAME, group, config);
-    counters = new Counters(arena.allocate((long) config.counters() * Long.BYTES, 64));
+    counters = Counters.allocate(arena, config.counters());
     lanes = new Lane[group.size()][];
     List<List<Connection>> byStrand = new ArrayList<>();
     for (int strand = 0; strand < config.strands(); strand++) {

@@ -27,6 +27,8 @@ final class DriverConstants {
 
   static final int CU_MEMHOSTALLOC_PORTABLE = 1;
   static final int CU_MEMHOSTALLOC_DEVICEMAP = 2;
+  static final int CU_MEMHOSTREGISTER_PORTABLE = 1;
+  static final int CU_MEMHOSTREGISTER_DEVICEMAP = 2;
 
   static final int CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2;
   static final int CU_POINTER_ATTRIBUTE_IS_MANAGED = 8;

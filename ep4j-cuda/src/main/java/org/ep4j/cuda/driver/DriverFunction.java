@@ -48,6 +48,9 @@ enum DriverFunction {
   MEM_HOST_ALLOC(
       "cuMemHostAlloc", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT),
   MEM_FREE_HOST("cuMemFreeHost", ValueLayout.JAVA_LONG),
+  MEM_HOST_REGISTER(
+      "cuMemHostRegister_v2", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT),
+  MEM_HOST_UNREGISTER("cuMemHostUnregister", ValueLayout.JAVA_LONG),
   MEM_HOST_GET_DEVICE_POINTER(
       "cuMemHostGetDevicePointer_v2",
       ValueLayout.JAVA_LONG,

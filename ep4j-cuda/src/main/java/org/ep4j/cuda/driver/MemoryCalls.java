@@ -19,6 +19,8 @@ final class MemoryCalls {
       link(DriverFunction.MEM_GET_ADDRESS_RANGE);
   private static final MethodHandle MEM_HOST_ALLOC = link(DriverFunction.MEM_HOST_ALLOC);
   private static final MethodHandle MEM_FREE_HOST = link(DriverFunction.MEM_FREE_HOST);
+  private static final MethodHandle MEM_HOST_REGISTER = link(DriverFunction.MEM_HOST_REGISTER);
+  private static final MethodHandle MEM_HOST_UNREGISTER = link(DriverFunction.MEM_HOST_UNREGISTER);
   private static final MethodHandle MEM_HOST_GET_DEVICE_POINTER =
       link(DriverFunction.MEM_HOST_GET_DEVICE_POINTER);
   private static final MethodHandle MEMCPY_HTOD = link(DriverFunction.MEMCPY_HTOD);
@@ -105,6 +107,28 @@ final class MemoryCalls {
       throw CudaException.unexpected(t);
     }
     CudaException.check(result, DriverFunction.MEM_FREE_HOST);
+  }
+
+  /** Locks pages of host memory that something else has allocated. */
+  static void registerHost(long address, long bytes, int flags) {
+    int result;
+    try {
+      result = (int) MEM_HOST_REGISTER.invokeExact(address, bytes, flags);
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
+    }
+    CudaException.check(result, DriverFunction.MEM_HOST_REGISTER);
+  }
+
+  /** Unlocks pages of {@link #registerHost}. */
+  static void unregisterHost(long address) {
+    int result;
+    try {
+      result = (int) MEM_HOST_UNREGISTER.invokeExact(address);
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
+    }
+    CudaException.check(result, DriverFunction.MEM_HOST_UNREGISTER);
   }
 
   /** Where the device sees page-locked host memory. */

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
@@ -30,21 +31,32 @@ final class CallLog implements AutoCloseable {
 
   private final SymmetricMemory memory;
   private final int rank;
-  private final int ranks;
+
+  /** Ranks of this node: what others have called cannot be seen. */
+  private final int first;
+
+  private final int end;
   private final Operation mine = new Operation();
   private long calls;
 
-  private CallLog(SymmetricMemory memory, int rank, int ranks) {
+  private CallLog(SymmetricMemory memory, int rank, int first, int end) {
     this.memory = memory;
     this.rank = rank;
-    this.ranks = ranks;
+    this.first = first;
+    this.end = end;
   }
 
   /** Makes the memory on all ranks; collective. */
-  static CallLog open(Group group, Duration timeout) {
+  static CallLog open(Group group, Nodes nodes, Duration timeout) {
     long bytes = ENTRIES * ENTRY_BYTES;
+    int node = nodes.of(group.rank());
+    int first = nodes.first(node);
+    int end = nodes.end(node);
     return new CallLog(
-        SymmetricMemory.allocate(group, bytes, bytes, timeout), group.rank(), group.size());
+        SymmetricMemory.allocate(group, first, end, bytes, bytes, timeout),
+        group.rank(),
+        first,
+        end);
   }
 
   /** The same on a rank that comes back; collective with {@link #readmit}. */
@@ -53,6 +65,7 @@ final class CallLog implements AutoCloseable {
     return new CallLog(
         SymmetricMemory.rejoin(meeting, 0, meeting.ranks(), bytes, bytes, timeout),
         meeting.rank(),
+        0,
         meeting.ranks());
   }
 
@@ -95,7 +108,7 @@ final class CallLog implements AutoCloseable {
     ConfigurationMismatchException found = null;
     for (int slot = 0; slot < ENTRIES; slot++) {
       long number = NativeMemory.getLongAcquire(entry(rank, slot) + NUMBER);
-      for (int peer = 0; peer < ranks && number > 0 && number < earliest; peer++) {
+      for (int peer = first; peer < end && number > 0 && number < earliest; peer++) {
         long at = entry(peer, slot);
         if (peer != rank && !excluded[peer] && isCall(at, number)) {
           mine.read(entry(rank, slot));

@@ -7,6 +7,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
@@ -37,6 +38,9 @@ final class Completion {
   private final int rank;
   private final BufferConfig config;
   private final CallLog calls;
+
+  /** The way to ranks of other nodes; null if there are none. Set before the first operation. */
+  private @Nullable FarConnection far;
 
   /** Ranks that no operation counts with: gone at the last reset. Written between operations. */
   private final boolean[] excluded;
@@ -71,6 +75,11 @@ final class Completion {
     this.config = config;
     this.calls = calls;
     this.excluded = new boolean[members.size()];
+  }
+
+  /** Waiting is vain, too, once {@code connection} says so. */
+  void watch(@Nullable FarConnection connection) {
+    far = connection;
   }
 
   /**
@@ -205,6 +214,9 @@ final class Completion {
 
   /** Waiting for the dead is vain. */
   private void lookAfterPeers() {
+    if (far != null && far.stopped()) {
+      words.abort();
+    }
     if (!masking) {
       if (deadPeer() >= 0) {
         words.abort();
@@ -273,6 +285,9 @@ final class Completion {
     int dead = deadPeer();
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
     String report = members.deathReport(peer);
+    if (report == null && far != null) {
+      report = far.problem(peer);
+    }
     return new PeerTimeoutException(
         operation,
         words.phase().text,

@@ -8,7 +8,9 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Members;
+import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -30,6 +32,10 @@ final class CudaContext {
   final RegionLayout layout;
   final DeviceMemory region;
   final Peers peers;
+  final Nodes nodes;
+
+  /** The way to ranks of other nodes; null if there are none. */
+  final @Nullable FarConnection far;
 
   /**
    * On the device: {@code rank << 16 | local number} by expert, then where each rank's experts
@@ -65,6 +71,7 @@ final class CudaContext {
       BufferConfig config,
       CudaDevice device,
       RegionLayout layout,
+      Nodes nodes,
       Resources resources) {
     this.group = group;
     this.members = resources.members();
@@ -74,6 +81,8 @@ final class CudaContext {
     this.ranks = group.size();
     this.device = device;
     this.layout = layout;
+    this.nodes = nodes;
+    this.far = resources.far();
     this.region = resources.region();
     this.peers = resources.peers();
     this.owners = resources.owners();
@@ -92,6 +101,7 @@ final class CudaContext {
       Members members,
       DeviceMemory region,
       Peers peers,
+      @Nullable FarConnection far,
       DeviceMemory owners,
       HostWords words,
       CallLog calls,
@@ -150,6 +160,16 @@ final class CudaContext {
     }
     if (previous != null && !(previous instanceof StreamEvent event && event.isOf(completion))) {
       previous.await();
+    }
+  }
+
+  /** Refuses what has no kernels between nodes yet. */
+  void requireOneNode(String operation) {
+    if (far != null) {
+      throw new UnsupportedOperationException(
+          operation
+              + " of the CUDA engine does not reach other nodes yet: leave ranksPerNode out, or"
+              + " choose the engine 'host'");
     }
   }
 

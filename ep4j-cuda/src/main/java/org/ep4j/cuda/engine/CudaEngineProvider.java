@@ -7,6 +7,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.engine.EngineProvider;
+import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 
 /** Offers the CUDA engine to {@link java.util.ServiceLoader}. */
@@ -39,7 +40,7 @@ public final class CudaEngineProvider implements EngineProvider {
 
   @Override
   public BufferSizes sizes(BufferConfig config) {
-    RegionLayout layout = new RegionLayout(config);
+    RegionLayout layout = new RegionLayout(config, Nodes.of(config));
     HandleLayout handle = new HandleLayout(config, 0, layout.landingRows);
     long latency = config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config).bytes : 0;
     return new BufferSizes(layout.bytes + latency, handle.deviceBytes, latency);

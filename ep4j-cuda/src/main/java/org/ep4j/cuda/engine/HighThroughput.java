@@ -46,6 +46,7 @@ final class HighThroughput {
   }
 
   Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    context.requireOneNode("a high-throughput dispatch");
     CudaStream stream = context.stream(options.stream());
     boolean capturing = options.stream() != null && stream.capturing();
     checkTokens(tokens, capturing);

@@ -96,6 +96,7 @@ final class LowLatency {
   }
 
   LowLatencyDispatch dispatch(Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    context.requireOneNode("a low-latency dispatch");
     CudaStream stream = context.stream(options.stream());
     boolean capturing = options.stream() != null && stream.capturing();
     Staging staging = context.staging;

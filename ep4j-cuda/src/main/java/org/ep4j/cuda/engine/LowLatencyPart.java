@@ -6,6 +6,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.engine.Nodes;
 import org.ep4j.memory.Meeting;
 
 /**
@@ -26,6 +27,7 @@ final class LowLatencyPart implements AutoCloseable {
   /** Maps the peers' parts; collective. */
   LowLatencyPart(
       Meeting meeting,
+      Nodes nodes,
       CudaDevice device,
       LowLatencyLayout layout,
       HostWords words,
@@ -45,7 +47,7 @@ final class LowLatencyPart implements AutoCloseable {
       state.fill8(0, state.bytes(), (byte) 0, stream);
       clearWords(stream);
       // From here on all ranks have cleared their words.
-      mapped = new Peers(meeting, device, memory, timeout);
+      mapped = new Peers(meeting, nodes, device, memory, timeout);
     } finally {
       if (mapped == null) {
         if (state != null) {

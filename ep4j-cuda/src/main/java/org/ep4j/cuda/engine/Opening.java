@@ -12,8 +12,11 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.FarSizes;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Members;
+import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Meeting;
@@ -36,8 +39,7 @@ final class Opening implements AutoCloseable {
 
   /** Opens a buffer; collective. */
   static CudaBuffer open(Group group, BufferConfig config) {
-    ConfigAgreement.requireOneNode(group, config);
-    return open(group, config, null);
+    return open(group, config, ConfigAgreement.require(group, config), null);
   }
 
   /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
@@ -45,16 +47,18 @@ final class Opening implements AutoCloseable {
     // Compiles what is not in the cache, while nobody waits for this rank.
     Kernels.prepare(DeviceProperties.of(ordinal(group)).architecture(), config, group.size());
     try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
-      return open(group, config, reunion);
+      return open(group, config, Nodes.one(group.size()), reunion);
     }
   }
 
-  private static CudaBuffer open(Group group, BufferConfig config, @Nullable Reunion reunion) {
+  private static CudaBuffer open(
+      Group group, BufferConfig config, Nodes nodes, @Nullable Reunion reunion) {
     Opening opening = new Opening();
     boolean complete = false;
     try {
       CudaBuffer buffer =
-          opening.build(group, config, reunion == null ? Meeting.ofAll(group) : reunion.meeting());
+          opening.build(
+              group, config, nodes, reunion == null ? Meeting.ofAll(group) : reunion.meeting());
       if (reunion != null) {
         buffer.rejoin(reunion);
       }
@@ -75,37 +79,42 @@ final class Opening implements AutoCloseable {
   /**
    * @param meeting the ranks that have the buffer; some come back to it, or none does
    */
-  private CudaBuffer build(Group group, BufferConfig config, Meeting meeting) {
+  private CudaBuffer build(Group group, BufferConfig config, Nodes nodes, Meeting meeting) {
     boolean again = meeting.isNew(meeting.rank());
     Duration timeout = config.timeout();
     int ordinal = ordinal(group);
     Kernels.prepare(DeviceProperties.of(ordinal).architecture(), config, group.size());
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
-    RegionLayout layout = new RegionLayout(config);
+    RegionLayout layout = new RegionLayout(config, nodes);
     DeviceMemory region = own(SharedRegion.allocate(device, layout.bytes)).memory();
     CudaStream stream = own(CudaStream.create(device));
     region.fill8(0, layout.words, (byte) 0, stream);
     stream.synchronize();
     DeviceMemory owners = own(owners(device, config));
     HostWords words = own(new HostWords(device, group.size()));
-    CallLog calls = own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, timeout));
+    CallLog calls =
+        own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
     Completion completion = new Completion(words, stream, members, group.rank(), config, calls);
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = own(new Kernels(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
-    Peers peers = own(new Peers(meeting, device, region, timeout));
+    Peers peers = own(new Peers(meeting, nodes, device, region, timeout));
+    FarConnection far = nodes.count() > 1 ? far(group, device, config, nodes, layout) : null;
+    completion.watch(far);
     CudaContext context =
         new CudaContext(
             group,
             config,
             device,
             layout,
+            nodes,
             new CudaContext.Resources(
                 members,
                 region,
                 peers,
+                far,
                 owners,
                 words,
                 calls,
@@ -127,6 +136,13 @@ final class Opening implements AutoCloseable {
   }
 
   /** Collective. */
+  private FarConnection far(
+      Group group, CudaDevice device, BufferConfig config, Nodes nodes, RegionLayout layout) {
+    FarSizes sizes = new FarSizes(layout.countWords, layout.slotToken, 0, 0, 0);
+    return own(FarConnection.open(group, device, config, nodes, sizes));
+  }
+
+  /** Collective. */
   private LowLatency.Resources lowLatency(CudaContext context, Meeting meeting, HostWords words) {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
@@ -138,7 +154,9 @@ final class Opening implements AutoCloseable {
                 device, config, context.ranks, local, context.kernels.sharedBytes));
     LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
     LowLatencyPart part =
-        own(new LowLatencyPart(meeting, device, layout, words, context.stream, config.timeout()));
+        own(
+            new LowLatencyPart(
+                meeting, context.nodes, device, layout, words, context.stream, config.timeout()));
     return new LowLatency.Resources(part, memory, kernels);
   }
 

@@ -9,6 +9,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.IpcMemory;
+import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Meeting;
 import org.jspecify.annotations.Nullable;
@@ -46,8 +47,9 @@ final class Peers implements AutoCloseable {
    * Maps the regions; collective, with {@link #stage} on ranks to which this one comes back.
    *
    * @param meeting the ranks that have regions; the others have none here
+   * @param nodes only regions of this rank's node are mapped: no others can be
    */
-  Peers(Meeting meeting, CudaDevice device, DeviceMemory region, Duration timeout) {
+  Peers(Meeting meeting, Nodes nodes, CudaDevice device, DeviceMemory region, Duration timeout) {
     Group group = meeting.group();
     this.device = device;
     inProcess = group.inProcess();
@@ -65,7 +67,7 @@ final class Peers implements AutoCloseable {
         if (name(all[i]).equals(own)) {
           sharing++;
         }
-        if (r != rank) {
+        if (r != rank && nodes.together(r, rank)) {
           staged[r] = reach(ByteBuffer.wrap(all[i]), r);
         }
       }

@@ -29,6 +29,7 @@ final class Recovery {
 
   /** Collective among the live ranks; returns their group, owned by the caller. */
   Group reset() {
+    requireOneNode();
     Reunion.requireNobodyBack(context.members);
     quiet();
     Duration timeout = context.config.timeout();
@@ -42,6 +43,7 @@ final class Recovery {
    * what they need, the buffer stays as it was.
    */
   Group readmit() {
+    requireOneNode();
     boolean broken = context.completion.isBroken();
     quiet();
     boolean taken = false;
@@ -71,6 +73,14 @@ final class Recovery {
     // The others tell whether they could map this rank's memory.
     reunion.agree("", reunion.timeout());
     return beginAnew(reunion);
+  }
+
+  private void requireOneNode() {
+    if (context.far != null) {
+      throw new UnsupportedOperationException(
+          "a CUDA buffer that spans several nodes cannot begin anew: close it on all live ranks and"
+              + " open another among them");
+    }
   }
 
   /** Kernels that wait for somebody leave now; then nobody writes into anybody's words. */

@@ -4,6 +4,8 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
 import org.ep4j.engine.ReceiveCapacity;
 
 /**
@@ -22,6 +24,12 @@ final class RegionLayout {
 
   private static final int LEAST_HOME_ROW = COLUMNS * Float.BYTES;
 
+  /** Of a slot between nodes: its header and what goes with a token, whatever its choices. */
+  private static final long SLOT_HEADER = 512;
+
+  /** The same for each choice: way, id, weight. */
+  private static final long SLOT_CHOICE = 24;
+
   /** Tokens of a rank whose rows come home in one group; see {@code homes.cuh}. */
   private static final int GROUP = 4;
 
@@ -36,6 +44,21 @@ final class RegionLayout {
 
   /** Slots of an EXPERT_MAJOR dispatch: rows that can arrive before they are copied. */
   final long landingRows;
+
+  /** Words that a rank tells every other: its counts. */
+  final long countWords;
+
+  /** Bytes of a slot between nodes that a token takes at most, the slot's header included. */
+  final long slotToken;
+
+  /**
+   * Ranks whose rows come home here: this one, and those of other nodes whose rail it is. Each has
+   * {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
+   */
+  final long homeSources;
+
+  /** Rows of a source that one node holds at most. */
+  final long rowsOfSource;
 
   /** Words of groups a holder. */
   final long groupWords;
@@ -86,7 +109,7 @@ final class RegionLayout {
     }
   }
 
-  RegionLayout(BufferConfig config) {
+  RegionLayout(BufferConfig config, Nodes nodes) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     int ranks = placement.ranks();
     long tokens = config.maxTokens();
@@ -95,19 +118,43 @@ final class RegionLayout {
     maxScaleBytes = scaleBytes(config);
     landingRows = Math.min(capacity, ranks * tokens);
     long companionBytes = Companions.bytes(scaleBytes(config), config.topK(), false);
-    long homeRows = tokens * Math.min(config.topK(), ranks);
+    countWords = (long) ranks + config.experts() + 2;
+    slotToken = SLOT_HEADER + maxRowBytes + maxScaleBytes + SLOT_CHOICE * config.topK();
+    homeSources = 1L + mostGivers(nodes);
+    rowsOfSource = tokens * Math.min(config.topK(), largest(nodes));
+    long homeRows = homeSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
     ready = PAGE;
     done = ready + (long) ranks * Long.BYTES;
     counts = done + (long) ranks * Long.BYTES;
-    groups = counts + (long) ranks * (ranks + config.experts() + 2) * Long.BYTES;
-    arrivals = groups + ranks * groupWords * Long.BYTES;
+    groups = counts + ranks * countWords * Long.BYTES;
+    arrivals = groups + homeSources * ranks * groupWords * Long.BYTES;
     words = page(arrivals + landingRows * Long.BYTES);
     received = new Arrays(words, maxRowBytes, capacity, config);
     home = received.end;
     homeRowBytes = Math.max(maxRowBytes, LEAST_HOME_ROW);
     homeWeights = page(home + Math.max(homeRows * homeRowBytes, landingRows * companionBytes));
     bytes = page(homeWeights + homeRows * Float.BYTES * config.topK());
+  }
+
+  /** Most ranks of other nodes that send to a node through one rank of it. */
+  private static int mostGivers(Nodes nodes) {
+    Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
+    int[] givers = new int[nodes.ranks()];
+    for (int rank = 0; rank < givers.length; rank++) {
+      for (int node : rails.nodesBeside(rank)) {
+        givers[rails.rail(rank, node)]++;
+      }
+    }
+    return java.util.Arrays.stream(givers).max().orElse(0);
+  }
+
+  private static int largest(Nodes nodes) {
+    int most = 0;
+    for (int node = 0; node < nodes.count(); node++) {
+      most = Math.max(most, nodes.end(node) - nodes.first(node));
+    }
+    return most;
   }
 
   /** Columns of rows that go home at a time; wider rows do so in several passes. */

@@ -8,6 +8,7 @@ import java.util.concurrent.TimeUnit;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
+import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.ThreadRanks;
@@ -28,7 +29,7 @@ class CallLogTest {
     ThreadRanks.run(
         RANKS,
         group -> {
-          try (CallLog log = CallLog.open(group, Duration.ofSeconds(30))) {
+          try (CallLog log = CallLog.open(group, Nodes.one(group.size()), Duration.ofSeconds(30))) {
             script.run(group.rank(), log);
             meet();
           }

@@ -24,11 +24,13 @@ class ParameterFieldsTest {
     "homes.cuh, CombineParameters, CombineField",
     "layout.cu, LayoutParameters, LayoutField",
     "columns.cu, ColumnsParameters, ColumnsField",
-    "low_latency.cuh, LowLatencyParameters, LowLatencyField"
+    "low_latency.cuh, LowLatencyParameters, LowLatencyField",
+    "far.cuh, FarPartner, org.ep4j.cuda.far.FarPartnerField",
+    "far.cuh, FarWorld, org.ep4j.cuda.far.FarWorldField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)
       throws Exception {
-    Class<?> type = Class.forName("org.ep4j.cuda.engine." + fields);
+    Class<?> type = Class.forName(fields.contains(".") ? fields : "org.ep4j.cuda.engine." + fields);
     List<String> names =
         Stream.of(type.getEnumConstants())
             .map(field -> field.toString().toLowerCase(Locale.ROOT))

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Nodes;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
@@ -23,7 +24,8 @@ class RegionLayoutTest {
                 .placement(ExpertPlacement.blocks(4, 2))
                 .maxTokens(4)
                 .rowDType(rowDType)
-                .build());
+                .build(),
+            Nodes.one(2));
     assertThat(layout.columnsOfAPass(DType.FP32)).isPositive();
     assertThat(layout.columnsOfAPass(rowDType)).isGreaterThanOrEqualTo(8);
   }

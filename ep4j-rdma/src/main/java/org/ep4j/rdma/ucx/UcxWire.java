@@ -41,7 +41,7 @@ final class UcxWire extends GroupWire {
     this.context = context;
     this.strands = strands;
     this.arena = arena;
-    counters = new Counters(arena.allocate((long) config.counters() * Long.BYTES, 64));
+    counters = Counters.allocate(arena, config.counters());
     lanes = new Lane[group.size()][];
     Arrays.setAll(lanes, peer -> new Lane[peer == group.rank() ? 0 : config.lanes()]);
   }

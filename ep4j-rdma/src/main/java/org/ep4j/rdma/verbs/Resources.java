@@ -33,7 +33,7 @@ final class Resources implements AutoCloseable {
     this.size = size;
     this.config = config;
     map = new LaneMap(config.strands(), chosen.size(), settings.queuePairsPerPort());
-    counters = new Counters(arena.allocate((long) config.counters() * Long.BYTES, 64));
+    counters = Counters.allocate(arena, config.counters());
     ports = new OpenPort[chosen.size()];
     boolean done = false;
     try {

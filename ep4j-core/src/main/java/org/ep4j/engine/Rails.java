@@ -1,7 +1,6 @@
-package org.ep4j.engine.host;
+package org.ep4j.engine;
 
 import java.util.Arrays;
-import org.ep4j.engine.Nodes;
 
 /**
  * Who exchanges rows with whom between nodes. A token crosses to another node once, to the rank of
@@ -11,9 +10,9 @@ import org.ep4j.engine.Nodes;
  * <p>Partners of a rank are its rails, and the ranks whose rail it is: the relation is symmetric,
  * also between nodes of different sizes.
  */
-final class Rails {
+public final class Rails {
   /** In place of a rank where a node has none left. */
-  static final int NOBODY = -1;
+  public static final int NOBODY = -1;
 
   private final Nodes nodes;
 
@@ -23,7 +22,12 @@ final class Rails {
   /** Partners of each rank, ascending. */
   private final int[][] partners;
 
-  Rails(Nodes nodes, boolean[] gone) {
+  /**
+   * Rails among the ranks that are left.
+   *
+   * @param gone ranks that do not count
+   */
+  public Rails(Nodes nodes, boolean[] gone) {
     this.nodes = nodes;
     live = new int[nodes.count()][];
     for (int node = 0; node < live.length; node++) {
@@ -57,7 +61,7 @@ final class Rails {
   }
 
   /** The rank that takes what {@code rank} sends to {@code node}; {@link #NOBODY} if none lives. */
-  int rail(int rank, int node) {
+  public int rail(int rank, int node) {
     int[] there = live[node];
     if (there.length == 0) {
       return NOBODY;
@@ -67,7 +71,7 @@ final class Rails {
   }
 
   /** Nodes other than that of {@code rank} that have ranks left, ascending. */
-  int[] nodesBeside(int rank) {
+  public int[] nodesBeside(int rank) {
     int[] found = new int[live.length];
     int count = 0;
     for (int node = 0; node < live.length; node++) {
@@ -79,12 +83,12 @@ final class Rails {
   }
 
   /** Ranks that {@code rank} exchanges with, ascending; not to be changed. */
-  int[] partners(int rank) {
+  public int[] partners(int rank) {
     return partners[rank];
   }
 
   /** Place of {@code other} among the partners of {@code rank}; negative if it is none. */
-  int place(int rank, int other) {
+  public int place(int rank, int other) {
     return Arrays.binarySearch(partners[rank], other);
   }
 }

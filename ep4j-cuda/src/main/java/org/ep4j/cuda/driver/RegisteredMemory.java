@@ -1,0 +1,77 @@
+package org.ep4j.cuda.driver;
+
+import java.lang.foreign.MemorySegment;
+
+/**
+ * Host memory of somebody else, page-locked while this is open: kernels of every device can load
+ * and store it. Whole pages are locked, so nothing else may lie on them that is registered, too.
+ * Whoever owns the memory keeps it until this is closed.
+ */
+public final class RegisteredMemory implements AutoCloseable {
+  private static final long PAGE = 4096;
+
+  private final CudaDevice device;
+  private final long first;
+  private final long deviceAddress;
+  private boolean closed;
+
+  private RegisteredMemory(CudaDevice device, long first, long deviceAddress) {
+    this.device = device;
+    this.first = first;
+    this.deviceAddress = deviceAddress;
+  }
+
+  /**
+   * Locks the pages of a native segment of at least one byte.
+   *
+   * @throws CudaException if the driver refuses, for example because they are locked already
+   */
+  public static RegisteredMemory of(CudaDevice device, MemorySegment segment) {
+    DeviceMemory.checkSize(segment.byteSize());
+    long first = segment.address() / PAGE * PAGE;
+    long end = Math.ceilDiv(segment.address() + segment.byteSize(), PAGE) * PAGE;
+    try (var _ = device.enter()) {
+      MemoryCalls.registerHost(
+          first,
+          end - first,
+          DriverConstants.CU_MEMHOSTREGISTER_PORTABLE
+              | DriverConstants.CU_MEMHOSTREGISTER_DEVICEMAP);
+      try {
+        return new RegisteredMemory(device, first, addressOf(device, segment));
+      } catch (CudaException e) {
+        MemoryCalls.unregisterHost(first);
+        throw e;
+      }
+    }
+  }
+
+  /**
+   * Where kernels of a device see memory that this process has locked, through whichever device.
+   *
+   * @throws CudaException if it is not locked
+   */
+  public static long addressOf(CudaDevice device, MemorySegment segment) {
+    try (var _ = device.enter()) {
+      return MemoryCalls.devicePointer(segment.address(), 0);
+    }
+  }
+
+  /** Where kernels see the first byte of the segment. */
+  public long deviceAddress() {
+    if (closed) {
+      throw new IllegalStateException("the memory is no longer registered");
+    }
+    return deviceAddress;
+  }
+
+  /** Unlocks the pages. */
+  @Override
+  public synchronized void close() {
+    if (!closed) {
+      closed = true;
+      try (var _ = device.enter()) {
+        MemoryCalls.unregisterHost(first);
+      }
+    }
+  }
+}

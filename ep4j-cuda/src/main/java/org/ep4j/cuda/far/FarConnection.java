@@ -1,0 +1,286 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import org.ep4j.BufferConfig;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.RegisteredMemory;
+import org.ep4j.cuda.proxy.Proxy;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
+import org.ep4j.group.Group;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The connection of a rank's GPU with ranks of other nodes: a wire whose memory kernels see, the
+ * proxy that drives it, and the tables of {@code kernels/far.cuh} on the device.
+ *
+ * <p>Where the wire's memory of other ranks can be mapped, kernels write it themselves; else they
+ * write outgoing memory and the proxy puts it. Which of the two is the same for all ranks, as the
+ * kind of wire is.
+ */
+public final class FarConnection implements AutoCloseable {
+  private final Deque<AutoCloseable> owned = new ArrayDeque<>();
+  private final Group group;
+  private final Nodes nodes;
+  private final int rank;
+  private final FarLayout layout;
+  private final int mostPartners;
+  private final CudaDevice device;
+  private final Wire wire;
+  private final Region landing;
+
+  /** Landing memory of each rank as kernels see it; 0 where they do not, or need not. */
+  private final long[] mapped;
+
+  private final boolean puts;
+  private final long own;
+  private final long outgoing;
+  private final long counters;
+  private final long memoryBytes;
+  private final Proxy proxy;
+  private final FarTable table;
+
+  private FarConnection(
+      Group group, CudaDevice device, BufferConfig config, Nodes nodes, FarSizes sizes) {
+    this.group = group;
+    this.nodes = nodes;
+    this.device = device;
+    rank = group.rank();
+    layout = new FarLayout(group.size(), sizes);
+    Rails rails = new Rails(nodes, new boolean[group.size()]);
+    mostPartners = mostPartners(rails, group.size());
+    int partners = rails.partners(rank).length;
+    boolean complete = false;
+    try {
+      FarWire settings = FarWire.of(config, System.getenv());
+      wire = own(settings.open(group, layout.counters(mostPartners)));
+      landing = wire.allocate(layout.landingBytes(partners), config.timeout());
+      own = register(landing.segment());
+      counters = register(wire.counters().words());
+      puts = !reachable();
+      settings.requireReach(wire, puts);
+      mapped = new long[group.size()];
+      // Owners of this process have locked their memory by now, on all ranks.
+      group.barrier(config.timeout());
+      mapOthers();
+      Region source = landing;
+      if (puts) {
+        PageArena arena = own(new PageArena());
+        MemorySegment memory = arena.allocate(layout.outgoingBytes(partners), 4096);
+        source = wire.register(WireMemory.host(memory));
+        outgoing = register(memory);
+      } else {
+        outgoing = 0;
+      }
+      memoryBytes = layout.landingBytes(partners) + (puts ? layout.outgoingBytes(partners) : 0);
+      proxy = own(Proxy.open(device, wire, source, landing, settings.proxy(config.timeout())));
+      table = own(new FarTable(this, rails, settings.lanesOfAThread()));
+      complete = true;
+    } finally {
+      if (!complete) {
+        closeAll();
+      }
+    }
+  }
+
+  /** Connects the ranks of a buffer that spans several nodes; collective. */
+  public static FarConnection open(
+      Group group, CudaDevice device, BufferConfig config, Nodes nodes, FarSizes sizes) {
+    return new FarConnection(group, device, config, nodes, sizes);
+  }
+
+  private <T extends AutoCloseable> T own(T resource) {
+    owned.push(resource);
+    return resource;
+  }
+
+  private long register(MemorySegment memory) {
+    return own(RegisteredMemory.of(device, memory)).deviceAddress();
+  }
+
+  private static int mostPartners(Rails rails, int ranks) {
+    int most = 0;
+    for (int r = 0; r < ranks; r++) {
+      most = Math.max(most, rails.partners(r).length);
+    }
+    return most;
+  }
+
+  /** Whether the memory of all ranks of other nodes can be mapped. */
+  private boolean reachable() {
+    for (int r = 0; r < group.size(); r++) {
+      if (!nodes.together(r, rank) && landing.mapped(r) == null) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private void mapOthers() {
+    for (int r = 0; r < mapped.length; r++) {
+      MemorySegment part = puts || nodes.together(r, rank) ? null : landing.mapped(r);
+      if (part != null) {
+        mapped[r] = group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
+      }
+    }
+  }
+
+  /** Where kernels find the {@code FarWorld}. */
+  public long world() {
+    return table.address();
+  }
+
+  /** Whether the wire carries what kernels write, instead of their writing it where it belongs. */
+  public boolean puts() {
+    return puts;
+  }
+
+  /** The low-latency part of this rank as its kernels see it. */
+  public long lowLatencyPart() {
+    return own + layout.lowLatency;
+  }
+
+  /** The low-latency part of a rank of another node; only where it is mapped. */
+  public long lowLatencyPart(int rank) {
+    return mapped[rank] + layout.lowLatency;
+  }
+
+  /** Where low-latency parts begin in landing memory: what puts aim at. */
+  public long lowLatencyTarget() {
+    return layout.lowLatency;
+  }
+
+  /** Where kernels prepare what low-latency operations put; only where {@link #puts}. */
+  public long lowLatencyShadow() {
+    return outgoing + layout.shadow;
+  }
+
+  /** Where that begins in outgoing memory: what puts read. */
+  public long lowLatencySource() {
+    return layout.shadow;
+  }
+
+  /** Number of the first counter for low latency, the same on all ranks. */
+  public int firstLowLatencyCounter() {
+    return layout.firstLowLatency(mostPartners);
+  }
+
+  /** Where kernels see the counters of this rank. */
+  public long counters() {
+    return counters;
+  }
+
+  /** The same of counter {@code number}. */
+  long counter(int number) {
+    return counters + (long) number * Long.BYTES;
+  }
+
+  /** Name of the wire. */
+  public String wire() {
+    return wire.name();
+  }
+
+  /** Bytes of page-locked memory for what travels. */
+  public long memoryBytes() {
+    return memoryBytes;
+  }
+
+  /** Pieces of work that kernels have given to the wire so far. */
+  public long posted() {
+    return proxy.posted();
+  }
+
+  /** Whether nothing more leaves this rank: the proxy has stopped. Any thread; cheap. */
+  public boolean stopped() {
+    return proxy.problem() != null;
+  }
+
+  /**
+   * Why nothing more comes from {@code peer}, or nothing more leaves this rank; null while all is
+   * well. Any thread.
+   */
+  public @Nullable String problem(int peer) {
+    String stopped = proxy.problem();
+    if (stopped != null || peer == rank || nodes.together(peer, rank)) {
+      return stopped;
+    }
+    LaneFailure failure = LaneFailure.of(wire, peer);
+    return failure == null ? null : failure.toString();
+  }
+
+  Nodes nodes() {
+    return nodes;
+  }
+
+  int rank() {
+    return rank;
+  }
+
+  FarLayout layout() {
+    return layout;
+  }
+
+  CudaDevice device() {
+    return device;
+  }
+
+  Proxy proxy() {
+    return proxy;
+  }
+
+  /** Landing memory of this rank. */
+  long landing() {
+    return own;
+  }
+
+  /** Landing memory of another rank where it is mapped, else 0. */
+  long landing(int rank) {
+    return mapped[rank];
+  }
+
+  /** Outgoing memory, 0 where there is none. */
+  long outgoing() {
+    return outgoing;
+  }
+
+  private void closeAll() {
+    List<RuntimeException> problems = new ArrayList<>();
+    while (!owned.isEmpty()) {
+      try {
+        owned.pop().close();
+      } catch (Exception e) {
+        problems.add(
+            e instanceof RuntimeException known ? known : new Ep4jException(e.toString(), e));
+      }
+    }
+    if (!problems.isEmpty()) {
+      RuntimeException first = problems.getFirst();
+      problems.stream().skip(1).forEach(first::addSuppressed);
+      throw first;
+    }
+  }
+
+  /**
+   * Ends the proxy, and gives everything back; a second call does nothing. No kernel of this rank
+   * uses it any more, and none of another rank of this process.
+   */
+  @Override
+  public void close() {
+    closeAll();
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " over " + wire.name() + (puts ? "" : ", mapped");
+  }
+}

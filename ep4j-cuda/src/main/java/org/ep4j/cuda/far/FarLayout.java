@@ -1,0 +1,102 @@
+package org.ep4j.cuda.far;
+
+/**
+ * Where things lie in the landing memory of each rank, which ranks of other nodes write into, and
+ * in the outgoing memory, from which the wire carries what they cannot be given otherwise; and the
+ * numbers of the counters. Landing memory: counts, part of low latency, rings. Outgoing memory:
+ * counts, shadow of low latency, rings. The protocol stands in {@code kernels/far.cuh}.
+ *
+ * <p>All but the number of rings, and so the lengths, is the same on all ranks.
+ */
+final class FarLayout {
+  /** Slots of a ring, a power of two: more than warps fill at a time. */
+  static final int SLOTS = 64;
+
+  private static final long PAGE = 4096;
+
+  /** Bytes of a slot, unless a single token needs more. */
+  private static final long SLOT = 256 << 10;
+
+  private final int ranks;
+  private final FarSizes sizes;
+
+  /** Bytes of a slot. */
+  final long slotBytes;
+
+  /** Part of low latency. */
+  final long lowLatency;
+
+  /** First ring of landing memory. */
+  final long rings;
+
+  /** In outgoing memory: shadow of low latency. */
+  final long shadow;
+
+  /** In outgoing memory: first ring. */
+  final long outgoingRings;
+
+  FarLayout(int ranks, FarSizes sizes) {
+    this.ranks = ranks;
+    this.sizes = sizes;
+    slotBytes = sizes.countWords() == 0 ? 0 : page(Math.max(SLOT, sizes.tokenBytes()));
+    lowLatency = page(ranks * countBytes());
+    rings = lowLatency + page(sizes.lowLatencyBytes());
+    shadow = page(countBytes());
+    outgoingRings = shadow + page(sizes.shadowBytes());
+  }
+
+  private static long page(long bytes) {
+    return Math.ceilDiv(bytes, PAGE) * PAGE;
+  }
+
+  private long countBytes() {
+    return Math.ceilDiv(sizes.countWords() * Long.BYTES, 16) * 16;
+  }
+
+  /** Words from the counts of one rank to those of the next. */
+  long countStride() {
+    return countBytes() / Long.BYTES;
+  }
+
+  /** Counts of {@code rank} in landing memory. */
+  long counts(int rank) {
+    return rank * countBytes();
+  }
+
+  /** Ring of a partner from the first one on. */
+  long ring(int place) {
+    return (long) place * SLOTS * slotBytes;
+  }
+
+  long landingBytes(int partners) {
+    return Math.max(PAGE, rings + ring(partners));
+  }
+
+  long outgoingBytes(int partners) {
+    return Math.max(PAGE, outgoingRings + ring(partners));
+  }
+
+  /** Counter: how often {@code rank}'s counts have been written. */
+  int told(int rank) {
+    return rank;
+  }
+
+  /** First of the counters of what a partner has filled. */
+  int arrived(int place) {
+    return ranks + 2 * place * SLOTS;
+  }
+
+  /** First of the counters of what a partner has emptied. */
+  int credits(int place) {
+    return ranks + (2 * place + 1) * SLOTS;
+  }
+
+  /** First counter of low latency, behind those of {@code most} partners. */
+  int firstLowLatency(int most) {
+    return ranks + 2 * most * SLOTS;
+  }
+
+  int counters(int most) {
+    return firstLowLatency(most) + sizes.lowLatencyCounters();
+  }
+}

@@ -1,0 +1,147 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.proxy.Proxy;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
+
+/** {@code FarWorld} of {@code kernels/far.cuh} and all that it points to, on the device. */
+final class FarTable implements AutoCloseable {
+  private static final long WORLD =
+      FarWorldField.RINGS.ordinal() * (long) Long.BYTES + Proxy.PARAMETER_BYTES;
+  private static final long PARTNER = FarPartnerField.values().length * (long) Long.BYTES;
+
+  private final FarConnection connection;
+  private final FarLayout layout;
+  private final Nodes nodes;
+  private final Rails rails;
+  private final int rank;
+  private final int[] partners;
+  private final DeviceMemory memory;
+
+  // Offsets behind the world.
+  private final long partnerTable = WORLD;
+  private final long nodeOf;
+  private final long railTo;
+  private final long countsThere;
+  private final long sent;
+  private final long taken;
+  private final long tellings;
+
+  FarTable(FarConnection connection, Rails rails, int lanes) {
+    this.connection = connection;
+    this.rails = rails;
+    layout = connection.layout();
+    nodes = connection.nodes();
+    rank = connection.rank();
+    partners = rails.partners(rank);
+    nodeOf = partnerTable + partners.length * PARTNER;
+    railTo = align(nodeOf + (long) nodes.ranks() * Integer.BYTES);
+    countsThere = align(railTo + (long) nodes.count() * Integer.BYTES);
+    sent = countsThere + (long) nodes.ranks() * Long.BYTES;
+    taken = sent + (long) partners.length * Long.BYTES;
+    tellings = taken + (long) partners.length * Long.BYTES;
+    long bytes = tellings + Long.BYTES;
+    memory = DeviceMemory.allocate(connection.device(), bytes);
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment image = arena.allocate(bytes, Long.BYTES);
+      writeWorld(image, lanes);
+      for (int place = 0; place < partners.length; place++) {
+        writePartner(image.asSlice(partnerTable + place * PARTNER, PARTNER), place);
+      }
+      writeLists(image);
+      memory.copyFrom(0, image);
+    }
+  }
+
+  private static long align(long offset) {
+    return Math.ceilDiv(offset, Long.BYTES) * Long.BYTES;
+  }
+
+  long address() {
+    return memory.address();
+  }
+
+  private static void set(MemorySegment image, Enum<?> field, long value) {
+    image.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
+  }
+
+  private void writeWorld(MemorySegment image, int lanes) {
+    long base = memory.address();
+    int node = nodes.of(rank);
+    set(image, FarWorldField.FIRST, nodes.first(node));
+    set(image, FarWorldField.END, nodes.end(node));
+    set(image, FarWorldField.NODES, nodes.count());
+    set(image, FarWorldField.NODE, node);
+    set(image, FarWorldField.NODE_OF, base + nodeOf);
+    set(image, FarWorldField.PARTNERS, partners.length);
+    set(image, FarWorldField.PARTNER, base + partnerTable);
+    set(image, FarWorldField.RAIL_TO, base + railTo);
+    set(image, FarWorldField.SLOTS, FarLayout.SLOTS);
+    set(image, FarWorldField.SLOT_BYTES, layout.slotBytes);
+    set(image, FarWorldField.MAPPED, connection.puts() ? 0 : 1);
+    set(image, FarWorldField.LANES, lanes);
+    set(image, FarWorldField.SENT, base + sent);
+    set(image, FarWorldField.TAKEN, base + taken);
+    set(image, FarWorldField.TOLD, connection.counter(layout.told(0)));
+    set(image, FarWorldField.TOLD_THERE, layout.told(rank));
+    set(image, FarWorldField.TELLINGS, base + tellings);
+    set(image, FarWorldField.COUNTS_OUT, connection.outgoing());
+    set(image, FarWorldField.COUNTS_SOURCE, 0);
+    set(image, FarWorldField.COUNTS_TARGET, layout.counts(rank));
+    set(image, FarWorldField.COUNTS_THERE, base + countsThere);
+    set(image, FarWorldField.COUNTS_IN, connection.landing() + layout.counts(0));
+    set(image, FarWorldField.COUNT_STRIDE, layout.countStride());
+    connection
+        .proxy()
+        .describe(
+            image.asSlice(
+                FarWorldField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
+  }
+
+  private void writePartner(MemorySegment image, int place) {
+    int partner = partners[place];
+    int node = nodes.of(partner);
+    int placeThere = rails.place(partner, rank);
+    long target = layout.rings + layout.ring(placeThere);
+    long source = layout.outgoingRings + layout.ring(place);
+    set(image, FarPartnerField.RANK, partner);
+    set(image, FarPartnerField.NODE, node);
+    set(image, FarPartnerField.TAKES, rails.rail(rank, node) == partner ? 1 : 0);
+    set(image, FarPartnerField.GIVES, rails.rail(partner, nodes.of(rank)) == rank ? 1 : 0);
+    set(
+        image,
+        FarPartnerField.OUT,
+        connection.puts() ? connection.outgoing() + source : connection.landing(partner) + target);
+    set(image, FarPartnerField.OUT_SOURCE, source);
+    set(image, FarPartnerField.OUT_TARGET, target);
+    set(image, FarPartnerField.IN, connection.landing() + layout.rings + layout.ring(place));
+    set(image, FarPartnerField.ARRIVED, connection.counter(layout.arrived(place)));
+    set(image, FarPartnerField.CREDITS, connection.counter(layout.credits(place)));
+    set(image, FarPartnerField.ARRIVED_THERE, layout.arrived(placeThere));
+    set(image, FarPartnerField.CREDITS_THERE, layout.credits(placeThere));
+  }
+
+  private void writeLists(MemorySegment image) {
+    for (int r = 0; r < nodes.ranks(); r++) {
+      image.set(ValueLayout.JAVA_INT, nodeOf + (long) r * Integer.BYTES, nodes.of(r));
+      long landing = connection.landing(r);
+      image.set(
+          ValueLayout.JAVA_LONG,
+          countsThere + (long) r * Long.BYTES,
+          landing == 0 ? 0 : landing + layout.counts(rank));
+    }
+    for (int node = 0; node < nodes.count(); node++) {
+      int place = node == nodes.of(rank) ? 0 : rails.place(rank, rails.rail(rank, node));
+      image.set(ValueLayout.JAVA_INT, railTo + (long) node * Integer.BYTES, place);
+    }
+  }
+
+  @Override
+  public void close() {
+    memory.close();
+  }
+}

@@ -1,0 +1,91 @@
+package org.ep4j.cuda.far;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.BufferConfig;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.proxy.ProxyConfig;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.Wires;
+
+/**
+ * How a buffer's wire and proxy are opened.
+ *
+ * @param wire kind of wire, or {@link #STAGED}
+ * @param threads threads of the proxy
+ * @param cores where they run, or none
+ * @param timeout how long opening may take
+ */
+record FarWire(String wire, int threads, List<Integer> cores, Duration timeout) {
+  /** Ranks of one host, declared as several nodes, reach each other through its memory. */
+  static final String STAGED = "staged";
+
+  /** Threads of the proxy, 1 to 8. */
+  static final String THREADS = "EP4J_PROXY_THREADS";
+
+  /** Cores of the threads, one each, with commas between them. */
+  static final String CORES = "EP4J_PROXY_CORES";
+
+  private static final int LANES_OF_A_THREAD = 4;
+  private static final int RINGS_OF_A_THREAD = 4;
+  private static final int COMMANDS = 2048;
+
+  static FarWire of(BufferConfig config, Map<String, String> variables) {
+    String threads = variables.getOrDefault(THREADS, "1").strip();
+    String cores = variables.getOrDefault(CORES, "").strip();
+    return new FarWire(config.wire(), number(THREADS, threads), numbers(cores), config.timeout());
+  }
+
+  private static List<Integer> numbers(String text) {
+    List<Integer> numbers = new ArrayList<>();
+    for (String part : text.isEmpty() ? new String[0] : text.split(",", -1)) {
+      numbers.add(number(CORES, part.strip()));
+    }
+    return numbers;
+  }
+
+  private static int number(String variable, String text) {
+    try {
+      return Integer.parseInt(text);
+    } catch (NumberFormatException e) {
+      throw new InvalidArgumentException(
+          variable, text, variable.equals(THREADS) ? "1 to 8" : "numbers of cores", "unset it");
+    }
+  }
+
+  Wire open(Group group, int counters) {
+    String kind = wire;
+    if (wire.equals(STAGED)) {
+      kind = group.inProcess() ? "inproc" : "shm";
+    }
+    return Wires.open(
+        group,
+        WireConfig.builder()
+            .wire(kind)
+            .lanes(threads * LANES_OF_A_THREAD)
+            .strands(threads)
+            .counters(counters)
+            .timeout(timeout)
+            .build());
+  }
+
+  void requireReach(Wire opened, boolean puts) {
+    if (puts && wire.equals(STAGED)) {
+      throw new WireException(
+          "wire 'staged' needs memory that all ranks map, which '" + opened.name() + "' lacks");
+    }
+  }
+
+  int lanesOfAThread() {
+    return LANES_OF_A_THREAD;
+  }
+
+  ProxyConfig proxy(Duration closing) {
+    return new ProxyConfig(threads, RINGS_OF_A_THREAD * threads, COMMANDS, 0, cores, closing);
+  }
+}
