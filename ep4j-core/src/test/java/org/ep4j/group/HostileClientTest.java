@@ -140,6 +140,10 @@ class HostileClientTest {
   }
 
   private Door door() throws IOException {
+    return door(world);
+  }
+
+  private static Door door(TcpWorld world) throws IOException {
     return Door.open(
         world.rendezvous.address(),
         TcpWorld.SECRET,
@@ -169,6 +173,8 @@ class HostileClientTest {
             Frames.ping(),
             Frames.part(0, 1, Ledger.Kind.BARRIER, new byte[0]),
             Frames.bytes(Frames.JOIN, new byte[3]),
+            Frames.bytes(Frames.REJOIN, new byte[3]),
+            Frames.empty(Frames.ADMIT),
             Frames.bytes((byte) 99, new byte[0]),
             ByteBuffer.allocate(4).putInt(Integer.MAX_VALUE).flip());
     for (ByteBuffer frame : nonsense) {
@@ -176,6 +182,39 @@ class HostileClientTest {
         door.send(frame);
         assertThat(closes(door)).isTrue();
       }
+    }
+  }
+
+  @Test
+  void aClaimantThatTalksNonsenseIsDroppedAndItsPlaceIsFree() throws Exception {
+    try (TcpWorld other = new TcpWorld(2)) {
+      List<Group> pair = other.joinAll();
+      Group zero = pair.get(0);
+      pair.get(1).fail("over");
+      while (zero.isAlive(1)) {
+        Thread.sleep(1);
+      }
+      List<ByteBuffer> nonsense =
+          List.of(
+              Frames.empty(Frames.ADMIT),
+              Frames.part(1, 1, Ledger.Kind.BARRIER, new byte[0]),
+              Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")),
+              Frames.bytes((byte) 99, new byte[0]));
+      for (ByteBuffer frame : nonsense) {
+        try (Door door = door(other)) {
+          door.send(Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")));
+          awaitClaim(zero, true);
+          door.send(frame);
+          assertThat(closes(door)).isTrue();
+          awaitClaim(zero, false);
+        }
+      }
+    }
+  }
+
+  private static void awaitClaim(Group zero, boolean claimed) throws Exception {
+    while (zero.isClaimed(1) != claimed) {
+      Thread.sleep(1);
     }
   }
 
@@ -219,12 +258,7 @@ class HostileClientTest {
   }
 
   private static void assertLoses(TcpWorld world, ByteBuffer bad, String why) throws Exception {
-    try (Door member =
-        Door.open(
-            world.rendezvous.address(),
-            TcpWorld.SECRET,
-            Frames.Purpose.RENDEZVOUS,
-            Deadline.after(LONG))) {
+    try (Door member = door(world)) {
       member.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
       Group zero = world.join(world.rank(0).build());
       member.send(bad);
@@ -240,12 +274,7 @@ class HostileClientTest {
   @Test
   void aMemberThatDoesNotReadIsLostAndTheOthersAreServedMeanwhile() throws Exception {
     try (TcpWorld other = new TcpWorld(2);
-        Door deaf =
-            Door.open(
-                other.rendezvous.address(),
-                TcpWorld.SECRET,
-                Frames.Purpose.RENDEZVOUS,
-                Deadline.after(LONG))) {
+        Door deaf = door(other)) {
       deaf.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
       Group zero = other.join(other.rank(0).build());
       byte[] part = new byte[Group.MAX_CONTRIBUTION];
