@@ -165,9 +165,7 @@ final class InProcessWorld {
 
   private PeerLostException lost(int rank) {
     Departure departure = ledger.departure(rank);
-    return new PeerLostException(
-        "survivors: the others count this rank (%d) as lost: %s"
-            .formatted(rank, departure == null ? "unknown" : departure.report()),
-        rank);
+    return PeerLostException.ofCaller(
+        "survivors", rank, departure == null ? "unknown" : departure.report());
   }
 }

@@ -7,6 +7,7 @@ import java.net.InetSocketAddress;
 import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.nio.BufferUnderflowException;
+import java.time.Duration;
 import org.ep4j.group.Frames.Frame;
 import org.ep4j.group.Frames.Join;
 import org.ep4j.group.Frames.Welcome;
@@ -77,7 +78,7 @@ final class Joining {
         return tryOnce();
       } catch (IOException e) {
         if (Thread.currentThread().isInterrupted()) {
-          throw new GroupException("interrupted while joining as rank " + config.rank(), e);
+          throw new GroupException(interrupted(), e);
         }
         if (deadline.expired()) {
           throw timeout(e);
@@ -87,7 +88,7 @@ final class Joining {
         }
       } catch (JoinRefusedException e) {
         if (again && (isMoving(e) || (isAlive(e) && mayDie()))) {
-          sleep(LONGEST_PAUSE_MILLIS);
+          pause(LONGEST_PAUSE_MILLIS);
           continue;
         }
         throw new JoinRefusedException(
@@ -96,7 +97,7 @@ final class Joining {
                 .formatted(config.rank(), again ? "rejoin" : "join", e.getMessage()),
             e.getCause());
       }
-      sleep(Math.min(pause, deadline.remainingMillis()));
+      pause(Math.min(pause, deadline.remainingMillis()));
       pause = Math.min(2 * pause, LONGEST_PAUSE_MILLIS);
     }
   }
@@ -225,12 +226,11 @@ final class Joining {
         last);
   }
 
-  private static void sleep(long millis) {
-    try {
-      Thread.sleep(millis);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new GroupException("interrupted while joining", e);
-    }
+  private void pause(long millis) {
+    Pause.of(Duration.ofMillis(millis), interrupted());
+  }
+
+  private String interrupted() {
+    return "interrupted while joining as rank " + config.rank();
   }
 }

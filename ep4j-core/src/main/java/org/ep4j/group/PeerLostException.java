@@ -18,6 +18,12 @@ public final class PeerLostException extends GroupException {
     this.rank = rank;
   }
 
+  /** What a rank is told that the others have given up. */
+  static PeerLostException ofCaller(String call, int rank, String why) {
+    return new PeerLostException(
+        "%s: the others count this rank (%d) as lost: %s".formatted(call, rank, why), rank);
+  }
+
   /** The rank that is gone; -1 for a host of the rendezvous that is no rank. */
   public int rank() {
     return rank;

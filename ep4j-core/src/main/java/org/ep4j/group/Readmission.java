@@ -59,10 +59,7 @@ final class Readmission {
     while (true) {
       Departure own = ledger.departure(group.rank());
       if (own != null) {
-        throw new PeerLostException(
-            "readmit: the others count this rank (%d) as lost: %s"
-                .formatted(group.rank(), own.report()),
-            group.rank());
+        throw PeerLostException.ofCaller("readmit", group.rank(), own.report());
       }
       if (ledger.isDown()) {
         new Succession(Question.SAME_GROUP, group, deadline).form();
@@ -82,7 +79,7 @@ final class Readmission {
             new int[0],
             null);
       }
-      pause();
+      Pause.of(PAUSE, "readmit: interrupted while the rendezvous is lost");
     }
   }
 
@@ -152,15 +149,6 @@ final class Readmission {
       return null;
     } catch (ExecutionException e) {
       throw new IllegalStateException("an answer is never an exception", e);
-    }
-  }
-
-  private static void pause() {
-    try {
-      Thread.sleep(PAUSE);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new GroupException("readmit: interrupted", e);
     }
   }
 }

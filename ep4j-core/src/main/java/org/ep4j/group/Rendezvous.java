@@ -19,6 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Rendezvous implements AutoCloseable {
   private static final Duration BIND_PATIENCE = Duration.ofSeconds(3);
+  private static final Duration BIND_PAUSE = Duration.ofMillis(50);
   private static final System.Logger LOG = System.getLogger("org.ep4j.group");
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
@@ -129,7 +130,8 @@ public final class Rendezvous implements AutoCloseable {
                   + " another one, e.g. in EP4J_RENDEZVOUS",
               e);
         }
-        sleep(50);
+        Pause.of(
+            BIND_PAUSE, "interrupted while waiting for the port of the rendezvous at " + where);
       } catch (IOException e) {
         throw new GroupException("cannot host the rendezvous at " + where + ": " + e, e);
       }
@@ -251,13 +253,5 @@ public final class Rendezvous implements AutoCloseable {
           gate.close();
         });
     reactor.close(LAST_WORDS);
-  }
-
-  private static void sleep(long millis) {
-    try {
-      Thread.sleep(millis);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
   }
 }

@@ -87,7 +87,7 @@ final class Succession {
       if (deadline.expired()) {
         throw notCalled(leader);
       }
-      pause(PAUSE);
+      Pause.of(PAUSE, call + ": interrupted while the ranks gather");
     }
   }
 
@@ -101,9 +101,7 @@ final class Succession {
   }
 
   private PeerLostException lost(String why) {
-    return new PeerLostException(
-        "%s: the others count this rank (%d) as lost: %s".formatted(call, group.rank(), why),
-        group.rank());
+    return PeerLostException.ofCaller(call, group.rank(), why);
   }
 
   private GroupTimeoutException absent(GroupTimeoutException e) {
@@ -287,14 +285,5 @@ final class Succession {
         .job(aim == Question.SURVIVORS ? group.jobId() : config.job())
         .joinTimeout(Duration.ofNanos(Math.max(1, deadline.remainingNanos())))
         .build();
-  }
-
-  private void pause(Duration duration) {
-    try {
-      Thread.sleep(duration);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new GroupException(call + ": interrupted", e);
-    }
   }
 }

@@ -154,6 +154,19 @@ class JoinRefusalTest {
   }
 
   @Test
+  void whoIsInterruptedWhileItWaitsForThePortIsToldSo() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      GroupConfig host = world.rank(0).hostsRendezvous(true).build();
+      Thread.currentThread().interrupt();
+      assertThatThrownBy(() -> Group.join(host))
+          .isExactlyInstanceOf(GroupException.class)
+          .hasMessageContaining("interrupted while waiting for the port of the rendezvous at 127");
+      assertThat(Thread.interrupted()).isTrue();
+      assertWorks(world, world.joinAll());
+    }
+  }
+
+  @Test
   void aRankThatIsOutCannotComeBack() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
