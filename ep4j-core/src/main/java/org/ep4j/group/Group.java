@@ -88,7 +88,7 @@ public interface Group extends AutoCloseable {
    *
    * @param timeout how long to wait until every rank has either called it or is known to be gone
    * @throws GroupTimeoutException if an alive rank did not call it in time; names it
-   * @throws PeerLostException if the others count this rank as lost
+   * @throws PeerLostException if the others count this rank as lost, or another thread closes it
    */
   Group survivors(Duration timeout);
 
@@ -125,7 +125,7 @@ public interface Group extends AutoCloseable {
    * @return the ranks that have come back, ascending
    * @throws GroupTimeoutException if a live rank did not call it in time, or no process came for a
    *     departed rank; names them. Nothing has changed then
-   * @throws PeerLostException if the others count this rank as lost
+   * @throws PeerLostException if the others count this rank as lost, or another thread closes it
    * @throws GroupException if the ranks are threads of one process, or if the thread is interrupted
    *     before ranks have come back: nothing has changed then, and it may be called again
    */

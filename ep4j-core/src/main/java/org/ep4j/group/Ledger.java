@@ -341,9 +341,7 @@ final class Ledger {
     }
     Departure own = departures.get(reader);
     if (own != null) {
-      throw new PeerLostException(
-          "%s: this rank is out of the group: %s".formatted(name(number, kind), own.report()),
-          reader);
+      throw PeerLostException.ofCaller(name(number, kind), reader, own.report());
     }
     return null;
   }

@@ -18,10 +18,10 @@ public final class PeerLostException extends GroupException {
     this.rank = rank;
   }
 
-  /** What a rank is told that the others have given up. */
+  /** What a rank is told that is out itself: the others have given it up, or it has closed. */
   static PeerLostException ofCaller(String call, int rank, String why) {
     return new PeerLostException(
-        "%s: the others count this rank (%d) as lost: %s".formatted(call, rank, why), rank);
+        "%s: this rank (%d) is out of the group: %s".formatted(call, rank, why), rank);
   }
 
   /** The rank that is gone; -1 for a host of the rendezvous that is no rank. */

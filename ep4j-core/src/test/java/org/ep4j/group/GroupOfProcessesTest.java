@@ -130,7 +130,7 @@ class GroupOfProcessesTest {
     assertThat(rank(2).ask("barrier 10000"))
         .startsWith("PeerLostException: barrier (collective number 2): rank 2 is gone: declared");
     assertThat(rank(2).ask("survivors 10000"))
-        .startsWith("PeerLostException: survivors: the others count this rank (2) as lost");
+        .startsWith("PeerLostException: survivors: this rank (2) is out of the group");
     assertAll("survivors 20000", "now ", 0, 1);
     assertAll("barrier 10000", "passed", 0, 1);
   }
@@ -146,7 +146,7 @@ class GroupOfProcessesTest {
     rank(0).resume();
     assertThat(rank(0).ask("gone 0")).contains("silent").contains("dead");
     assertThat(rank(0).ask("survivors 3000"))
-        .startsWith("PeerLostException: survivors: the others count this rank (0) as lost");
+        .startsWith("PeerLostException: survivors: this rank (0) is out of the group");
     assertAll("barrier 10000", "passed", 1, 2);
   }
 

@@ -87,7 +87,7 @@ class InProcessGroupTest {
     assertThatThrownBy(() -> call.get(LONG.toMillis() / 2, TimeUnit.MILLISECONDS))
         .cause()
         .isInstanceOfSatisfying(PeerLostException.class, e -> assertThat(e.rank()).isEqualTo(1))
-        .hasMessageContaining("this rank is out of the group: gave up: no use");
+        .hasMessageContaining("this rank (1) is out of the group: gave up: no use");
   }
 
   private static FutureTask<Void> waitingInBarrier(Group group) {

@@ -142,8 +142,10 @@ class ReadmissionOfProcessesTest {
     assertTakenIn(2);
     old.resume();
     assertThat(old.ask("gone 2")).startsWith("declared dead by the rendezvous");
-    assertThat(old.ask("readmit 2000")).startsWith("PeerLostException: readmit: the others count");
-    assertThat(old.ask("survivors 2000")).startsWith("PeerLostException: survivors: the others");
+    assertThat(old.ask("readmit 2000"))
+        .startsWith("PeerLostException: readmit: this rank (2) is out of the group: declared dead");
+    assertThat(old.ask("survivors 2000"))
+        .startsWith("PeerLostException: survivors: this rank (2) is out");
     old.close();
     assertAllInStep();
   }

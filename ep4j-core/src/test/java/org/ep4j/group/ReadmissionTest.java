@@ -316,7 +316,9 @@ class ReadmissionTest {
       }
       groups.get(0).close();
       assertThatThrownBy(() -> call.get(LONG.toMillis(), TimeUnit.MILLISECONDS))
-          .hasCauseInstanceOf(PeerLostException.class);
+          .cause()
+          .isInstanceOf(PeerLostException.class)
+          .hasMessageContaining("this rank (0) is out of the group: left the group in good order");
     }
   }
 
