@@ -101,7 +101,7 @@ final class Opening implements AutoCloseable {
     Kernels kernels = own(new Kernels(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(meeting, nodes, device, region, timeout));
-    FarConnection far = nodes.count() > 1 ? far(group, device, config, nodes, layout) : null;
+    FarConnection far = nodes.count() > 1 ? far(group, device, peers, config, nodes, layout) : null;
     completion.watch(far);
     CudaContext context =
         new CudaContext(
@@ -137,9 +137,14 @@ final class Opening implements AutoCloseable {
 
   /** Collective. */
   private FarConnection far(
-      Group group, CudaDevice device, BufferConfig config, Nodes nodes, RegionLayout layout) {
+      Group group,
+      CudaDevice device,
+      Peers peers,
+      BufferConfig config,
+      Nodes nodes,
+      RegionLayout layout) {
     FarSizes sizes = new FarSizes(layout.countWords, layout.slotToken, 0, 0, 0);
-    return own(FarConnection.open(group, device, config, nodes, sizes));
+    return own(FarConnection.open(group, device, peers.ranksOnDevice == 1, config, nodes, sizes));
   }
 
   /** Collective. */

@@ -51,7 +51,12 @@ public final class FarConnection implements AutoCloseable {
   private final FarTable table;
 
   private FarConnection(
-      Group group, CudaDevice device, BufferConfig config, Nodes nodes, FarSizes sizes) {
+      Group group,
+      CudaDevice device,
+      boolean alone,
+      BufferConfig config,
+      Nodes nodes,
+      FarSizes sizes) {
     this.group = group;
     this.nodes = nodes;
     this.device = device;
@@ -83,7 +88,8 @@ public final class FarConnection implements AutoCloseable {
         outgoing = 0;
       }
       memoryBytes = layout.landingBytes(partners) + (puts ? layout.outgoingBytes(partners) : 0);
-      proxy = own(Proxy.open(device, wire, source, landing, settings.proxy(config.timeout())));
+      String bus = device.properties().pciBusId();
+      proxy = own(Proxy.open(device, wire, source, landing, settings.proxy(bus, alone)));
       table = own(new FarTable(this, rails, settings.lanesOfAThread()));
       complete = true;
     } finally {
@@ -93,10 +99,19 @@ public final class FarConnection implements AutoCloseable {
     }
   }
 
-  /** Connects the ranks of a buffer that spans several nodes; collective. */
+  /**
+   * Connects the ranks of a buffer that spans several nodes; collective.
+   *
+   * @param alone whether no other rank has this device
+   */
   public static FarConnection open(
-      Group group, CudaDevice device, BufferConfig config, Nodes nodes, FarSizes sizes) {
-    return new FarConnection(group, device, config, nodes, sizes);
+      Group group,
+      CudaDevice device,
+      boolean alone,
+      BufferConfig config,
+      Nodes nodes,
+      FarSizes sizes) {
+    return new FarConnection(group, device, alone, config, nodes, sizes);
   }
 
   private <T extends AutoCloseable> T own(T resource) {

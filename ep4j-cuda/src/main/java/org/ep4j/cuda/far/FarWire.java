@@ -12,23 +12,27 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.Wires;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How a buffer's wire and proxy are opened.
  *
  * @param wire kind of wire, or {@link #STAGED}
  * @param threads threads of the proxy
- * @param cores where they run, or none
+ * @param cores where they run, if that is set
  * @param timeout how long opening may take
  */
-record FarWire(String wire, int threads, List<Integer> cores, Duration timeout) {
+record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration timeout) {
   /** Ranks of one host, declared as several nodes, reach each other through its memory. */
   static final String STAGED = "staged";
 
   /** Threads of the proxy, 1 to 8. */
   static final String THREADS = "EP4J_PROXY_THREADS";
 
-  /** Cores of the threads, one each, with commas between them. */
+  /**
+   * Cores of the threads, one each, with commas between them; {@code none} leaves that to the
+   * system.
+   */
   static final String CORES = "EP4J_PROXY_CORES";
 
   private static final int LANES_OF_A_THREAD = 4;
@@ -38,12 +42,16 @@ record FarWire(String wire, int threads, List<Integer> cores, Duration timeout) 
   static FarWire of(BufferConfig config, Map<String, String> variables) {
     String threads = variables.getOrDefault(THREADS, "1").strip();
     String cores = variables.getOrDefault(CORES, "").strip();
-    return new FarWire(config.wire(), number(THREADS, threads), numbers(cores), config.timeout());
+    return new FarWire(
+        config.wire(),
+        number(THREADS, threads),
+        cores.isEmpty() ? null : numbers(cores),
+        config.timeout());
   }
 
   private static List<Integer> numbers(String text) {
     List<Integer> numbers = new ArrayList<>();
-    for (String part : text.isEmpty() ? new String[0] : text.split(",", -1)) {
+    for (String part : text.equals("none") ? new String[0] : text.split(",", -1)) {
       numbers.add(number(CORES, part.strip()));
     }
     return numbers;
@@ -54,7 +62,10 @@ record FarWire(String wire, int threads, List<Integer> cores, Duration timeout) 
       return Integer.parseInt(text);
     } catch (NumberFormatException e) {
       throw new InvalidArgumentException(
-          variable, text, variable.equals(THREADS) ? "1 to 8" : "numbers of cores", "unset it");
+          variable,
+          text,
+          variable.equals(THREADS) ? "1 to 8" : "numbers of cores, or none",
+          "unset it");
     }
   }
 
@@ -85,7 +96,17 @@ record FarWire(String wire, int threads, List<Integer> cores, Duration timeout) 
     return LANES_OF_A_THREAD;
   }
 
-  ProxyConfig proxy(Duration closing) {
-    return new ProxyConfig(threads, RINGS_OF_A_THREAD * threads, COMMANDS, 0, cores, closing);
+  /**
+   * How the proxy is opened.
+   *
+   * @param bus address of the GPU
+   * @param alone whether no other rank has this GPU, and so its cores
+   */
+  ProxyConfig proxy(String bus, boolean alone) {
+    List<Integer> own = cores;
+    if (own == null) {
+      own = alone ? new ProxyCores().near(bus, threads) : List.of();
+    }
+    return new ProxyConfig(threads, RINGS_OF_A_THREAD * threads, COMMANDS, 0, own, timeout);
   }
 }
