@@ -2,6 +2,7 @@ package org.ep4j.cuda.proxy;
 
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Lane;
@@ -28,6 +29,14 @@ final class Poller implements Runnable, CommandRing.Taker {
 
   /** Rounds without work before another thread may have the core. */
   private static final int SPINS = 4096;
+
+  /**
+   * Rounds without work, a good part of a second, after which the thread rests between rounds: who
+   * has not decoded for so long can wait a moment longer.
+   */
+  private static final int REST = 1 << 22;
+
+  private static final long REST_NANOS = 50_000;
 
   private final Wire wire;
   private final int strand;
@@ -93,10 +102,8 @@ final class Poller implements Runnable, CommandRing.Taker {
       while (!closing && problem == null) {
         if (round() != 0) {
           idle = 0;
-        } else if (++idle % SPINS == 0) {
-          Thread.yield();
         } else {
-          Thread.onSpinWait();
+          idle = pause(idle);
         }
       }
       finish();
@@ -107,6 +114,20 @@ final class Poller implements Runnable, CommandRing.Taker {
         ring.stop();
       }
     }
+  }
+
+  /** Between two rounds; how many have been idle. */
+  private static int pause(int idle) {
+    if (idle == REST) {
+      LockSupport.parkNanos(REST_NANOS);
+      return REST;
+    }
+    if (idle % SPINS == 0) {
+      Thread.yield();
+    } else {
+      Thread.onSpinWait();
+    }
+    return idle + 1;
   }
 
   /** What came before closing is still posted and handed over, as far as the time allows. */

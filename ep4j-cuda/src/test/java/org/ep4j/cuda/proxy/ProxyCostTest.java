@@ -9,17 +9,19 @@ import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A proxy's threads allocate nothing for a command, once warm. */
-class ProxyAllocationTest {
+/** What a proxy's threads cost: no allocation for a command, once warm, and no core while idle. */
+class ProxyCostTest {
   private static final Duration PATIENCE = Duration.ofSeconds(30);
   private static final int LANES = 2;
   private static final int COMMANDS = 2000;
@@ -55,6 +57,54 @@ class ProxyAllocationTest {
             group.barrier(PATIENCE);
           }
         });
+  }
+
+  @Test
+  void whoHasHadNothingToDoForLongRests() {
+    ThreadRanks.run(
+        2,
+        PATIENCE.multipliedBy(2),
+        group -> {
+          try (Wire wire =
+                  Wires.open(group, WireConfig.builder().wire("inproc").timeout(PATIENCE).build());
+              Region region = wire.allocate(4096, PATIENCE)) {
+            if (group.rank() == 0) {
+              awaitRest(wire, region);
+            }
+            group.barrier(PATIENCE);
+          }
+        });
+  }
+
+  /** Waits for a moment in which the thread hardly runs; then it still posts. */
+  private static void awaitRest(Wire wire, Region region) {
+    ProxyConfig config = new ProxyConfig(1, 1, 1024, 0, List.of(), PATIENCE);
+    ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+    try (Arena arena = Arena.ofShared()) {
+      MemorySegment words =
+          arena.allocate(Proxy.memory(0, wire, config).bytes(), RingMemory.TAIL_BYTES);
+      long[] before = threads.getAllThreadIds();
+      try (Proxy proxy = Proxy.over(words, wire, region, region, config)) {
+        long thread = idOfTheNew(before, threads);
+        long moment = Duration.ofMillis(100).toNanos();
+        long start = System.nanoTime();
+        long used;
+        do {
+          assertThat(System.nanoTime() - start)
+              .as("ns without rest")
+              .isLessThan(PATIENCE.toNanos());
+          long cpu = threads.getThreadCpuTime(thread);
+          LockSupport.parkNanos(moment);
+          used = threads.getThreadCpuTime(thread) - cpu;
+        } while (used > moment / 2 || System.nanoTime() - start < 10 * moment);
+        HostProducer producer = new HostProducer(Proxy.memory(words.address(), wire, config), 0);
+        assertThat(producer.push(HostProducer.addFirst(0, 1), HostProducer.second(1, 0, 0)))
+            .isTrue();
+        while (proxy.posted() == 0) {
+          Thread.onSpinWait();
+        }
+      }
+    }
   }
 
   /** Bytes of the best round. */
