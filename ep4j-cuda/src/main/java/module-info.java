@@ -3,11 +3,16 @@ module org.ep4j.cuda {
   requires transitive org.ep4j;
   requires static org.jspecify;
 
+  exports org.ep4j.cuda.backend;
   exports org.ep4j.cuda.driver;
   exports org.ep4j.cuda.jit;
   exports org.ep4j.cuda.probe;
   exports org.ep4j.cuda.proxy;
 
+  uses org.ep4j.cuda.backend.BackendProvider;
+
+  provides org.ep4j.cuda.backend.BackendProvider with
+      org.ep4j.cuda.backend.direct.DirectBackendProvider;
   provides org.ep4j.engine.EngineProvider with
       org.ep4j.cuda.engine.CudaEngineProvider;
   provides org.ep4j.engine.DeviceAccess with

@@ -1,6 +1,7 @@
 package org.ep4j;
 
 import java.time.Duration;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,6 +28,10 @@ import org.jspecify.annotations.Nullable;
  *     fewer. 0 (default): the ranks of a host form a node
  * @param wire kind of wire between nodes, as {@link org.ep4j.wire.WireConfig#wire()}, which also
  *     says what {@code auto} (default) takes
+ * @param backend how GPUs reach each other: {@code direct}, {@code nccl} or {@code nvshmem}; {@code
+ *     auto} (default): what the system property {@code ep4j.backend} or else the variables {@code
+ *     EP4J_BACKEND} and {@code DEEP_EP_BACKEND} name, or else {@code direct}. Other engines than
+ *     {@code cuda} pay it no attention
  */
 public record BufferConfig(
     int hidden,
@@ -43,9 +48,12 @@ public record BufferConfig(
     int numSms,
     String engine,
     int ranksPerNode,
-    String wire) {
+    String wire,
+    String backend) {
   /** Largest top-k. */
   public static final int MAX_TOP_K = 64;
+
+  private static final Pattern BACKEND = Pattern.compile("[a-z0-9_-]+");
 
   /** Checks each field on its own; what depends on the world is checked at open. */
   public BufferConfig {
@@ -106,6 +114,12 @@ public record BufferConfig(
     check(numSms >= 0, "numSms", numSms, ">= 0", "0 = the engine's own choice");
     check(ranksPerNode >= 0, "ranksPerNode", ranksPerNode, ">= 0", "0 = the ranks of a host");
     check(!wire.isBlank(), "wire", "''", "a kind of wire", "leave it out for 'auto'");
+    check(
+        BACKEND.matcher(backend).matches(),
+        "backend",
+        "'" + backend + "'",
+        "a name in lower case: auto, direct, nccl, nvshmem",
+        "leave it out for 'auto'");
   }
 
   private static void check(
@@ -138,6 +152,7 @@ public record BufferConfig(
     b.engine = engine;
     b.ranksPerNode = ranksPerNode;
     b.wire = wire;
+    b.backend = backend;
     return b;
   }
 
@@ -158,6 +173,7 @@ public record BufferConfig(
     private String engine = "auto";
     private int ranksPerNode;
     private String wire = "auto";
+    private String backend = "auto";
 
     private Builder() {}
 
@@ -253,6 +269,12 @@ public record BufferConfig(
       return this;
     }
 
+    /** How GPUs reach each other. */
+    public Builder backend(String value) {
+      backend = value;
+      return this;
+    }
+
     /** The configuration. */
     public BufferConfig build() {
       return new BufferConfig(
@@ -270,7 +292,8 @@ public record BufferConfig(
           numSms,
           engine,
           ranksPerNode,
-          wire);
+          wire,
+          backend);
     }
   }
 }

@@ -30,8 +30,12 @@ class RoomsTest {
   private static final String IO = "org.ep4j.io..";
   private static final String VERBS = "org.ep4j.rdma.verbs..";
   private static final String UCX = "org.ep4j.rdma.ucx..";
+  private static final String NCCL = "org.ep4j.nccl..";
+  private static final String NVSHMEM = "org.ep4j.nvshmem..";
   private static final String CUDA_ENGINE = "org.ep4j.cuda.engine..";
   private static final String CUDA_FAR = "org.ep4j.cuda.far..";
+  private static final String CUDA_BACKEND = "org.ep4j.cuda.backend";
+  private static final String CUDA_DIRECT = "org.ep4j.cuda.backend.direct..";
   private static final String CUDA_PROXY = "org.ep4j.cuda.proxy..";
   private static final String CUDA_PROBE = "org.ep4j.cuda.probe..";
   private static final String CUDA_JIT = "org.ep4j.cuda.jit..";
@@ -55,9 +59,23 @@ class RoomsTest {
     ROOMS.put(IO, List.of(API));
     ROOMS.put(VERBS, List.of(API, WIRE, MEMORY, GROUP));
     ROOMS.put(UCX, List.of(API, WIRE, MEMORY, GROUP));
+    ROOMS.put(NCCL, List.of(API, CUDA_BACKEND, CUDA_DRIVER, MEMORY, GROUP));
+    ROOMS.put(NVSHMEM, List.of(API, CUDA_BACKEND, CUDA_DRIVER, MEMORY, GROUP));
     ROOMS.put(
         CUDA_ENGINE,
-        List.of(API, ENGINE, CUDA_FAR, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, GROUP, OBSERVE));
+        List.of(
+            API,
+            ENGINE,
+            CUDA_BACKEND,
+            CUDA_FAR,
+            CUDA_JIT,
+            CUDA_DRIVER,
+            MEMORY,
+            WIRE,
+            GROUP,
+            OBSERVE));
+    ROOMS.put(CUDA_DIRECT, List.of(API, CUDA_BACKEND, CUDA_DRIVER, MEMORY, GROUP));
+    ROOMS.put(CUDA_BACKEND, List.of(API, CUDA_DRIVER, MEMORY, GROUP));
     ROOMS.put(CUDA_PROBE, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, CUDA_PROXY));
     ROOMS.put(CUDA_FAR, List.of(API, ENGINE, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
     ROOMS.put(CUDA_PROXY, List.of(API, CUDA_DRIVER, MEMORY, WIRE));

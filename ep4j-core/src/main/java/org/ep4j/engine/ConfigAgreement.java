@@ -81,6 +81,7 @@ public final class ConfigAgreement {
       {"timeout", config.timeout().toString()},
       {"numSms", Integer.toString(config.numSms())},
       {"engine", config.engine()},
+      {"backend", config.backend()},
     };
   }
 

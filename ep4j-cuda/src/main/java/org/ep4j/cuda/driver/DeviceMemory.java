@@ -4,25 +4,36 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 import org.ep4j.InvalidArgumentException;
 
-/** Memory of a device, owned by this object. Its content is undefined until it is written. */
+/**
+ * Memory of a device, owned by this object unless it is a view of another's. Its content is
+ * undefined until it is written.
+ */
 public final class DeviceMemory implements AutoCloseable {
   private final CudaDevice device;
   private final long address;
   private final long bytes;
+  private final boolean owned;
   private boolean closed;
 
-  private DeviceMemory(CudaDevice device, long address, long bytes) {
+  private DeviceMemory(CudaDevice device, long address, long bytes, boolean owned) {
     this.device = device;
     this.address = address;
     this.bytes = bytes;
+    this.owned = owned;
   }
 
   /** Allocates {@code bytes} bytes, at least 1; the address is a multiple of 256. */
   public static DeviceMemory allocate(CudaDevice device, long bytes) {
     checkSize(bytes);
     try (var _ = device.enter()) {
-      return new DeviceMemory(device, MemoryCalls.allocate(bytes), bytes);
+      return new DeviceMemory(device, MemoryCalls.allocate(bytes), bytes, true);
     }
+  }
+
+  /** Memory of {@code device} that somebody else has allocated, and frees after this is closed. */
+  public static DeviceMemory view(CudaDevice device, long address, long bytes) {
+    checkSize(bytes);
+    return new DeviceMemory(device, address, bytes, false);
   }
 
   /** First byte, in the address space of all devices and the host. */
@@ -90,11 +101,14 @@ public final class DeviceMemory implements AutoCloseable {
     }
   }
 
-  /** Frees the memory. The driver waits for work that uses it. */
+  /** Frees the memory, unless this is a view. The driver waits for work that uses it. */
   @Override
   public synchronized void close() {
     if (!closed) {
       closed = true;
+      if (!owned) {
+        return;
+      }
       try (var _ = device.enter()) {
         MemoryCalls.free(address);
       }

@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Opens native libraries, which then stay open for the life of the process. */
 @SuppressWarnings("restricted") // loading native libraries is what this class is for
-final class SharedLibrary {
+public final class SharedLibrary {
   private SharedLibrary() {}
 
   /**
@@ -16,7 +16,7 @@ final class SharedLibrary {
    * @param nameOrPath a path if it has a slash, otherwise a name for the system's loader
    * @return null if there is none that can be loaded
    */
-  static @Nullable SymbolLookup open(String nameOrPath) {
+  public static @Nullable SymbolLookup open(String nameOrPath) {
     try {
       return nameOrPath.indexOf('/') >= 0
           ? SymbolLookup.libraryLookup(Path.of(nameOrPath), Arena.global())

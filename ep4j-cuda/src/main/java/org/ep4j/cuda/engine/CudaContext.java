@@ -5,6 +5,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DeviceStream;
 import org.ep4j.Event;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -30,6 +31,13 @@ final class CudaContext {
   final int ranks;
   final CudaDevice device;
   final RegionLayout layout;
+
+  /** How the ranks reach each other. */
+  final Backend backend;
+
+  /** Ranks whose region lies on the device of this rank, itself included. */
+  private final int ranksOnDevice;
+
   final DeviceMemory region;
   final Peers peers;
   final Nodes nodes;
@@ -83,6 +91,8 @@ final class CudaContext {
     this.layout = layout;
     this.nodes = nodes;
     this.far = resources.far();
+    this.backend = resources.backend();
+    this.ranksOnDevice = backend.world().ranksOnDevice();
     this.region = resources.region();
     this.peers = resources.peers();
     this.owners = resources.owners();
@@ -99,6 +109,7 @@ final class CudaContext {
   /** What the buffer owns, and the ranks; made before the context and closed after it. */
   record Resources(
       Members members,
+      Backend backend,
       DeviceMemory region,
       Peers peers,
       @Nullable FarConnection far,
@@ -116,12 +127,12 @@ final class CudaContext {
 
   /** SMs of a low-latency operation that moves so many pieces. */
   int lowLatencySms(long pieces) {
-    int most = Math.max(1, device.properties().multiprocessors() / peers.ranksOnDevice);
+    int most = Math.max(1, device.properties().multiprocessors() / ranksOnDevice);
     return SmChoice.forLatency(wantedSms, most, pieces);
   }
 
   void setSms(int wanted) {
-    sms = SmChoice.settle(wanted, device.properties().multiprocessors(), peers.ranksOnDevice);
+    sms = SmChoice.settle(wanted, device.properties().multiprocessors(), ranksOnDevice);
     wantedSms = wanted;
   }
 

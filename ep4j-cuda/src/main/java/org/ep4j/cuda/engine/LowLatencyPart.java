@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
@@ -16,7 +17,6 @@ import org.ep4j.memory.Meeting;
 final class LowLatencyPart implements AutoCloseable {
   private final CudaDevice device;
   private final LowLatencyLayout layout;
-  private final SharedRegion.Hold region;
   private final DeviceMemory memory;
   private final DeviceMemory masks;
   private final HostWords words;
@@ -24,10 +24,15 @@ final class LowLatencyPart implements AutoCloseable {
   private final int rank;
   private final int ranks;
 
-  /** Maps the peers' parts; collective. */
+  /**
+   * Maps the peers' parts; collective.
+   *
+   * @param region of this rank; its owner closes it after this
+   */
   LowLatencyPart(
       Meeting meeting,
       Nodes nodes,
+      SymmetricRegion region,
       CudaDevice device,
       LowLatencyLayout layout,
       HostWords words,
@@ -38,7 +43,6 @@ final class LowLatencyPart implements AutoCloseable {
     this.words = words;
     rank = meeting.rank();
     ranks = meeting.ranks();
-    region = SharedRegion.allocate(device, layout.bytes);
     memory = region.memory();
     DeviceMemory state = null;
     Peers mapped = null;
@@ -47,13 +51,10 @@ final class LowLatencyPart implements AutoCloseable {
       state.fill8(0, state.bytes(), (byte) 0, stream);
       clearWords(stream);
       // From here on all ranks have cleared their words.
-      mapped = new Peers(meeting, nodes, device, memory, timeout);
+      mapped = new Peers(meeting, nodes, device, region, timeout);
     } finally {
-      if (mapped == null) {
-        if (state != null) {
-          state.close();
-        }
-        region.close();
+      if (mapped == null && state != null) {
+        state.close();
       }
     }
     masks = state;
@@ -62,7 +63,7 @@ final class LowLatencyPart implements AutoCloseable {
 
   /** {@link Peers#stage}. */
   String stage(Meeting meeting, java.time.Duration timeout) {
-    return peers.stage(meeting, memory, timeout);
+    return peers.stage(meeting, timeout);
   }
 
   /** {@link Peers#unstage}. */
@@ -186,6 +187,5 @@ final class LowLatencyPart implements AutoCloseable {
   public void close() {
     peers.close();
     masks.close();
-    region.close();
   }
 }

@@ -8,6 +8,10 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendChoice;
+import org.ep4j.cuda.backend.Backends;
+import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -38,12 +42,20 @@ final class Opening implements AutoCloseable {
   }
 
   /** Opens a buffer; collective. */
-  static CudaBuffer open(Group group, BufferConfig config) {
+  static CudaBuffer open(Group group, BufferConfig wanted) {
+    BufferConfig config = settled(wanted);
+    // Nothing is sent before all ranks agree, on the backend too.
     return open(group, config, ConfigAgreement.require(group, config), null);
   }
 
+  /** With the backend that property and variables name, so that ranks compare what counts. */
+  static BufferConfig settled(BufferConfig config) {
+    return config.toBuilder().backend(BackendChoice.of(config.backend()).name()).build();
+  }
+
   /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
-  static CudaBuffer rejoin(Group group, BufferConfig config) {
+  static CudaBuffer rejoin(Group group, BufferConfig wanted) {
+    BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
     Kernels.prepare(DeviceProperties.of(ordinal(group)).architecture(), config, group.size());
     try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
@@ -86,8 +98,11 @@ final class Opening implements AutoCloseable {
     Kernels.prepare(DeviceProperties.of(ordinal).architecture(), config, group.size());
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
+    Backend backend = own(Backends.open(config.backend(), meeting, device, timeout));
+    requireReadmission(backend, again);
     RegionLayout layout = new RegionLayout(config, nodes);
-    DeviceMemory region = own(SharedRegion.allocate(device, layout.bytes)).memory();
+    SymmetricRegion shared = own(backend.allocate(layout.bytes));
+    DeviceMemory region = shared.memory();
     CudaStream stream = own(CudaStream.create(device));
     region.fill8(0, layout.words, (byte) 0, stream);
     stream.synchronize();
@@ -100,8 +115,8 @@ final class Opening implements AutoCloseable {
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = own(new Kernels(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
-    Peers peers = own(new Peers(meeting, nodes, device, region, timeout));
-    FarConnection far = nodes.count() > 1 ? far(group, device, peers, config, nodes, layout) : null;
+    Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
+    FarConnection far = nodes.count() > 1 ? far(group, device, backend, config, nodes, layout) : null;
     completion.watch(far);
     CudaContext context =
         new CudaContext(
@@ -112,6 +127,7 @@ final class Opening implements AutoCloseable {
             nodes,
             new CudaContext.Resources(
                 members,
+                backend,
                 region,
                 peers,
                 far,
@@ -135,16 +151,22 @@ final class Opening implements AutoCloseable {
     return new CudaBuffer(context, pool, counting, lowLatency, this);
   }
 
+  private static void requireReadmission(Backend backend, boolean again) {
+    if (again && !backend.refusesReadmission().isEmpty()) {
+      throw new IllegalStateException("rejoin: " + backend.refusesReadmission());
+    }
+  }
+
   /** Collective. */
   private FarConnection far(
       Group group,
       CudaDevice device,
-      Peers peers,
+      Backend backend,
       BufferConfig config,
       Nodes nodes,
       RegionLayout layout) {
     FarSizes sizes = new FarSizes(layout.countWords, layout.slotToken, 0, 0, 0);
-    return own(FarConnection.open(group, device, peers.ranksOnDevice == 1, config, nodes, sizes));
+    return own(FarConnection.open(group, device, backend.world().ranksOnDevice() == 1, config, nodes, sizes));
   }
 
   /** Collective. */
@@ -158,10 +180,18 @@ final class Opening implements AutoCloseable {
             new LowLatencyKernels(
                 device, config, context.ranks, local, context.kernels.sharedBytes));
     LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
+    SymmetricRegion region = own(context.backend.allocate(layout.bytes));
     LowLatencyPart part =
         own(
             new LowLatencyPart(
-                meeting, context.nodes, device, layout, words, context.stream, config.timeout()));
+                meeting,
+                context.nodes,
+                region,
+                device,
+                layout,
+                words,
+                context.stream,
+                config.timeout()));
     return new LowLatency.Resources(part, memory, kernels);
   }
 

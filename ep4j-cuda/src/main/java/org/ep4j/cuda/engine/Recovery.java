@@ -2,6 +2,9 @@ package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.List;
+import org.ep4j.cuda.backend.BackendProbe;
+import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
@@ -44,6 +47,10 @@ final class Recovery {
    */
   Group readmit() {
     requireOneNode();
+    String refused = context.backend.refusesReadmission();
+    if (!refused.isEmpty()) {
+      throw new IllegalStateException("readmit: " + refused);
+    }
     boolean broken = context.completion.isBroken();
     quiet();
     boolean taken = false;
@@ -95,8 +102,10 @@ final class Recovery {
     Duration timeout = reunion.timeout();
     boolean done = false;
     try {
+      // Newcomers open their backend first; what they find does not change that of this rank.
+      BackendWorld.gather(meeting, context.device, timeout, BackendProbe.found("", "", List.of()));
       context.calls.readmit(meeting, timeout);
-      String problem = context.peers.stage(meeting, context.region, timeout);
+      String problem = context.peers.stage(meeting, timeout);
       if (part != null) {
         String another = part.stage(meeting, timeout);
         problem = problem.isEmpty() ? another : problem;

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.engine;
+package org.ep4j.cuda.backend.direct;
 
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.Ep4jException;

@@ -1,0 +1,99 @@
+package org.ep4j.cuda.backend;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Random;
+import java.util.function.Function;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.memory.Meeting;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The ranks that open a backend together.
+ *
+ * @param meeting who takes part
+ * @param device of this rank
+ * @param timeout how long to wait for each other
+ * @param seats where those who take part sit, in the order of the meeting's group
+ */
+public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout, List<Seat> seats) {
+  private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+  private static final String PROCESS =
+      HexFormat.of().toHexDigits(new Random().nextLong() ^ ProcessHandle.current().pid());
+
+  /** Copies the seats. */
+  public BackendWorld {
+    seats = List.copyOf(seats);
+  }
+
+  /** Asks all ranks where they sit; collective. */
+  public static BackendWorld gather(
+      Meeting meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
+    String place = device.properties().pciBusId() + " of " + host();
+    Seat own = new Seat(place, PROCESS, probe.version(), probe.problem());
+    List<Seat> seats = new ArrayList<>();
+    for (byte[] each : meeting.group().allGather(own.encoded(), timeout)) {
+      seats.add(Seat.of(each));
+    }
+    return new BackendWorld(meeting, device, timeout, seats);
+  }
+
+  /** What tells hosts apart: their GPUs have the same bus addresses. */
+  private static String host() {
+    try {
+      return Files.readString(BOOT_ID).strip();
+    } catch (IOException e) {
+      return "unknown host";
+    }
+  }
+
+  /** Ranks on the device of this rank, itself included. */
+  public int ranksOnDevice() {
+    String own = seats.get(meeting.group().rank()).device();
+    return (int) seats.stream().filter(seat -> seat.device().equals(own)).count();
+  }
+
+  /** Two ranks on one device, or null. */
+  public int @Nullable [] sharingDevice() {
+    return sharing(meeting, seats, Seat::device);
+  }
+
+  /** Two ranks in one process, or null. */
+  public int @Nullable [] sharingProcess() {
+    return sharing(meeting, seats, Seat::process);
+  }
+
+  static int @Nullable [] sharing(Meeting meeting, List<Seat> seats, Function<Seat, String> place) {
+    List<String> places = seats.stream().map(place).toList();
+    for (int i = 1; i < places.size(); i++) {
+      int first = places.indexOf(places.get(i));
+      if (first < i) {
+        return new int[] {meeting.number(first), meeting.number(i)};
+      }
+    }
+    return null;
+  }
+
+  /**
+   * Tells the others how a step went; collective.
+   *
+   * @param problem empty, or what went wrong here
+   * @throws Ep4jException on all ranks if something went wrong on one; names it
+   */
+  public void agree(String problem) {
+    byte[][] all = meeting.group().allGather(problem.getBytes(StandardCharsets.UTF_8), timeout);
+    for (int i = 0; i < all.length; i++) {
+      if (all[i].length > 0) {
+        throw new Ep4jException(
+            "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+      }
+    }
+  }
+}

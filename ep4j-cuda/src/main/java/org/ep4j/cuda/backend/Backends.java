@@ -1,0 +1,138 @@
+package org.ep4j.cuda.backend;
+
+import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Objects;
+import java.util.ServiceLoader;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.memory.Meeting;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Opens backends. Before a library is asked for anything, the ranks have told each other whether
+ * they can use it, in which version and on which device, and go on together or not at all.
+ */
+public final class Backends {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  private Backends() {}
+
+  /** Those on the module path, by name. */
+  public static List<BackendProvider> providers() {
+    List<BackendProvider> found = new ArrayList<>();
+    ServiceLoader.load(BackendProvider.class, Backends.class.getClassLoader()).forEach(found::add);
+    found.sort(Comparator.comparing(BackendProvider::name));
+    return found;
+  }
+
+  /**
+   * Opens a backend; collective.
+   *
+   * @param name as in {@link BackendChoice#name}
+   * @throws EngineUnavailableException on all ranks if one of them cannot use it
+   * @throws ConfigurationMismatchException on all ranks if they have different versions of it, or
+   *     sit where it cannot serve them
+   */
+  public static Backend open(String name, Meeting meeting, CudaDevice device, Duration timeout) {
+    BackendProvider provider = provider(name);
+    BackendProbe probe = provider == null ? unknown(name) : probe(provider);
+    BackendWorld world = BackendWorld.gather(meeting, device, timeout, probe);
+    checkSeats(name, meeting, world.seats());
+    BackendProvider known = Objects.requireNonNull(provider, "an unknown one was refused above");
+    String objection = known.objection(world);
+    if (!objection.isEmpty()) {
+      throw new ConfigurationMismatchException("backend '" + name + "': " + objection);
+    }
+    return known.meetsById() ? meet(known, world) : known.open(world, new byte[0]);
+  }
+
+  private static BackendProbe probe(BackendProvider provider) {
+    BackendProbe probe = provider.probe();
+    for (String advice : probe.usable() ? probe.advice() : List.<String>of()) {
+      LOG.log(Level.WARNING, "backend '" + provider.name() + "': " + advice);
+    }
+    return probe;
+  }
+
+  private static @Nullable BackendProvider provider(String name) {
+    return providers().stream().filter(each -> each.name().equals(name)).findFirst().orElse(null);
+  }
+
+  private static BackendProbe unknown(String name) {
+    List<String> known = providers().stream().map(BackendProvider::name).toList();
+    return BackendProbe.failed(
+        "no such backend; known: auto, "
+            + String.join(", ", known)
+            + (name.equals("nccl") || name.equals("nvshmem")
+                ? "; it comes with the module ep4j-" + name + ": add its jar"
+                : ""));
+  }
+
+  /** The same decision on all ranks, from what all of them have said. */
+  static void checkSeats(String name, Meeting meeting, List<Seat> seats) {
+    for (int i = 0; i < seats.size(); i++) {
+      if (!seats.get(i).problem().isEmpty()) {
+        throw new EngineUnavailableException(
+            "backend '%s' cannot be used on rank %d: %s%s"
+                .formatted(
+                    name,
+                    meeting.number(i),
+                    seats.get(i).problem(),
+                    name.equals("direct") ? "" : "; backend 'direct' needs no library"));
+      }
+    }
+    for (int i = 1; i < seats.size(); i++) {
+      if (!seats.get(i).version().equals(seats.getFirst().version())) {
+        throw new ConfigurationMismatchException(
+            "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
+                .formatted(
+                    name,
+                    meeting.number(0),
+                    seats.getFirst().version(),
+                    meeting.number(i),
+                    seats.get(i).version()));
+      }
+    }
+  }
+
+  /** The first rank makes the id, the group carries it, and all ranks open or none does. */
+  private static Backend meet(BackendProvider provider, BackendWorld world) {
+    byte[] mine = {};
+    String problem = "";
+    if (world.meeting().group().rank() == 0) {
+      try {
+        mine = provider.uniqueId();
+      } catch (Ep4jException e) {
+        problem = message(provider, e);
+      }
+    }
+    world.agree(problem);
+    byte[] id = world.meeting().group().allGather(mine, world.timeout())[0];
+    @Nullable Backend backend = null;
+    boolean all = false;
+    try {
+      try {
+        backend = provider.open(world, id);
+      } catch (Ep4jException e) {
+        problem = message(provider, e);
+      }
+      world.agree(problem);
+      all = true;
+    } finally {
+      if (!all && backend != null) {
+        backend.close();
+      }
+    }
+    return Objects.requireNonNull(backend, "one that did not open was refused above");
+  }
+
+  private static String message(BackendProvider provider, Ep4jException e) {
+    return "backend '" + provider.name() + "': " + e.getMessage();
+  }
+}

@@ -1,0 +1,101 @@
+package org.ep4j.cuda.backend;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.IntStream;
+import org.ep4j.cuda.driver.CudaException;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Makes sure that the addresses which a library gives for the regions of peers lead there, before
+ * kernels rely on them. Every rank writes a word that nobody can guess into its own region, reads
+ * those of the others through their addresses, answers each with another word there, and looks at
+ * the answers. What lay there before is put back.
+ */
+public final class PeerCheck {
+  private PeerCheck() {}
+
+  /** Least size of a region of {@code ranks} ranks. */
+  public static long bytes(int ranks) {
+    return (1L + ranks) * Long.BYTES;
+  }
+
+  /** Fills the memory with zeros, and waits for that. */
+  static void clear(DeviceMemory memory) {
+    memory.copyFrom(0, MemorySegment.ofArray(new byte[Math.toIntExact(memory.bytes())]));
+  }
+
+  /**
+   * Checks the addresses; collective.
+   *
+   * @param peers by number; null for those that are not looked at, which must be so on both sides
+   * @throws org.ep4j.Ep4jException on all ranks if one of them cannot reach another one; names both
+   */
+  public static void check(BackendWorld world, DeviceMemory region, @Nullable PeerRegion[] peers) {
+    int rank = world.meeting().rank();
+    long[] before = new long[1 + peers.length];
+    region.copyTo(0, MemorySegment.ofArray(before));
+    long secret = ThreadLocalRandom.current().nextLong() | 1;
+    region.copyFrom(0, MemorySegment.ofArray(new long[] {secret}));
+    byte[][] all =
+        world
+            .meeting()
+            .group()
+            .allGather(ByteBuffer.allocate(Long.BYTES).putLong(secret).array(), world.timeout());
+    long[] secrets = new long[peers.length];
+    for (int i = 0; i < all.length; i++) {
+      secrets[world.meeting().number(i)] = ByteBuffer.wrap(all[i]).getLong();
+    }
+    world.agree(call(world, secrets, peers, rank));
+    long[] now = new long[before.length];
+    region.copyTo(0, MemorySegment.ofArray(now));
+    region.copyFrom(0, MemorySegment.ofArray(before));
+    world.agree(answers(secret, now, peers));
+  }
+
+  /** Reads each peer's word and writes the answer; returns what is wrong. */
+  private static String call(
+      BackendWorld world, long[] secrets, @Nullable PeerRegion[] peers, int rank) {
+    for (int r = 0; r < peers.length; r++) {
+      PeerRegion peer = peers[r];
+      if (peer == null) {
+        continue;
+      }
+      MemorySegment word = MemorySegment.ofArray(new long[1]);
+      try {
+        DeviceCopies.toHost(world.device(), word, peer.address());
+        if (word.getAtIndex(ValueLayout.JAVA_LONG, 0) != secrets[r]) {
+          return wrong(peer, r);
+        }
+        long place = peer.address() + (1L + rank) * Long.BYTES;
+        MemorySegment answer = MemorySegment.ofArray(new long[] {~secrets[r]});
+        DeviceCopies.toDevice(world.device(), place, answer);
+      } catch (CudaException e) {
+        return wrong(peer, r) + ": " + e.getMessage();
+      }
+    }
+    return "";
+  }
+
+  private static String wrong(PeerRegion peer, int rank) {
+    return "the address 0x"
+        + Long.toHexString(peer.address())
+        + " does not lead to the memory of rank "
+        + rank;
+  }
+
+  private static String answers(long secret, long[] words, @Nullable PeerRegion[] peers) {
+    int[] silent =
+        IntStream.range(0, peers.length)
+            .filter(r -> peers[r] != null && words[1 + r] != ~secret)
+            .toArray();
+    return silent.length == 0
+        ? ""
+        : "what ranks " + Arrays.toString(silent) + " wrote here has not arrived";
+  }
+}

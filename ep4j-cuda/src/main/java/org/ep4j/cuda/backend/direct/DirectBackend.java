@@ -1,0 +1,40 @@
+package org.ep4j.cuda.backend.direct;
+
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.SymmetricRegion;
+
+/** Owns nothing: its regions do. */
+final class DirectBackend implements Backend {
+  private final BackendWorld world;
+
+  DirectBackend(BackendWorld world) {
+    this.world = world;
+  }
+
+  @Override
+  public String name() {
+    return "direct";
+  }
+
+  @Override
+  public BackendWorld world() {
+    return world;
+  }
+
+  @Override
+  public SymmetricRegion allocate(long bytes) {
+    return new DirectRegion(
+        world.device(),
+        world.meeting().group().inProcess(),
+        SharedRegion.allocate(world.device(), bytes));
+  }
+
+  @Override
+  public String refusesReadmission() {
+    return "";
+  }
+
+  @Override
+  public void close() {}
+}

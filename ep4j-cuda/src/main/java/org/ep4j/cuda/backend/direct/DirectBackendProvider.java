@@ -1,0 +1,34 @@
+package org.ep4j.cuda.backend.direct;
+
+import java.util.List;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendProbe;
+import org.ep4j.cuda.backend.BackendProvider;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.LibrarySearch;
+
+/** Offers the backend {@code direct} to {@link java.util.ServiceLoader}. */
+public final class DirectBackendProvider implements BackendProvider {
+  /** Used by {@link java.util.ServiceLoader}. */
+  public DirectBackendProvider() {}
+
+  @Override
+  public String name() {
+    return "direct";
+  }
+
+  @Override
+  public BackendProbe probe() {
+    LibrarySearch driver = CudaDriver.find();
+    // The version is not told: drivers of different versions share memory.
+    return driver.found()
+        ? BackendProbe.found("", driver.library(), List.of())
+        : BackendProbe.failed(driver.problem());
+  }
+
+  @Override
+  public Backend open(BackendWorld world, byte[] id) {
+    return new DirectBackend(world);
+  }
+}

@@ -1,0 +1,87 @@
+package org.ep4j.cuda.driver;
+
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** Directories of CUDA's own, and of the Python packages that bring parts of CUDA along. */
+public final class LibraryDirectories {
+  private LibraryDirectories() {}
+
+  /**
+   * All that may hold such libraries here, each once, in the order in which they are looked at.
+   *
+   * @param environment of the process
+   */
+  public static List<Path> of(Map<String, String> environment) {
+    Set<Path> found = new LinkedHashSet<>();
+    for (String home : List.of("CUDA_HOME", "CUDA_PATH")) {
+      String value = environment.getOrDefault(home, "");
+      if (!value.isEmpty()) {
+        addToolkit(found, Path.of(value));
+      }
+    }
+    for (Path toolkit : entries(Path.of("/usr/local"), "cuda*")) {
+      addToolkit(found, toolkit);
+    }
+    for (Path python : pythonRoots(environment)) {
+      for (Path version : entries(python, "python3*")) {
+        addPackages(found, version.resolve("dist-packages"));
+        addPackages(found, version.resolve("site-packages"));
+      }
+    }
+    return List.copyOf(found);
+  }
+
+  private static List<Path> pythonRoots(Map<String, String> environment) {
+    List<Path> roots = new ArrayList<>();
+    for (String prefix : List.of("VIRTUAL_ENV", "CONDA_PREFIX")) {
+      String value = environment.getOrDefault(prefix, "");
+      if (!value.isEmpty()) {
+        roots.add(Path.of(value, "lib"));
+      }
+    }
+    String home = environment.getOrDefault("HOME", "");
+    if (!home.isEmpty()) {
+      roots.add(Path.of(home, ".local", "lib"));
+    }
+    roots.add(Path.of("/usr/local/lib"));
+    roots.add(Path.of("/usr/lib"));
+    roots.add(Path.of("/opt/conda/lib"));
+    return roots;
+  }
+
+  private static void addToolkit(Set<Path> found, Path home) {
+    found.add(home.resolve("targets/x86_64-linux/lib"));
+    found.add(home.resolve("targets/sbsa-linux/lib"));
+    found.add(home.resolve("lib64"));
+    found.add(home.resolve("lib"));
+  }
+
+  private static void addPackages(Set<Path> found, Path packages) {
+    for (Path part : entries(packages.resolve("nvidia"), "*")) {
+      found.add(part.resolve("lib"));
+    }
+  }
+
+  /** Entries of a directory that match, from the last name to the first; none if there is none. */
+  private static List<Path> entries(Path directory, String glob) {
+    List<Path> found = new ArrayList<>();
+    if (Files.isDirectory(directory)) {
+      try (DirectoryStream<Path> stream = Files.newDirectoryStream(directory, glob)) {
+        stream.forEach(found::add);
+      } catch (IOException e) {
+        return List.of(); // a directory that cannot be read holds nothing for us
+      }
+    }
+    found.sort(Comparator.reverseOrder());
+    return found;
+  }
+}

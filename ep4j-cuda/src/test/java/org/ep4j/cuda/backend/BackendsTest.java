@@ -1,0 +1,120 @@
+package org.ep4j.cuda.backend;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import java.util.List;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.Gpu;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.memory.Meeting;
+import org.junit.jupiter.api.Test;
+
+class BackendsTest {
+  private static final Duration TIMEOUT = Duration.ofSeconds(20);
+
+  @Test
+  void directIsOnTheModulePath() {
+    assertThat(Backends.providers()).extracting(BackendProvider::name).contains("direct");
+  }
+
+  @Test
+  void aProblemOfOneRankIsToldOnAll() {
+    assertThatThrownBy(() -> check(seat("2.28.9", ""), seat("", "no libfoo here: install foo")))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessage(
+            "backend 'foo' cannot be used on rank 1: no libfoo here: install foo; backend 'direct'"
+                + " needs no library");
+  }
+
+  @Test
+  void versionsThatDifferAreRefusedWithBothRanks() {
+    assertThatThrownBy(() -> check(seat("2.28.9", ""), seat("2.28.9", ""), seat("2.30.7", "")))
+        .isInstanceOf(ConfigurationMismatchException.class)
+        .hasMessageContaining("rank 0 has version 2.28.9, rank 2 has version 2.30.7");
+    assertThatCode(() -> check(seat("2.28.9", ""), seat("2.28.9", ""))).doesNotThrowAnyException();
+  }
+
+  @Test
+  void ranksOnOneDeviceOrInOneProcessAreFound() {
+    List<Seat> seats =
+        List.of(
+            new Seat("bus 1", "a", "", ""),
+            new Seat("bus 2", "b", "", ""),
+            new Seat("bus 1", "c", "", ""),
+            new Seat("bus 3", "b", "", ""));
+    Meeting meeting = Meeting.ofAll(Group.inProcess(4).getFirst());
+    assertThat(BackendWorld.sharing(meeting, seats, Seat::device)).containsExactly(0, 2);
+    assertThat(BackendWorld.sharing(meeting, seats, Seat::process)).containsExactly(1, 3);
+    assertThat(BackendWorld.sharing(meeting, seats.subList(0, 2), Seat::process)).isNull();
+  }
+
+  @Test
+  void aSeatSurvivesTheWay() {
+    Seat seat = new Seat("0000:01:00.0", "1234", "2.28.9", "größer\nals gedacht");
+    assertThat(Seat.of(seat.encoded())).isEqualTo(seat);
+  }
+
+  @Test
+  void anUnknownNameIsRefusedOnAllRanks() {
+    Gpu.require(1);
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (CudaDevice device = CudaDevice.open(0)) {
+            assertThatThrownBy(() -> Backends.open("ncll", Meeting.ofAll(group), device, TIMEOUT))
+                .isInstanceOf(EngineUnavailableException.class)
+                .hasMessageContaining("rank 0: no such backend; known: auto, direct");
+          }
+        });
+  }
+
+  @Test
+  void directGivesAddressesThatReachThePeer() {
+    Gpu.require(1);
+    ThreadRanks.run(
+        2,
+        group -> {
+          Meeting meeting = Meeting.ofAll(group);
+          try (CudaDevice device = CudaDevice.open(group.rank() % CudaDevice.count());
+              Backend backend = Backends.open("direct", meeting, device, TIMEOUT)) {
+            device.makeCurrent();
+            try (SymmetricRegion region = backend.allocate(4096)) {
+              PeerCheck.clear(region.memory());
+              boolean[] wanted = {group.rank() != 0, group.rank() != 1};
+              PeerRegion[] peers = region.reach(meeting, wanted, TIMEOUT);
+              PeerCheck.check(backend.world(), region.memory(), peers);
+              // Told the wrong address, the check says so.
+              int peer = 1 - group.rank();
+              PeerRegion real = peers[peer];
+              peers[peer] = new Elsewhere(region.memory().address());
+              assertThatThrownBy(() -> PeerCheck.check(backend.world(), region.memory(), peers))
+                  .isInstanceOf(Ep4jException.class)
+                  .hasMessageContaining("does not lead to");
+              real.close();
+              backend.barrier(TIMEOUT);
+            }
+          }
+        });
+  }
+
+  private record Elsewhere(long address) implements PeerRegion {
+    @Override
+    public void close() {}
+  }
+
+  private static void check(Seat... seats) {
+    Meeting meeting = Meeting.ofAll(Group.inProcess(seats.length).getFirst());
+    Backends.checkSeats("foo", meeting, List.of(seats));
+  }
+
+  private static Seat seat(String version, String problem) {
+    return new Seat("bus", "process", version, problem);
+  }
+}

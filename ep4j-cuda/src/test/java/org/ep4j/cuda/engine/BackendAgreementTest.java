@@ -1,0 +1,68 @@
+package org.ep4j.cuda.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.List;
+import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.RankJob;
+import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.group.Group;
+import org.junit.jupiter.api.Test;
+
+/** Ranks that would take different backends. */
+class BackendAgreementTest {
+  @Test
+  void aBackendThatDiffersIsRefusedOnAllRanksWithBothNames() {
+    new ProcessWorld().run(3, Differing.class, List.of());
+  }
+
+  @Test
+  void whatTheVariablesMeanIsComparedNotWhatTheySay() {
+    new ProcessWorld().run(2, Same.class, List.of());
+  }
+
+  private static BufferConfig config(Group group, String backend) {
+    return BufferConfig.builder()
+        .hidden(128)
+        .topK(1)
+        .placement(ExpertPlacement.blocks(4, group.size()))
+        .maxTokens(1)
+        .backend(backend)
+        .build();
+  }
+
+  /** The property of one process names another backend. */
+  public static final class Differing implements RankJob {
+    /** Used by reflection. */
+    public Differing() {}
+
+    @Override
+    public void run(Group group, List<String> arguments) {
+      System.setProperty("ep4j.backend", group.rank() == 1 ? "nccl" : "direct");
+      assertThatThrownBy(() -> ConfigAgreement.require(group, Opening.settled(config(group, "auto"))))
+          .isInstanceOf(ConfigurationMismatchException.class)
+          .hasMessageContaining("rank 1 differs in backend: nccl there, direct on rank 0");
+    }
+  }
+
+  /** One process says in its program what the other leaves to a property. */
+  public static final class Same implements RankJob {
+    /** Used by reflection. */
+    public Same() {}
+
+    @Override
+    public void run(Group group, List<String> arguments) {
+      if (group.rank() == 1) {
+        System.setProperty("ep4j.backend", "nvshmem");
+      }
+      String said = group.rank() == 1 ? "auto" : "nvshmem";
+      BufferConfig config = Opening.settled(config(group, said));
+      ConfigAgreement.require(group, config);
+      assertThat(config.backend()).isEqualTo("nvshmem");
+    }
+  }
+}
