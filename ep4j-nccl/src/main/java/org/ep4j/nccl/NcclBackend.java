@@ -1,0 +1,53 @@
+package org.ep4j.nccl;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.PeerCheck;
+import org.ep4j.cuda.backend.SymmetricRegion;
+
+/** A communicator a buffer. */
+final class NcclBackend implements Backend {
+  private final BackendWorld world;
+  private final NcclCommunicator communicator;
+
+  NcclBackend(BackendWorld world, NcclCommunicator communicator) {
+    this.world = world;
+    this.communicator = communicator;
+  }
+
+  @Override
+  public String name() {
+    return "nccl";
+  }
+
+  @Override
+  public BackendWorld world() {
+    return world;
+  }
+
+  @Override
+  public SymmetricRegion allocate(long bytes) {
+    long needed = Math.max(bytes, PeerCheck.bytes(size()));
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
+      NcclException.check(
+          NcclCalls.allocate(out.address(), needed), NcclFunction.MEM_ALLOC, communicator.handle());
+      long address = out.get(ValueLayout.JAVA_LONG, 0);
+      return new NcclRegion(world, communicator, address, needed);
+    }
+  }
+
+  @Override
+  public String refusesReadmission() {
+    return "backend 'nccl' takes no rank in again: a communicator has the ranks that it was made"
+        + " with. Close the buffer on all ranks and open it anew, or use backend 'direct'";
+  }
+
+  @Override
+  public void close() {
+    communicator.close();
+  }
+}

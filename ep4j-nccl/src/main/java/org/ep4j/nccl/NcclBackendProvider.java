@@ -1,0 +1,126 @@
+package org.ep4j.nccl;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendProbe;
+import org.ep4j.cuda.backend.BackendProvider;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.driver.CudaDriver;
+
+/** Offers the backend {@code nccl} to {@link java.util.ServiceLoader}. */
+public final class NcclBackendProvider implements BackendProvider {
+  /** Used by {@link java.util.ServiceLoader}. */
+  public NcclBackendProvider() {}
+
+  /** Filled by the first probe; class initialisation makes it thread-safe. */
+  private static final class Search {
+    private static final BackendProbe RESULT = search();
+
+    private static BackendProbe search() {
+      if (NcclLibrary.name().isEmpty()) {
+        return BackendProbe.failed(NcclLibrary.places().missing());
+      }
+      if (!CudaDriver.find().found()) {
+        return BackendProbe.failed(CudaDriver.find().problem());
+      }
+      int version = NcclLibrary.version();
+      String problem = judge(NcclLibrary.name(), version, lacking());
+      return problem.isEmpty()
+          ? BackendProbe.found(text(version), NcclLibrary.name(), advice(System.getenv()))
+          : BackendProbe.failed(problem);
+    }
+  }
+
+  @Override
+  public String name() {
+    return "nccl";
+  }
+
+  @Override
+  public BackendProbe probe() {
+    return Search.RESULT;
+  }
+
+  /** Functions that are needed and not there. */
+  private static List<String> lacking() {
+    List<String> lacking = new ArrayList<>();
+    for (NcclFunction function : NcclFunction.values()) {
+      if (!function.optional() && !NcclLibrary.has(function.symbol())) {
+        lacking.add(function.symbol());
+      }
+    }
+    NcclFunction.ERROR_TEXTS.stream()
+        .filter(symbol -> !NcclLibrary.has(symbol))
+        .forEach(lacking::add);
+    return lacking;
+  }
+
+  /** Why a library cannot be used; empty if it can. */
+  static String judge(String library, int version, List<String> lacking) {
+    if (version > 0 && version < NcclLayouts.OLDEST) {
+      return "%s is NCCL %s, too old: symmetric windows came with %s; install NCCL 2.28.9 or newer, or name its directory in EP4J_NCCL_HOME"
+          .formatted(library, text(version), text(NcclLayouts.OLDEST));
+    }
+    return lacking.isEmpty()
+        ? ""
+        : "%s lacks %s: install NCCL 2.28.9 or newer, or name its directory in EP4J_NCCL_HOME"
+            .formatted(library, String.join(", ", lacking));
+  }
+
+  /** A version as people write it. */
+  static String text(int version) {
+    return version < 10_000
+        ? version / 1000 + "." + version % 1000 / 100 + "." + version % 100
+        : version / 10_000 + "." + version % 10_000 / 100 + "." + version % 100;
+  }
+
+  /** What NCCL's own settings do to those who share GPUs and network with it. */
+  static List<String> advice(Map<String, String> environment) {
+    List<String> advice = new ArrayList<>();
+    if (!environment.getOrDefault("NCCL_RUNTIME_CONNECT", "").equals("0")) {
+      advice.add(
+          "NCCL connects when it is first used, which has slowed others on the same network by up to"
+              + " 40 %: NCCL_RUNTIME_CONNECT=0 makes it connect at the start (with one network port"
+              + " also NCCL_NVLS_ENABLE=0 NCCL_IB_QPS_PER_CONNECTION=4 NCCL_MAX_NCHANNELS=4)");
+    }
+    for (String needed : List.of("NCCL_CUMEM_ENABLE", "NCCL_WIN_ENABLE")) {
+      if (environment.getOrDefault(needed, "").equals("0")) {
+        advice.add(needed + "=0 takes away the symmetric windows that ep4j needs: leave it out");
+      }
+    }
+    return advice;
+  }
+
+  @Override
+  public boolean meetsById() {
+    return true;
+  }
+
+  @Override
+  public byte[] uniqueId() {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment id = arena.allocate(NcclLayouts.UNIQUE_ID);
+      NcclException.check(NcclCalls.uniqueId(id.address()), NcclFunction.GET_UNIQUE_ID, 0);
+      return id.toArray(ValueLayout.JAVA_BYTE);
+    }
+  }
+
+  @Override
+  public String objection(BackendWorld world) {
+    int[] two = world.sharingDevice();
+    return two == null
+        ? ""
+        : "ranks %d and %d share a GPU, and NCCL serves one rank a GPU: use as many GPUs as ranks, or backend 'direct'"
+            .formatted(two[0], two[1]);
+  }
+
+  @Override
+  public Backend open(BackendWorld world, byte[] id) {
+    return new NcclBackend(world, NcclCommunicator.open(world, id));
+  }
+}

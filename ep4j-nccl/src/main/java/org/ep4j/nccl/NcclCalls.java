@@ -1,0 +1,191 @@
+package org.ep4j.nccl;
+
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Binding of NCCL. Every method returns the library's result code; {@link NcclException} judges it.
+ * Not touched before the probe found all functions that are not optional.
+ */
+@SuppressWarnings("restricted") // linking native functions is what this class is for
+final class NcclCalls {
+  private static final MethodHandle GET_UNIQUE_ID = link(NcclFunction.GET_UNIQUE_ID);
+  private static final MethodHandle COMM_INIT = link(NcclFunction.COMM_INIT);
+  private static final MethodHandle COMM_ASYNC_ERROR = link(NcclFunction.COMM_ASYNC_ERROR);
+  private static final MethodHandle COMM_FINALIZE = link(NcclFunction.COMM_FINALIZE);
+  private static final MethodHandle COMM_DESTROY = link(NcclFunction.COMM_DESTROY);
+  private static final MethodHandle COMM_ABORT = link(NcclFunction.COMM_ABORT);
+  private static final MethodHandle MEM_ALLOC = link(NcclFunction.MEM_ALLOC);
+  private static final MethodHandle MEM_FREE = link(NcclFunction.MEM_FREE);
+  private static final MethodHandle WINDOW_REGISTER = link(NcclFunction.WINDOW_REGISTER);
+  private static final MethodHandle WINDOW_DEREGISTER = link(NcclFunction.WINDOW_DEREGISTER);
+  private static final MethodHandle ALL_REDUCE = link(NcclFunction.ALL_REDUCE);
+  private static final @Nullable MethodHandle PEER_POINTER =
+      NcclLibrary.has(NcclFunction.PEER_POINTER.symbol()) ? link(NcclFunction.PEER_POINTER) : null;
+  private static final MethodHandle ERROR_STRING =
+      text(NcclFunction.ERROR_TEXTS.getFirst(), ValueLayout.JAVA_INT);
+  private static final MethodHandle LAST_ERROR =
+      text(NcclFunction.ERROR_TEXTS.getLast(), ValueLayout.JAVA_LONG);
+
+  /** The library's own texts are shorter. */
+  private static final long MOST_TEXT = 1 << 16;
+
+  private NcclCalls() {}
+
+  /** Writes an id. */
+  static int uniqueId(long out) {
+    try {
+      return (int) GET_UNIQUE_ID.invokeExact(out);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Writes a communicator. */
+  static int commInit(long out, int ranks, MemorySegment id, int rank, long config) {
+    try {
+      return (int) COMM_INIT.invokeExact(out, ranks, id, rank, config);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Writes a result. */
+  static int asyncError(long comm, long out) {
+    try {
+      return (int) COMM_ASYNC_ERROR.invokeExact(comm, out);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Ends what the communicator still does. */
+  static int finish(long comm) {
+    try {
+      return (int) COMM_FINALIZE.invokeExact(comm);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Frees a communicator. */
+  static int destroy(long comm) {
+    try {
+      return (int) COMM_DESTROY.invokeExact(comm);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Frees a communicator whatever it still does. */
+  static int abort(long comm) {
+    try {
+      return (int) COMM_ABORT.invokeExact(comm);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Writes an address. */
+  static int allocate(long out, long bytes) {
+    try {
+      return (int) MEM_ALLOC.invokeExact(out, bytes);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Frees memory. */
+  static int free(long address) {
+    try {
+      return (int) MEM_FREE.invokeExact(address);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Writes a window. */
+  static int register(long comm, long address, long bytes, long out, int flags) {
+    try {
+      return (int) WINDOW_REGISTER.invokeExact(comm, address, bytes, out, flags);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Frees a window. */
+  static int deregister(long comm, long window) {
+    try {
+      return (int) WINDOW_DEREGISTER.invokeExact(comm, window);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Enqueues an all-reduce. */
+  static int allReduce(
+      long from, long to, long count, int type, int operation, long comm, long stream) {
+    try {
+      return (int) ALL_REDUCE.invokeExact(from, to, count, type, operation, comm, stream);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Whether {@link #peerPointer} is there. */
+  static boolean hasPeerPointer() {
+    return PEER_POINTER != null;
+  }
+
+  /** Writes an address, or 0 if the peer cannot be reached. */
+  static int peerPointer(long window, long offset, int peer, long out) {
+    MethodHandle handle = PEER_POINTER;
+    if (handle == null) {
+      throw new IllegalStateException("this NCCL does not give addresses of peers");
+    }
+    try {
+      return (int) handle.invokeExact(window, offset, peer, out);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** The library's words for a result. */
+  static String errorText(int result) {
+    try {
+      return textAt((long) ERROR_STRING.invokeExact(result));
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** What the library has to say about the last error of this thread; empty if nothing. */
+  static String lastError(long comm) {
+    try {
+      return textAt((long) LAST_ERROR.invokeExact(comm));
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  private static String textAt(long address) {
+    return address == 0
+        ? ""
+        : MemorySegment.ofAddress(address).reinterpret(MOST_TEXT).getString(0).strip();
+  }
+
+  private static MethodHandle link(NcclFunction function) {
+    return Linker.nativeLinker()
+        .downcallHandle(NcclLibrary.address(function.symbol()), function.descriptor());
+  }
+
+  private static MethodHandle text(String symbol, ValueLayout parameter) {
+    return Linker.nativeLinker()
+        .downcallHandle(
+            NcclLibrary.address(symbol), FunctionDescriptor.of(ValueLayout.JAVA_LONG, parameter));
+  }
+}

@@ -1,0 +1,208 @@
+package org.ep4j.nccl;
+
+import java.lang.System.Logger.Level;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.backend.BackendWorld;
+
+/**
+ * A communicator of the ranks of a world. It does not block: whatever NCCL has to do with other
+ * ranks it does by itself while this polls, so that a rank that dies meanwhile is noticed, and
+ * everything has a deadline.
+ */
+final class NcclCommunicator implements AutoCloseable {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
+  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+  private static final Duration PARTING = Duration.ofSeconds(5);
+  private static final long POLL_NANOS = 200_000;
+
+  private final BackendWorld world;
+
+  /** What NCCL may still write to after a call has returned. */
+  private final Arena arena;
+
+  private final MemorySegment handle;
+  private boolean broken;
+  private boolean closed;
+
+  private NcclCommunicator(BackendWorld world) {
+    this.world = world;
+    arena = Arena.ofShared();
+    handle = arena.allocate(ValueLayout.JAVA_LONG);
+  }
+
+  /** Makes it; collective. */
+  static NcclCommunicator open(BackendWorld world, byte[] id) {
+    if (id.length != NcclLayouts.UNIQUE_ID_BYTES) {
+      throw new NcclException(
+          "the unique id of rank 0 has "
+              + id.length
+              + " bytes, not "
+              + NcclLayouts.UNIQUE_ID_BYTES
+              + ": is it of another backend?");
+    }
+    NcclCommunicator made = new NcclCommunicator(world);
+    boolean complete = false;
+    try {
+      made.init(id);
+      complete = true;
+      return made;
+    } finally {
+      if (!complete) {
+        made.broken = true;
+        made.close();
+      }
+    }
+  }
+
+  private void init(byte[] id) {
+    MemorySegment config = arena.allocate(NcclLayouts.CONFIG);
+    config.set(ValueLayout.JAVA_LONG, field("size"), NcclLayouts.CONFIG.byteSize());
+    config.set(ValueLayout.JAVA_INT, field("magic"), NcclLayouts.CONFIG_MAGIC);
+    config.set(ValueLayout.JAVA_INT, field("version"), NcclLayouts.CONFIG_VERSION);
+    config.set(ValueLayout.JAVA_INT, field("blocking"), 0);
+    MemorySegment copy = arena.allocate(NcclLayouts.UNIQUE_ID);
+    copy.copyFrom(MemorySegment.ofArray(id));
+    int result =
+        NcclCalls.commInit(
+            handle.address(),
+            world.meeting().ranks(),
+            copy,
+            world.meeting().rank(),
+            config.address());
+    await(result, NcclFunction.COMM_INIT, longer(world.timeout(), LEAST_SET_UP));
+  }
+
+  private static long field(String name) {
+    return NcclLayouts.offset(NcclLayouts.CONFIG, name);
+  }
+
+  static Duration longer(Duration one, Duration other) {
+    return one.compareTo(other) > 0 ? one : other;
+  }
+
+  /** The ncclComm_t. */
+  long handle() {
+    if (closed) {
+      throw new IllegalStateException("the communicator is closed");
+    }
+    return handle.get(ValueLayout.JAVA_LONG, 0);
+  }
+
+  /** Registers memory of all ranks as a symmetric window; collective. Returns 0 if NCCL cannot. */
+  long register(long address, long bytes) {
+    // Without flags: no multicast, no symmetric kernels of NCCL's own.
+    MemorySegment window = arena.allocate(ValueLayout.JAVA_LONG);
+    int result = NcclCalls.register(handle(), address, bytes, window.address(), 0);
+    await(result, NcclFunction.WINDOW_REGISTER, longer(world.timeout(), LEAST_SET_UP));
+    return window.get(ValueLayout.JAVA_LONG, 0);
+  }
+
+  /**
+   * Waits until NCCL has done what a call began.
+   *
+   * @throws NcclException if it fails; the communicator is then of no more use
+   */
+  private void await(int result, NcclFunction function, Duration limit) {
+    long deadline = System.nanoTime() + limit.toNanos();
+    try (Arena own = Arena.ofConfined()) {
+      MemorySegment state = own.allocate(ValueLayout.JAVA_INT);
+      int now = result;
+      while (now == NcclLayouts.IN_PROGRESS) {
+        checkAlive(function);
+        if (System.nanoTime() - deadline > 0) {
+          broken = true;
+          throw new NcclException(
+              "%s has not ended within %d s: does a firewall keep the ranks apart? NCCL_SOCKET_IFNAME names the interface that they meet on, NCCL_DEBUG=INFO tells what it does"
+                  .formatted(function.symbol(), limit.toSeconds()));
+        }
+        LockSupport.parkNanos(POLL_NANOS);
+        int asked = NcclCalls.asyncError(handle(), state.address());
+        now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
+      }
+      if (now != NcclLayouts.SUCCESS) {
+        broken = true;
+        throw NcclException.of(now, function, handle());
+      }
+    }
+  }
+
+  private void checkAlive(NcclFunction function) {
+    for (int i = 0; i < world.meeting().group().size(); i++) {
+      if (!world.meeting().group().isAlive(i)) {
+        broken = true;
+        throw new NcclException(
+            "rank %d is gone while %s waits for it: %s"
+                .formatted(
+                    world.meeting().number(i),
+                    function.symbol(),
+                    world.meeting().group().deathReport(i)));
+      }
+    }
+  }
+
+  /** Whether an earlier call failed. */
+  boolean isBroken() {
+    return broken;
+  }
+
+  /**
+   * Frees it, with the others if all are there. A communicator that lost a rank is aborted, which
+   * needs nobody; that is left to a thread of its own, because nothing says how long it takes.
+   */
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    long comm = handle();
+    closed = true;
+    if (comm == 0) {
+      arena.close();
+      return;
+    }
+    Thread end = Thread.ofPlatform().daemon().name("ep4j-nccl-end").unstarted(() -> end(comm));
+    end.start();
+    try {
+      end.join(PARTING.toMillis());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    if (end.isAlive()) {
+      LOG.log(
+          Level.WARNING,
+          "NCCL has not freed its communicator within {0} s; it goes on by itself",
+          PARTING.toSeconds());
+    } else {
+      arena.close();
+    }
+  }
+
+  private void end(long comm) {
+    world.device().makeCurrent();
+    try (Arena own = Arena.ofConfined()) {
+      boolean orderly = !broken;
+      if (orderly) {
+        MemorySegment state = own.allocate(ValueLayout.JAVA_INT);
+        long deadline = System.nanoTime() + PARTING.toNanos() / 2;
+        int now = NcclCalls.finish(comm);
+        while (now == NcclLayouts.IN_PROGRESS && System.nanoTime() - deadline < 0) {
+          LockSupport.parkNanos(POLL_NANOS);
+          int asked = NcclCalls.asyncError(comm, state.address());
+          now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
+        }
+        orderly = now == NcclLayouts.SUCCESS;
+      }
+      int result = orderly ? NcclCalls.destroy(comm) : NcclCalls.abort(comm);
+      if (result != NcclLayouts.SUCCESS && result != NcclLayouts.IN_PROGRESS) {
+        LOG.log(Level.DEBUG, "NCCL could not free its communicator: {0}", result);
+      }
+    } catch (Ep4jException e) {
+      LOG.log(Level.DEBUG, "NCCL could not free its communicator", e);
+    }
+  }
+}

@@ -1,0 +1,42 @@
+package org.ep4j.nccl;
+
+import org.ep4j.Ep4jException;
+
+/** A call of NCCL failed. */
+public final class NcclException extends Ep4jException {
+  private static final long serialVersionUID = 1L;
+
+  NcclException(String message) {
+    super(message);
+  }
+
+  /** Throws unless {@code result} is success. */
+  static void check(int result, NcclFunction function, long comm) {
+    if (result != NcclLayouts.SUCCESS) {
+      throw of(result, function, comm);
+    }
+  }
+
+  /** An error with what the library says about it. */
+  static NcclException of(int result, NcclFunction function, long comm) {
+    String last = NcclCalls.lastError(comm);
+    return new NcclException(
+        "%s failed: %s (%d)%s; NCCL_DEBUG=WARN tells more"
+            .formatted(
+                function.symbol(),
+                NcclCalls.errorText(result),
+                result,
+                last.isEmpty() ? "" : ": " + last));
+  }
+
+  /** For what only the JVM can throw at a downcall: errors go on as they are. */
+  static AssertionError unexpected(Throwable thrown) {
+    if (thrown instanceof RuntimeException exception) {
+      throw exception;
+    }
+    if (thrown instanceof Error error) {
+      throw error;
+    }
+    return new AssertionError("a downcall throws nothing checked", thrown);
+  }
+}

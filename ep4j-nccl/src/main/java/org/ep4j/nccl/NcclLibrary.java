@@ -1,0 +1,89 @@
+package org.ep4j.nccl;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.util.List;
+import org.ep4j.cuda.backend.BackendLibrary;
+import org.ep4j.cuda.driver.SharedLibrary;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The library, opened when this class is first used; it stays open as long as the process lives.
+ */
+@SuppressWarnings("restricted") // linking native functions is what this class is for
+final class NcclLibrary {
+  private static final @Nullable SymbolLookup SYMBOLS;
+
+  /** Name or path of the library; empty if there is none. */
+  private static final String NAME;
+
+  static {
+    SymbolLookup symbols = null;
+    String name = "";
+    for (String candidate : places().candidates()) {
+      symbols = SharedLibrary.open(candidate);
+      if (symbols != null) {
+        name = candidate;
+        break;
+      }
+    }
+    SYMBOLS = symbols;
+    NAME = name;
+  }
+
+  private NcclLibrary() {}
+
+  static BackendLibrary places() {
+    return new BackendLibrary(
+        "libnccl.so.2",
+        "EP4J_NCCL_HOME",
+        List.of("NCCL_HOME", "NCCL_DIR"),
+        "NCCL 2.28.9 or newer (package libnccl2 of NVIDIA, or nvidia-nccl-cu13 of Python)",
+        System.getenv());
+  }
+
+  /** Name or path of the library; empty if there is none. */
+  static String name() {
+    return NAME;
+  }
+
+  /**
+   * Version code of the library; 0 if it does not tell. Asked before {@link NcclCalls} is touched,
+   * which needs all functions.
+   */
+  static int version() {
+    if (!has(NcclFunction.GET_VERSION.symbol())) {
+      return 0;
+    }
+    MethodHandle handle =
+        Linker.nativeLinker()
+            .downcallHandle(
+                address(NcclFunction.GET_VERSION.symbol()), NcclFunction.GET_VERSION.descriptor());
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
+      int result = (int) handle.invokeExact(out.address());
+      return result == NcclLayouts.SUCCESS ? out.get(ValueLayout.JAVA_INT, 0) : 0;
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Whether the library has a function. */
+  static boolean has(String symbol) {
+    return SYMBOLS != null && SYMBOLS.find(symbol).isPresent();
+  }
+
+  /** Address of a function. */
+  static MemorySegment address(String symbol) {
+    if (SYMBOLS == null) {
+      throw new IllegalStateException("no NCCL library: the probe says why");
+    }
+    return SYMBOLS
+        .find(symbol)
+        .orElseThrow(() -> new IllegalStateException(NAME + " has no " + symbol));
+  }
+}

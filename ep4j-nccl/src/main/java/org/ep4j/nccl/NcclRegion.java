@@ -1,0 +1,125 @@
+package org.ep4j.nccl;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.PeerCheck;
+import org.ep4j.cuda.backend.PeerRegion;
+import org.ep4j.cuda.backend.SymmetricRegion;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.PointerAttributes;
+import org.ep4j.memory.Meeting;
+import org.jspecify.annotations.Nullable;
+
+/** Memory that NCCL has allocated, and registers as a symmetric window when it is to be reached. */
+final class NcclRegion implements SymmetricRegion {
+  private static final String NO_WINDOW =
+      "NCCL gives no symmetric window for this memory: it needs GPUs that all reach one another by"
+          + " NVLink or PCIe peer access (nvidia-smi topo -p2p r), and NCCL_CUMEM_ENABLE and"
+          + " NCCL_WIN_ENABLE other than 0. Backend 'direct' needs no windows";
+
+  private final BackendWorld world;
+  private final NcclCommunicator communicator;
+  private final DeviceMemory memory;
+  private long window;
+  private boolean closed;
+
+  NcclRegion(BackendWorld world, NcclCommunicator communicator, long address, long bytes) {
+    this.world = world;
+    this.communicator = communicator;
+    memory = DeviceMemory.view(world.device(), address, bytes);
+  }
+
+  @Override
+  public DeviceMemory memory() {
+    return memory;
+  }
+
+  @Override
+  public @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout) {
+    if (window != 0) {
+      throw new IllegalStateException("the window is there already, and has the ranks it has");
+    }
+    @Nullable PeerRegion[] peers = new PeerRegion[wanted.length];
+    String problem = "";
+    try {
+      window = communicator.register(memory.address(), memory.bytes());
+      long[] addresses = addresses(wanted.length);
+      for (int r = 0; r < wanted.length; r++) {
+        peers[r] = wanted[r] ? new Address(addresses[r]) : null;
+      }
+    } catch (Ep4jException e) {
+      problem = String.valueOf(e.getMessage());
+    }
+    world.agree(problem);
+    PeerCheck.check(world, memory, peers);
+    return peers;
+  }
+
+  private long[] addresses(int ranks) {
+    if (window == 0) {
+      throw new NcclException(NO_WINDOW);
+    }
+    return NcclCalls.hasPeerPointer() ? told(ranks) : read(ranks);
+  }
+
+  private long[] told(int ranks) {
+    long[] addresses = new long[ranks];
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
+      for (int r = 0; r < ranks; r++) {
+        NcclException.check(
+            NcclCalls.peerPointer(window, 0, r, out.address()),
+            NcclFunction.PEER_POINTER,
+            communicator.handle());
+        addresses[r] = out.get(ValueLayout.JAVA_LONG, 0);
+        if (addresses[r] == 0) {
+          throw new NcclException("NCCL does not reach the memory of rank " + r);
+        }
+      }
+    }
+    return addresses;
+  }
+
+  /** As of 2.28, which has the addresses on the device only. */
+  private long[] read(int ranks) {
+    PointerAttributes where = PointerAttributes.of(window);
+    boolean onDevice =
+        where.isDevicePointer()
+            && where.device() == world.device().ordinal()
+            && window + NcclLayouts.WINDOW.byteSize() <= where.rangeStart() + where.rangeBytes();
+    if (!onDevice) {
+      // A handle of another kind: the memory is registered, but not as a symmetric window.
+      window = 0;
+      throw new NcclException(NO_WINDOW);
+    }
+    MemorySegment fields = MemorySegment.ofArray(new long[(int) NcclLayouts.WINDOW.byteSize() / 8]);
+    DeviceCopies.toHost(world.device(), fields, window);
+    return WindowFields.of(fields).addresses(ranks, world.meeting().rank());
+  }
+
+  /** Nothing of its own: the window goes with the region. */
+  private record Address(long address) implements PeerRegion {
+    @Override
+    public void close() {}
+  }
+
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    world.device().makeCurrent();
+    if (window != 0) {
+      int ignored = NcclCalls.deregister(communicator.handle(), window);
+    }
+    NcclException.check(
+        NcclCalls.free(memory.address()), NcclFunction.MEM_FREE, communicator.handle());
+    memory.close();
+  }
+}

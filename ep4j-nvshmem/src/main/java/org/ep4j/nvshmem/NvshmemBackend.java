@@ -1,0 +1,48 @@
+package org.ep4j.nvshmem;
+
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.PeerCheck;
+import org.ep4j.cuda.backend.SymmetricRegion;
+
+/** One buffer's use of the process's NVSHMEM. */
+final class NvshmemBackend implements Backend {
+  private static final long ALIGNMENT = 4096;
+
+  private final BackendWorld world;
+  private boolean closed;
+
+  NvshmemBackend(BackendWorld world) {
+    this.world = world;
+  }
+
+  @Override
+  public String name() {
+    return "nvshmem";
+  }
+
+  @Override
+  public BackendWorld world() {
+    return world;
+  }
+
+  @Override
+  public SymmetricRegion allocate(long bytes) {
+    long needed = Math.max(bytes, PeerCheck.bytes(size()));
+    return new NvshmemRegion(world, NvshmemRuntime.allocate(world, ALIGNMENT, needed), needed);
+  }
+
+  @Override
+  public String refusesReadmission() {
+    return "backend 'nvshmem' takes no rank in again: NVSHMEM has the ranks that it was started"
+        + " with. Start all ranks anew, or use backend 'direct'";
+  }
+
+  @Override
+  public void close() {
+    if (!closed) {
+      closed = true;
+      NvshmemRuntime.stop(world);
+    }
+  }
+}

@@ -1,0 +1,110 @@
+package org.ep4j.nvshmem;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendProbe;
+import org.ep4j.cuda.backend.BackendProvider;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.driver.CudaDriver;
+
+/** Offers the backend {@code nvshmem} to {@link java.util.ServiceLoader}. */
+public final class NvshmemBackendProvider implements BackendProvider {
+  /** Used by {@link java.util.ServiceLoader}. */
+  public NvshmemBackendProvider() {}
+
+  /** Filled by the first probe; class initialisation makes it thread-safe. */
+  private static final class Search {
+    private static final BackendProbe RESULT = search();
+
+    private static BackendProbe search() {
+      // Its library wants that of the driver when it is loaded.
+      if (!CudaDriver.find().found()) {
+        return BackendProbe.failed(CudaDriver.find().problem());
+      }
+      if (NvshmemLibrary.name().isEmpty()) {
+        return BackendProbe.failed(NvshmemLibrary.places().missing());
+      }
+      int[] version = NvshmemLibrary.version();
+      List<String> lacking = new ArrayList<>();
+      for (NvshmemFunction function : NvshmemFunction.values()) {
+        if (!NvshmemLibrary.has(function)) {
+          lacking.add(function.symbol());
+        }
+      }
+      String problem = judge(NvshmemLibrary.name(), version, lacking);
+      return problem.isEmpty()
+          ? BackendProbe.found(text(version), NvshmemLibrary.name(), List.of())
+          : BackendProbe.failed(problem);
+    }
+  }
+
+  @Override
+  public String name() {
+    return "nvshmem";
+  }
+
+  @Override
+  public BackendProbe probe() {
+    return Search.RESULT;
+  }
+
+  /** Why a library cannot be used; empty if it can. */
+  static String judge(String library, int[] version, List<String> lacking) {
+    String remedy = ": install NVSHMEM 3, or name its directory in EP4J_NVSHMEM_HOME";
+    if (!lacking.isEmpty()) {
+      return library + " lacks " + String.join(", ", lacking) + remedy;
+    }
+    if (version[0] < NvshmemLayouts.OLDEST_MAJOR) {
+      return library + " is NVSHMEM " + text(version) + ", too old" + remedy;
+    }
+    return version[0] > NvshmemLayouts.NEWEST_MAJOR
+        ? library
+            + " is NVSHMEM "
+            + text(version)
+            + ", newer than this ep4j knows: its structures may have changed"
+            + remedy
+        : "";
+  }
+
+  private static String text(int[] version) {
+    return String.join(".", Arrays.stream(version).mapToObj(String::valueOf).toList());
+  }
+
+  @Override
+  public boolean meetsById() {
+    return true;
+  }
+
+  @Override
+  public byte[] uniqueId() {
+    if (NvshmemRuntime.isRunning()) {
+      return new byte[0];
+    }
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment id = arena.allocate(NvshmemLayouts.UNIQUE_ID);
+      NvshmemLayouts.markUniqueId(id);
+      NvshmemException.check(NvshmemCalls.uniqueId(id.address()), NvshmemFunction.GET_UNIQUE_ID);
+      return id.toArray(ValueLayout.JAVA_BYTE);
+    }
+  }
+
+  @Override
+  public String objection(BackendWorld world) {
+    int[] two = world.sharingProcess();
+    return two == null
+        ? ""
+        : "ranks %d and %d are in one process, and NVSHMEM serves one rank a process: start a process for each rank (./ep4j launch), or use backend 'direct' or 'nccl'"
+            .formatted(two[0], two[1]);
+  }
+
+  @Override
+  public Backend open(BackendWorld world, byte[] id) {
+    NvshmemRuntime.start(world, id);
+    return new NvshmemBackend(world);
+  }
+}

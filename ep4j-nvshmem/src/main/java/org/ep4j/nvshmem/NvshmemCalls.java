@@ -1,0 +1,109 @@
+package org.ep4j.nvshmem;
+
+import java.lang.foreign.Linker;
+import java.lang.invoke.MethodHandle;
+
+/**
+ * Binding of NVSHMEM. Not touched before the probe found all functions. Those that all ranks have
+ * to call wait for the others without a limit: {@link org.ep4j.cuda.backend.Bounded} calls them.
+ */
+@SuppressWarnings("restricted") // linking native functions is what this class is for
+final class NvshmemCalls {
+  private static final MethodHandle GET_UNIQUE_ID = link(NvshmemFunction.GET_UNIQUE_ID);
+  private static final MethodHandle SET_UNIQUE_ID_ARGS = link(NvshmemFunction.SET_UNIQUE_ID_ARGS);
+  private static final MethodHandle INIT = link(NvshmemFunction.INIT);
+  private static final MethodHandle FINALIZE = link(NvshmemFunction.FINALIZE);
+  private static final MethodHandle MY_PE = link(NvshmemFunction.MY_PE);
+  private static final MethodHandle N_PES = link(NvshmemFunction.N_PES);
+  private static final MethodHandle ALIGN = link(NvshmemFunction.ALIGN);
+  private static final MethodHandle FREE = link(NvshmemFunction.FREE);
+  private static final MethodHandle PTR = link(NvshmemFunction.PTR);
+
+  private NvshmemCalls() {}
+
+  /** Fills an id. */
+  static int uniqueId(long id) {
+    try {
+      return (int) GET_UNIQUE_ID.invokeExact(id);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Puts an id and the numbers of this rank into attributes; the id stays where it is. */
+  static int setUniqueIdArgs(int rank, int ranks, long id, long attributes) {
+    try {
+      return (int) SET_UNIQUE_ID_ARGS.invokeExact(rank, ranks, id, attributes);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Starts NVSHMEM with all ranks. */
+  static int init(int flags, long attributes) {
+    try {
+      return (int) INIT.invokeExact(flags, attributes);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Ends NVSHMEM with all ranks. */
+  static void finish() {
+    try {
+      FINALIZE.invokeExact();
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Number of this rank. */
+  static int rank() {
+    try {
+      return (int) MY_PE.invokeExact();
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Number of ranks. */
+  static int ranks() {
+    try {
+      return (int) N_PES.invokeExact();
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Allocates on all ranks; 0 if it cannot. */
+  static long align(long alignment, long bytes) {
+    try {
+      return (long) ALIGN.invokeExact(alignment, bytes);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Frees on all ranks. */
+  static void free(long address) {
+    try {
+      FREE.invokeExact(address);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Where the memory of a rank lies for this device; 0 if it does not reach it. */
+  static long peer(long address, int rank) {
+    try {
+      return (long) PTR.invokeExact(address, rank);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  private static MethodHandle link(NvshmemFunction function) {
+    return Linker.nativeLinker()
+        .downcallHandle(NvshmemLibrary.address(function), function.descriptor());
+  }
+}

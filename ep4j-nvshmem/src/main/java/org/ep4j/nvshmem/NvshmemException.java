@@ -1,0 +1,35 @@
+package org.ep4j.nvshmem;
+
+import org.ep4j.Ep4jException;
+
+/** A call of NVSHMEM failed. */
+public final class NvshmemException extends Ep4jException {
+  private static final long serialVersionUID = 1L;
+
+  NvshmemException(String message) {
+    super(message);
+  }
+
+  /** Throws unless {@code status} is success. */
+  static void check(int status, NvshmemFunction function) {
+    if (status != 0) {
+      throw new NvshmemException(
+          function.symbol()
+              + " failed with status "
+              + status
+              + "; NVSHMEM_DEBUG=WARN tells more, NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names the"
+              + " interface that the ranks meet on");
+    }
+  }
+
+  /** For what only the JVM can throw at a downcall: errors go on as they are. */
+  static AssertionError unexpected(Throwable thrown) {
+    if (thrown instanceof RuntimeException exception) {
+      throw exception;
+    }
+    if (thrown instanceof Error error) {
+      throw error;
+    }
+    return new AssertionError("a downcall throws nothing checked", thrown);
+  }
+}

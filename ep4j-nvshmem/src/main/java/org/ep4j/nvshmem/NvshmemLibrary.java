@@ -1,0 +1,89 @@
+package org.ep4j.nvshmem;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.util.List;
+import org.ep4j.cuda.backend.BackendLibrary;
+import org.ep4j.cuda.driver.NativeEnvironment;
+import org.ep4j.cuda.driver.SharedLibrary;
+import org.jspecify.annotations.Nullable;
+
+/** The host library, opened when this class is first used; it stays open with the process. */
+@SuppressWarnings("restricted") // linking native functions is what this class is for
+final class NvshmemLibrary {
+  private static final @Nullable SymbolLookup SYMBOLS;
+
+  /** Name or path of the library; empty if there is none. */
+  private static final String NAME;
+
+  static {
+    // The ranks of a buffer are in one node, so no network is needed; without one, looking for it
+    // ends in messages. Multicast over NVLink is not used.
+    NativeEnvironment.setDefault("NVSHMEM_REMOTE_TRANSPORT", "none");
+    NativeEnvironment.setDefault("NVSHMEM_DISABLE_NVLS", "1");
+    SymbolLookup symbols = null;
+    String name = "";
+    for (String candidate : places().candidates()) {
+      symbols = SharedLibrary.open(candidate);
+      if (symbols != null) {
+        name = candidate;
+        break;
+      }
+    }
+    SYMBOLS = symbols;
+    NAME = name;
+  }
+
+  private NvshmemLibrary() {}
+
+  static BackendLibrary places() {
+    return new BackendLibrary(
+        "libnvshmem_host.so.3",
+        "EP4J_NVSHMEM_HOME",
+        List.of("NVSHMEM_HOME", "NVSHMEM_DIR"),
+        "NVSHMEM 3 (package libnvshmem3-cuda-13 of NVIDIA, or nvidia-nvshmem-cu13 of Python)",
+        System.getenv());
+  }
+
+  /** Name or path of the library; empty if there is none. */
+  static String name() {
+    return NAME;
+  }
+
+  /** Major, minor and patch version; zeros if the library does not tell. */
+  static int[] version() {
+    if (!has(NvshmemFunction.VERSION)) {
+      return new int[3];
+    }
+    MethodHandle handle =
+        Linker.nativeLinker()
+            .downcallHandle(address(NvshmemFunction.VERSION), NvshmemFunction.VERSION.descriptor());
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT, 3);
+      handle.invokeExact(
+          out.address(), out.address() + Integer.BYTES, out.address() + 2 * Integer.BYTES);
+      return out.toArray(ValueLayout.JAVA_INT);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Whether the library has a function. */
+  static boolean has(NvshmemFunction function) {
+    return SYMBOLS != null && SYMBOLS.find(function.symbol()).isPresent();
+  }
+
+  /** Address of a function. */
+  static MemorySegment address(NvshmemFunction function) {
+    if (SYMBOLS == null) {
+      throw new IllegalStateException("no NVSHMEM library: the probe says why");
+    }
+    return SYMBOLS
+        .find(function.symbol())
+        .orElseThrow(() -> new IllegalStateException(NAME + " has no " + function.symbol()));
+  }
+}

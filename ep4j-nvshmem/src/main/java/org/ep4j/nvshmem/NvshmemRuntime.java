@@ -1,0 +1,203 @@
+package org.ep4j.nvshmem;
+
+import java.lang.System.Logger.Level;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.function.LongSupplier;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.Bounded;
+
+/**
+ * NVSHMEM in this process: there is one, for all buffers. The first that is opened starts it and
+ * the last that is closed ends it, which all ranks do at the same time, because buffers are opened
+ * and closed by all ranks.
+ */
+final class NvshmemRuntime {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.nvshmem");
+  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+  private static final Duration PARTING = Duration.ofSeconds(10);
+
+  /** Open buffers; guarded by the class, as is all that follows. */
+  private static int users;
+
+  /** The job and the rank that it was started for. */
+  private static String seat = "";
+
+  /** A call has not come back, or a rank is gone: nothing is asked of it any more. */
+  private static boolean broken;
+
+  private NvshmemRuntime() {}
+
+  static synchronized boolean isRunning() {
+    return users > 0;
+  }
+
+  /** Starts it for one more buffer; collective. */
+  static synchronized void start(BackendWorld world, byte[] id) {
+    String wanted = seat(world);
+    if (broken) {
+      throw new NvshmemException(
+          "NVSHMEM has failed in this process before, and cannot be started again: start the"
+              + " process anew, or use backend 'direct'");
+    }
+    if (users > 0 && !wanted.equals(seat)) {
+      throw new NvshmemException(
+          "NVSHMEM serves one group of ranks a process: it runs as %s, and cannot as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
+              .formatted(seat, wanted));
+    }
+    if (users > 0 != (id.length == 0)) {
+      throw new NvshmemException(
+          "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
+    }
+    if (users == 0) {
+      init(world, id);
+      seat = wanted;
+    }
+    users++;
+  }
+
+  private static String seat(BackendWorld world) {
+    return "rank %d of %d of job %s"
+        .formatted(
+            world.meeting().rank(), world.meeting().ranks(), world.meeting().group().jobId());
+  }
+
+  private static void init(BackendWorld world, byte[] id) {
+    if (id.length != NvshmemLayouts.UNIQUE_ID.byteSize()) {
+      throw new NvshmemException(
+          "the unique id of rank 0 has "
+              + id.length
+              + " bytes, not "
+              + NvshmemLayouts.UNIQUE_ID.byteSize()
+              + ": is it of another backend?");
+    }
+    int rank = world.meeting().rank();
+    int ranks = world.meeting().ranks();
+    // NVSHMEM keeps the address of the id.
+    Arena arena = Arena.global();
+    MemorySegment attributes = arena.allocate(NvshmemLayouts.INIT_ATTRIBUTES);
+    NvshmemLayouts.markAttributes(attributes);
+    MemorySegment copy = arena.allocate(NvshmemLayouts.UNIQUE_ID);
+    copy.copyFrom(MemorySegment.ofArray(id));
+    checkIdKind(copy);
+    NvshmemException.check(
+        NvshmemCalls.setUniqueIdArgs(rank, ranks, copy.address(), attributes.address()),
+        NvshmemFunction.SET_UNIQUE_ID_ARGS);
+    int[] numbers = NvshmemLayouts.numbers(attributes);
+    if (numbers[0] != rank || numbers[1] != ranks) {
+      throw new NvshmemException(
+          "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d where %d of %d were due; install NVSHMEM 3.4"
+              .formatted(numbers[0], numbers[1], rank, ranks));
+    }
+    ask(
+        world,
+        NvshmemFunction.INIT,
+        longer(world.timeout(), LEAST_SET_UP),
+        () -> {
+          NvshmemException.check(
+              NvshmemCalls.init(NvshmemLayouts.INIT_WITH_UNIQUE_ID, attributes.address()),
+              NvshmemFunction.INIT);
+          return 0;
+        });
+    if (NvshmemCalls.rank() != rank || NvshmemCalls.ranks() != ranks) {
+      throw new NvshmemException(
+          "NVSHMEM took this for rank %d of %d, which is rank %d of %d"
+              .formatted(NvshmemCalls.rank(), NvshmemCalls.ranks(), rank, ranks));
+    }
+  }
+
+  private static void checkIdKind(MemorySegment id) {
+    int version = id.get(ValueLayout.JAVA_INT, 0);
+    if (version != NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)) {
+      throw new NvshmemException(
+          "the unique id of rank 0 is of kind 0x%x, not 0x%x: another version of NVSHMEM made it"
+              .formatted(version, NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)));
+    }
+  }
+
+  private static Duration longer(Duration one, Duration other) {
+    return one.compareTo(other) > 0 ? one : other;
+  }
+
+  /** A call that waits for the other ranks. */
+  private static long ask(
+      BackendWorld world, NvshmemFunction function, Duration limit, LongSupplier call) {
+    boolean done = false;
+    try {
+      long result = Bounded.call(world, function.symbol(), limit, call);
+      done = true;
+      return result;
+    } finally {
+      broken |= !done;
+    }
+  }
+
+  /** Allocates on all ranks; collective. */
+  static synchronized long allocate(BackendWorld world, long alignment, long bytes) {
+    long address =
+        ask(
+            world,
+            NvshmemFunction.ALIGN,
+            longer(world.timeout(), LEAST_SET_UP),
+            () -> NvshmemCalls.align(alignment, bytes));
+    if (address == 0) {
+      throw new NvshmemException(
+          "NVSHMEM has no room for "
+              + (bytes >> 20)
+              + " MiB: is the GPU full? NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY bound"
+              + " its heap");
+    }
+    return address;
+  }
+
+  /** Frees on all ranks, if all are there to do so; otherwise the memory stays with the process. */
+  static synchronized void free(BackendWorld world, long address) {
+    if (together(world, "memory")) {
+      ask(
+          world,
+          NvshmemFunction.FREE,
+          PARTING,
+          () -> {
+            NvshmemCalls.free(address);
+            return 0;
+          });
+    }
+  }
+
+  /** One buffer less; the last one ends NVSHMEM, if all ranks are there to do so. */
+  static synchronized void stop(BackendWorld world) {
+    users--;
+    if (users == 0 && together(world, "runtime")) {
+      ask(
+          world,
+          NvshmemFunction.FINALIZE,
+          PARTING,
+          () -> {
+            NvshmemCalls.finish();
+            return 0;
+          });
+    }
+  }
+
+  /** Whether all ranks have come to give something back together. */
+  private static boolean together(BackendWorld world, String what) {
+    if (!broken) {
+      try {
+        world.meeting().group().barrier(PARTING);
+        return true;
+      } catch (Ep4jException | IllegalStateException e) {
+        broken = true;
+        LOG.log(
+            Level.WARNING,
+            "NVSHMEM gives its {0} back with all ranks only, and not all are there ({1}): it stays"
+                + " with this process",
+            what,
+            e.getMessage());
+      }
+    }
+    return false;
+  }
+}
