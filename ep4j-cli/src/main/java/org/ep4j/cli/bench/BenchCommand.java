@@ -11,6 +11,7 @@ import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.Units;
@@ -71,12 +72,7 @@ public final class BenchCommand implements Callable<Integer> {
   @Mixin private WorldOptions world = new WorldOptions();
   @Mixin private NodeOptions nodes = new NodeOptions();
 
-  @Option(
-      names = "--device",
-      defaultValue = "auto",
-      paramLabel = "auto|host|cuda",
-      description = "The engine; default ${DEFAULT-VALUE}: the best that can run here.")
-  private String device = "auto";
+  @Mixin private EngineOptions engines = new EngineOptions();
 
   @Option(
       names = {"--tokens", "--num-tokens"},
@@ -267,7 +263,7 @@ public final class BenchCommand implements Callable<Integer> {
     range(
         "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
     List<Payload> wanted = payloads;
-    String engine = word("--device", device, "auto", "host", "cuda");
+    String engine = engines.device(CommandSpecs.require(spec));
     boolean all = only && tokens == null && maxTokens == null && BenchSettings.onDevice(engine);
     List<Integer> sweep = all ? SWEEP : List.of();
     boolean large =
@@ -296,7 +292,8 @@ public final class BenchCommand implements Callable<Integer> {
         seed,
         new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial, rankMajor),
         sms,
-        NodeChoice.HOSTS);
+        NodeChoice.HOSTS,
+        engines.backends());
   }
 
   /** Refuses here, once, what every rank would refuse. */

@@ -27,15 +27,15 @@ final class BenchSession {
     BenchReport report = new BenchReport(context.settings(), context.group().size(), threads);
     List<Map<String, Object>> results = new ArrayList<>();
     try {
-      if (context.settings().highThroughput() && context.settings().onDevice()) {
-        results.addAll(new DeviceSession(context, threads).run());
-      } else if (context.settings().highThroughput()) {
-        highThroughput(report).forEach(result -> results.add(result.tree()));
-      }
-      if (context.settings().lowLatency() && context.settings().onDevice()) {
-        results.addAll(new LatencySession(context, report).run());
-      } else if (context.settings().lowLatency()) {
-        lowLatency(report).forEach(result -> results.add(result.tree()));
+      if (context.settings().onDevice()) {
+        results.addAll(new BackendComparison(context, threads).run());
+      } else {
+        if (context.settings().highThroughput()) {
+          highThroughput(report).forEach(result -> results.add(result.tree()));
+        }
+        if (context.settings().lowLatency()) {
+          lowLatency(report).forEach(result -> results.add(result.tree()));
+        }
       }
     } catch (VerificationFailure e) {
       context.print(

@@ -34,6 +34,7 @@ import org.ep4j.verify.RoutingKind;
  * @param options of low latency
  * @param sms SMs or threads of a rank, 0 = the engine's choice; the host takes the first
  * @param nodes which ranks share memory
+ * @param backends how GPUs reach each other, one after the other
  */
 record BenchSettings(
     Kind kind,
@@ -53,7 +54,8 @@ record BenchSettings(
     long seed,
     LowLatencyWays options,
     List<Integer> sms,
-    NodeChoice nodes) {
+    NodeChoice nodes,
+    List<String> backends) {
   /** Which operations are measured. */
   enum Kind {
     /** High throughput. */
@@ -181,7 +183,32 @@ record BenchSettings(
         seed,
         options,
         sms,
-        choice);
+        choice,
+        backends);
+  }
+
+  /** The same with one backend. */
+  BenchSettings on(String backend) {
+    return new BenchSettings(
+        kind,
+        device,
+        tokens,
+        lowLatencyTokens,
+        sweep,
+        maxTokens,
+        hidden,
+        topk,
+        experts,
+        payloads,
+        layout,
+        mode,
+        routing,
+        effort,
+        seed,
+        options,
+        sms,
+        nodes,
+        List.of(backend));
   }
 
   private BenchSettings with(
@@ -209,7 +236,8 @@ record BenchSettings(
         seed,
         options,
         sms,
-        nodes);
+        nodes,
+        backends);
   }
 
   /** Rows of high throughput. */
@@ -240,7 +268,8 @@ record BenchSettings(
         .timeout(TIMEOUT)
         .numSms(sms.getFirst())
         .ranksPerNode(nodes.ranksPerNode())
-        .wire(nodes.wire());
+        .wire(nodes.wire())
+        .backend(backends.getFirst());
   }
 
   /** For the artifact. */
@@ -270,6 +299,7 @@ record BenchSettings(
     tree.put("sms", sms);
     tree.put("ranks_per_node", nodes.ranksPerNode());
     tree.put("wire", nodes.wire());
+    tree.put("backends", backends);
     return tree;
   }
 

@@ -51,7 +51,8 @@ public final class DoctorCommand implements Callable<Integer> {
     findings.addAll(CpuFacts.look());
     findings.addAll(MemoryFacts.look(environment));
     findings.addAll(EngineFacts.look());
-    findings.addAll(GpuFacts.look(libraries));
+    findings.addAll(GpuFacts.look());
+    findings.addAll(BackendFacts.look(System.getProperties(), environment));
     findings.addAll(NetworkFacts.look(libraries));
     findings.addAll(WireFacts.look(environment));
     findings.addAll(SettingFacts.look(environment));

@@ -12,16 +12,9 @@ final class GpuFacts {
   private static final String TOPIC = "GPU";
   private static final Path DRIVER = Path.of("/proc/driver/nvidia");
 
-  private record Wanted(String name, String library, String use) {}
-
-  private static final List<Wanted> LIBRARIES =
-      List.of(
-          new Wanted("NCCL", "libnccl.so*", "a backend between GPUs; package libnccl2"),
-          new Wanted("NVSHMEM", "libnvshmem_host.so*", "a backend between GPUs and hosts"));
-
   private GpuFacts() {}
 
-  static List<Finding> look(Libraries libraries) {
+  static List<Finding> look() {
     List<Finding> findings = new ArrayList<>();
     findings.addAll(CudaDriver.find().found() ? CudaFacts.devices() : devices());
     Optional<String> driver =
@@ -32,9 +25,6 @@ final class GpuFacts {
             : Finding.missing(
                 TOPIC, "driver", "no " + DRIVER, "the NVIDIA kernel driver is not loaded"));
     findings.addAll(CudaFacts.libraries());
-    for (Wanted wanted : LIBRARIES) {
-      findings.add(NetworkFacts.library(TOPIC, wanted.name, wanted.library, wanted.use, libraries));
-    }
     return findings;
   }
 

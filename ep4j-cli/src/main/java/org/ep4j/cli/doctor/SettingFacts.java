@@ -24,8 +24,6 @@ final class SettingFacts {
           "directory of regions shared between processes",
           "EP4J_JAVA_HOME",
           "the JDK that ./ep4j uses",
-          "DEEP_EP_BACKEND",
-          "backend between GPUs",
           CudaDriver.LIBRARY_VARIABLE,
           "the CUDA driver library",
           Nvrtc.LIBRARY_VARIABLE,

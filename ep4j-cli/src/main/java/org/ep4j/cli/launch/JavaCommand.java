@@ -6,7 +6,8 @@ import java.util.List;
 
 /** The command that starts this program again, on the same JVM with the same options. */
 public final class JavaCommand {
-  private static final String NATIVE_CALLERS = "org.ep4j,org.ep4j.cuda,org.ep4j.rdma";
+  private static final String NATIVE_CALLERS =
+      "org.ep4j,org.ep4j.cuda,org.ep4j.nccl,org.ep4j.nvshmem,org.ep4j.rdma";
   private static final String VECTOR = "jdk.incubator.vector";
   private static final String MODULE = "org.ep4j.cli";
   private static final String MAIN = MODULE + ".Main";

@@ -27,11 +27,17 @@ import org.ep4j.verify.Blame;
  * @param cases all for as many ranks as the world has, or some for others, which are left out
  * @param problems directories that cannot be cases, and why
  * @param device the engine
+ * @param backend how its GPUs reach each other
  * @param nodes which ranks share memory
  * @param way how the ranks were made, for the report
  */
 record CaseVerifier(
-    List<CaseDirectory> cases, List<String> problems, String device, NodeOptions nodes, String way)
+    List<CaseDirectory> cases,
+    List<String> problems,
+    String device,
+    String backend,
+    NodeOptions nodes,
+    String way)
     implements World.RankBody {
   @Override
   public int run(Group group, Progress progress) {
@@ -88,7 +94,10 @@ record CaseVerifier(
         CaseFile file = one.read(group.rank());
         ExpertBuffer buffer =
             ExpertBuffer.open(
-                group, nodes.declare(one.config().engine(device), group.size()).build())) {
+                group,
+                nodes
+                    .declare(one.config().engine(device).backend(backend), group.size())
+                    .build())) {
       CaseComparison comparison =
           CaseComparison.of(group.rank(), file, CaseRunner.run(buffer, file, arena));
       compared.addAll(comparison.compared());

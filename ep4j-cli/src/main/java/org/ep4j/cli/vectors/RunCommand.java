@@ -17,6 +17,7 @@ import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.Progress;
@@ -60,7 +61,7 @@ public final class RunCommand implements Callable<Integer> {
 
   @Mixin private NodeOptions nodes = new NodeOptions();
 
-  @Mixin private DeviceOption device = new DeviceOption();
+  @Mixin private EngineOptions engines = new EngineOptions();
 
   @Option(names = "--kind", paramLabel = "ht|ll", description = "High throughput or low latency.")
   private @Nullable String kind;
@@ -115,7 +116,10 @@ public final class RunCommand implements Callable<Integer> {
   }
 
   private BufferConfig config(CaseDirectory directory) {
-    return nodes.declare(directory.config().engine(device.device()), directory.ranks()).build();
+    CommandSpec command = CommandSpecs.require(spec);
+    BufferConfig.Builder config =
+        directory.config().engine(engines.device(command)).backend(engines.backend(command));
+    return nodes.declare(config, directory.ranks()).build();
   }
 
   private int runRank(CaseDirectory directory, Group group, Progress progress) {

@@ -14,6 +14,7 @@ import org.ep4j.cases.CaseDirectory;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.World;
 import org.ep4j.cli.launch.WorldOptions;
@@ -64,7 +65,7 @@ public final class VerifyCommand implements Callable<Integer> {
 
   @Mixin private NodeOptions nodes = new NodeOptions();
 
-  @Mixin private DeviceOption device = new DeviceOption();
+  @Mixin private EngineOptions engines = new EngineOptions();
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -93,12 +94,12 @@ public final class VerifyCommand implements Callable<Integer> {
               : String.join("\n", problems));
     }
     if (world.join()) {
-      return World.join(new CaseVerifier(cases, problems, device.device(), nodes, "processes"));
+      return World.join(verifier(cases, problems, "processes"));
     }
     int worst = ExitCodes.OK;
     for (int ranks : new TreeSet<>(cases.stream().map(CaseDirectory::ranks).toList())) {
       nodes.check(CommandSpecs.require(spec), ranks);
-      CaseVerifier verifier = new CaseVerifier(cases, problems, device.device(), nodes, "threads");
+      CaseVerifier verifier = verifier(cases, problems, "threads");
       if (!world.processes()) {
         worst = Math.max(worst, World.threads(ranks, verifier));
       }
@@ -107,6 +108,12 @@ public final class VerifyCommand implements Callable<Integer> {
       }
     }
     return worst;
+  }
+
+  private CaseVerifier verifier(List<CaseDirectory> cases, List<String> problems, String way) {
+    CommandSpec command = CommandSpecs.require(spec);
+    return new CaseVerifier(
+        cases, problems, engines.device(command), engines.backend(command), nodes, way);
   }
 
   /** The directories that are cases. */

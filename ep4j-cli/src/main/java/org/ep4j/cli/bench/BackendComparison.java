@@ -1,0 +1,123 @@
+package org.ep4j.cli.bench;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.cli.text.Table;
+import org.ep4j.cli.text.Units;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The parts of a bench on GPUs with each backend in turn, and what they took side by side. A name
+ * that comes twice is measured twice: how far its columns differ is what the others mean.
+ */
+final class BackendComparison {
+  private static final String NOTE =
+      "medians of the tables above; in brackets: against the first backend\n";
+
+  private final RankContext context;
+  private final boolean threads;
+
+  BackendComparison(RankContext context, boolean threads) {
+    this.context = context;
+    this.threads = threads;
+  }
+
+  /** Runs it; the results for the artifact. */
+  List<Map<String, Object>> run() {
+    List<String> backends = context.settings().backends();
+    Map<String, List<Map<String, Object>>> columns = new LinkedHashMap<>();
+    for (int i = 0; i < backends.size(); i++) {
+      String backend = backends.get(i);
+      boolean again = backends.subList(0, i).contains(backend);
+      RankContext own = context.with(context.settings().on(backend));
+      if (backends.size() > 1) {
+        own.print((i > 0 ? "\n" : "") + own.style().bold("backend " + backend) + "\n");
+      }
+      try {
+        columns.put(again ? backend + " (" + (i + 1) + ")" : backend, parts(own, backend));
+      } catch (EngineUnavailableException | ConfigurationMismatchException e) {
+        if (backends.size() == 1) {
+          throw e;
+        }
+        // The same on all ranks, which have agreed on it.
+        own.print(own.style().bad("not measured: " + e.getMessage()) + "\n");
+      }
+    }
+    if (columns.size() > 1) {
+      context.print("\n" + table(columns).render(context.style()) + context.style().faint(NOTE));
+    }
+    List<Map<String, Object>> all = new ArrayList<>();
+    columns.values().forEach(all::addAll);
+    return all;
+  }
+
+  private List<Map<String, Object>> parts(RankContext own, String backend) {
+    BenchReport report = new BenchReport(own.settings(), own.group().size(), threads);
+    List<Map<String, Object>> trees = new ArrayList<>();
+    if (own.settings().highThroughput()) {
+      trees.addAll(new DeviceSession(own, threads).run());
+    }
+    if (own.settings().lowLatency()) {
+      trees.addAll(new LatencySession(own, report).run());
+    }
+    trees.forEach(tree -> tree.put("backend", backend));
+    return trees;
+  }
+
+  /** A line for each figure that all columns have, by the names that results carry. */
+  static Table table(Map<String, List<Map<String, Object>>> columns) {
+    List<String> header = new ArrayList<>(List.of("operation"));
+    header.addAll(columns.keySet());
+    Table table = new Table(header.toArray(String[]::new));
+    List<Map<String, Double>> figures =
+        columns.values().stream().map(BackendComparison::figures).toList();
+    for (String line : figures.getFirst().keySet()) {
+      if (figures.stream().allMatch(column -> column.containsKey(line))) {
+        table.row(cells(line, figures));
+      }
+    }
+    return table;
+  }
+
+  private static String[] cells(String line, List<Map<String, Double>> figures) {
+    List<String> cells = new ArrayList<>(List.of(line));
+    double first = figures.getFirst().getOrDefault(line, Double.NaN);
+    for (int i = 0; i < figures.size(); i++) {
+      double micros = figures.get(i).getOrDefault(line, Double.NaN);
+      String against = " (%+.1f %%)".formatted(100 * (micros / first - 1));
+      cells.add(Units.micros(micros) + (i == 0 ? "" : against));
+    }
+    return cells.toArray(String[]::new);
+  }
+
+  /** The medians of results, by what they are of. */
+  private static Map<String, Double> figures(List<Map<String, Object>> results) {
+    Map<String, Double> figures = new LinkedHashMap<>();
+    for (Map<String, Object> result : results) {
+      StringBuilder name = new StringBuilder();
+      name.append(result.get("op")).append(' ').append(result.get("dtype"));
+      if (result.containsKey("tokens")) {
+        name.append(", ").append(result.get("tokens")).append(" tokens");
+      }
+      if (result.containsKey("as")) {
+        name.append(", ").append(result.get("as"));
+      }
+      if (result.get("sms") instanceof Integer sms && sms > 0) {
+        name.append(", ").append(sms).append(" SMs");
+      }
+      put(figures, name.toString(), result.get("median_us"));
+      put(figures, name + ", kernel", result.get("kernel_median_us"));
+    }
+    return figures;
+  }
+
+  private static void put(Map<String, Double> figures, String name, @Nullable Object value) {
+    if (value instanceof Double micros && !Double.isNaN(micros)) {
+      figures.put(name, micros);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+package org.ep4j.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.ep4j.cuda.backend.BackendChoice;
+import org.ep4j.cuda.backend.BackendProbe;
+import org.ep4j.cuda.backend.BackendProvider;
+import org.ep4j.cuda.backend.Backends;
+
+/** How GPUs can reach each other here, and which way buffers take. */
+final class BackendFacts {
+  private static final String TOPIC = "Backends";
+
+  private BackendFacts() {}
+
+  static List<Finding> look(Properties properties, Map<String, String> environment) {
+    List<Finding> findings = new ArrayList<>();
+    List<BackendProvider> providers = Backends.providers();
+    BackendChoice choice = BackendChoice.of(BackendChoice.AUTO, properties, environment);
+    List<String> names = providers.stream().map(BackendProvider::name).toList();
+    findings.add(
+        names.contains(choice.name())
+            ? Finding.found(TOPIC, "backend", choice.name(), choice.source())
+            : Finding.warning(
+                TOPIC,
+                "backend",
+                choice.name(),
+                choice.source() + "; no such backend: set it to one of " + names));
+    for (BackendProvider provider : providers) {
+      findings.addAll(probe(provider.name(), provider.probe()));
+    }
+    return findings;
+  }
+
+  /** What one found, and its advice. */
+  static List<Finding> probe(String name, BackendProbe probe) {
+    if (!probe.usable()) {
+      return List.of(Finding.missing(TOPIC, name, "cannot be used here", probe.problem()));
+    }
+    List<Finding> findings = new ArrayList<>();
+    String value = probe.version().isEmpty() ? "available" : probe.version();
+    findings.add(Finding.found(TOPIC, name, value, probe.library()));
+    for (String advice : probe.advice()) {
+      findings.add(Finding.warning(TOPIC, name, value, advice));
+    }
+    return findings;
+  }
+}
