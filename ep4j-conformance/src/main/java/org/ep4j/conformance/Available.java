@@ -13,7 +13,17 @@ final class Available {
 
   /** The tests, or one in their place that is skipped. */
   static Stream<DynamicTest> orSkipped(String engine, Supplier<Stream<DynamicTest>> tests) {
-    String problem = problem(engine);
+    return orSkipped(engine, "", tests);
+  }
+
+  /**
+   * The same where more is needed than the engine.
+   *
+   * @param lacking what of that is not here
+   */
+  static Stream<DynamicTest> orSkipped(
+      String engine, String lacking, Supplier<Stream<DynamicTest>> tests) {
+    String problem = problem(engine).isEmpty() ? lacking : problem(engine);
     if (problem.isEmpty()) {
       return tests.get();
     }

@@ -34,6 +34,11 @@ public abstract class EngineKit {
     return "";
   }
 
+  /** What this machine lacks beside the engine; then the tests are skipped and say so. */
+  protected String lacking() {
+    return "";
+  }
+
   /** Sizes of worlds to try. */
   protected IntStream worldSizes() {
     return IntStream.rangeClosed(1, MOST_RANKS);
@@ -46,7 +51,7 @@ public abstract class EngineKit {
 
   @TestFactory
   final Stream<DynamicTest> randomCasesMatchTheOracle() {
-    return Available.orSkipped(engine(), this::randomCases);
+    return Available.orSkipped(engine(), lacking(), this::randomCases);
   }
 
   private Stream<DynamicTest> randomCases() {

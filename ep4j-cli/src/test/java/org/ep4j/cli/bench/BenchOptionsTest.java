@@ -50,6 +50,22 @@ class BenchOptionsTest {
   }
 
   @Test
+  void severalBackendsAreTakenInTurn() {
+    assertThat(parse("ht").backends()).containsExactly("auto");
+    BenchSettings settings = parse("ht", "--backend", "direct,NCCL,direct");
+    assertThat(settings.backends()).containsExactly("direct", "nccl", "direct");
+    assertThat(settings.on("nccl").highThroughputConfig(2).backend()).isEqualTo("nccl");
+    assertThat(settings.small().backends()).isEqualTo(settings.backends());
+  }
+
+  @Test
+  void aBackendWithoutGpusIsRefused() {
+    CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--backend", "nccl");
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--backend is between GPUs");
+  }
+
+  @Test
   void everyChoiceIsUnderstood() {
     BenchSettings settings =
         parse(

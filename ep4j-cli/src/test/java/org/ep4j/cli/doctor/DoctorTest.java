@@ -31,8 +31,9 @@ class DoctorTest {
         .contains("CUDA driver library")
         .contains("NVRTC")
         .contains("compiled kernels")
-        .contains("NCCL")
-        .contains("NVSHMEM")
+        .contains("Backends")
+        .contains("nccl")
+        .contains("nvshmem")
         .contains("libibverbs")
         .contains("RDMA")
         .contains("EP4J_IB_QPS_PER_PORT");

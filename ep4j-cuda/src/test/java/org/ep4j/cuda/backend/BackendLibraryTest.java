@@ -1,0 +1,62 @@
+package org.ep4j.cuda.backend;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class BackendLibraryTest {
+  @TempDir private Path directory;
+
+  @Test
+  void theVariableMayNameTheFileItsDirectoryOrTheOneAbove() throws IOException {
+    Path file =
+        Files.createFile(Files.createDirectories(directory.resolve("lib")).resolve("libx.so.1"));
+    for (Path named : new Path[] {file, file.getParent(), directory}) {
+      assertThat(places(Map.of("EP4J_X_HOME", named.toString())).candidates())
+          .containsExactly(file.toString());
+    }
+  }
+
+  @Test
+  void whereTheVariableIsWrongNothingElseIsTaken() {
+    BackendLibrary places =
+        places(Map.of("EP4J_X_HOME", "/no/such", "X_HOME", directory.toString()));
+    assertThat(places.candidates()).containsExactly("/no/such");
+    assertThat(places.missing()).contains("EP4J_X_HOME is '/no/such'");
+  }
+
+  @Test
+  void variablesOfOthersComeBeforeTheLoader() throws IOException {
+    Path file = Files.createFile(directory.resolve("libx.so.1"));
+    List<String> found = places(Map.of("X_HOME", directory.toString())).candidates();
+    assertThat(found.subList(0, 2)).containsExactly(file.toString(), "libx.so.1");
+  }
+
+  @Test
+  void pythonPackagesOfTheEnvironmentAreLookedAt() throws IOException {
+    Path file = directory.resolve("lib/python3.12/site-packages/nvidia/x/lib/libx.so.1");
+    Files.createDirectories(file.getParent());
+    Files.createFile(file);
+    assertThat(places(Map.of("VIRTUAL_ENV", directory.toString())).candidates())
+        .startsWith("libx.so.1")
+        .contains(file.toString());
+  }
+
+  @Test
+  void whatIsMissingIsToldWithThePackage() {
+    assertThat(places(Map.of()).missing())
+        .startsWith("no libx.so.1 that can be loaded")
+        .contains("install X 1")
+        .contains("EP4J_X_HOME");
+  }
+
+  private static BackendLibrary places(Map<String, String> environment) {
+    return new BackendLibrary("libx.so.1", "EP4J_X_HOME", List.of("X_HOME"), "X 1", environment);
+  }
+}

@@ -1,0 +1,48 @@
+package org.ep4j.nccl;
+
+import java.time.Duration;
+import java.util.stream.IntStream;
+import org.ep4j.conformance.EngineKit;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+
+/** The CUDA engine over NCCL, a rank per thread. */
+class NcclOnThreadsTest extends EngineKit {
+  @BeforeAll
+  static void choose() {
+    Gpus.choose();
+  }
+
+  @AfterAll
+  static void chooseNot() {
+    Gpus.chooseNot();
+  }
+
+  @Override
+  protected String engine() {
+    return "cuda";
+  }
+
+  @Override
+  protected String lacking() {
+    return Gpus.lacking(2);
+  }
+
+  @Override
+  protected IntStream worldSizes() {
+    return Gpus.worlds();
+  }
+
+  /** Each opens a buffer, which takes a library longer than the engine. */
+  @Override
+  protected int cases() {
+    return 12;
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld(Duration.ofMinutes(5));
+  }
+}

@@ -1,0 +1,68 @@
+package org.ep4j.nccl;
+
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.List;
+import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.SeveralBuffersJob;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** Which ranks NCCL serves, and beside what. */
+class NcclWorldsTest {
+  @Test
+  void buffersWithSeveralBackendsLiveBesideEachOther() {
+    Gpus.require(2);
+    List<String> backends = List.of("nccl", "direct", "nccl");
+    new ThreadWorld().run(2, SeveralBuffersJob.class, backends);
+    new ProcessWorld().run(2, SeveralBuffersJob.class, backends);
+  }
+
+  @Test
+  void oneRankAloneIsServed() {
+    Gpus.require(1);
+    new ThreadWorld().run(1, SeveralBuffersJob.class, List.of("nccl"));
+  }
+
+  @Test
+  void ranksThatShareAGpuAreRefusedOnAllOfThem() {
+    Gpus.require(1);
+    ThreadRanks.run(
+        CudaDevice.count() + 1,
+        group ->
+            assertThatThrownBy(() -> ExpertBuffer.open(group, config()))
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageContaining("ranks 0 and " + CudaDevice.count() + " share a GPU"));
+  }
+
+  @Test
+  void ranksAreNotTakenInAgain() {
+    Gpus.require(2);
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
+            assertThatThrownBy(buffer::readmit)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("backend 'nccl' takes no rank in again");
+            buffer.barrier();
+          }
+        });
+  }
+
+  private static BufferConfig config() {
+    return BufferConfig.builder()
+        .hidden(128)
+        .topK(1)
+        .experts(64)
+        .maxTokens(8)
+        .engine("cuda")
+        .backend("nccl")
+        .build();
+  }
+}
