@@ -5,6 +5,7 @@ module org.ep4j.cli {
   requires static jdk.incubator.vector;
   requires org.ep4j;
   requires org.ep4j.cuda;
+  requires org.ep4j.nccl;
   requires org.ep4j.rdma;
   requires static org.jspecify;
 

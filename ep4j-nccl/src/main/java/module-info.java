@@ -3,6 +3,8 @@ module org.ep4j.nccl {
   requires transitive org.ep4j.cuda;
   requires static org.jspecify;
 
+  exports org.ep4j.nccl;
+
   provides org.ep4j.cuda.backend.BackendProvider with
       org.ep4j.nccl.NcclBackendProvider;
 }

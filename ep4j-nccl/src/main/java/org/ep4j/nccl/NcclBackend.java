@@ -18,6 +18,10 @@ final class NcclBackend implements Backend {
     this.communicator = communicator;
   }
 
+  NcclCommunicator communicator() {
+    return communicator;
+  }
+
   @Override
   public String name() {
     return "nccl";

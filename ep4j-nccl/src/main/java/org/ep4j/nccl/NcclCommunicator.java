@@ -102,6 +102,14 @@ final class NcclCommunicator implements AutoCloseable {
     return window.get(ValueLayout.JAVA_LONG, 0);
   }
 
+  /** Enqueues an all-reduce of floats in place. */
+  void allReduce(long address, long floats, long stream) {
+    int result =
+        NcclCalls.allReduce(
+            address, address, floats, NcclLayouts.FLOAT, NcclLayouts.SUM, handle(), stream);
+    await(result, NcclFunction.ALL_REDUCE, longer(world.timeout(), LEAST_SET_UP));
+  }
+
   /**
    * Waits until NCCL has done what a call began.
    *

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class BackendComparison {
   private static final String NOTE =
-      "medians of the tables above; in brackets: against the first backend\n";
+      "medians of the tables above; in brackets: against the first column\n";
 
   private final RankContext context;
   private final boolean threads;
@@ -33,12 +33,13 @@ final class BackendComparison {
     for (int i = 0; i < backends.size(); i++) {
       String backend = backends.get(i);
       boolean again = backends.subList(0, i).contains(backend);
+      String name = again ? backend + " (" + (i + 1) + ")" : backend;
       RankContext own = context.with(context.settings().on(backend));
-      if (backends.size() > 1) {
-        own.print((i > 0 ? "\n" : "") + own.style().bold("backend " + backend) + "\n");
-      }
       try {
-        columns.put(again ? backend + " (" + (i + 1) + ")" : backend, parts(own, backend));
+        columns.put(name, column(own, name));
+        if (context.settings().beside()) {
+          besideNccl(own, name, columns);
+        }
       } catch (EngineUnavailableException | ConfigurationMismatchException e) {
         if (backends.size() == 1) {
           throw e;
@@ -53,6 +54,22 @@ final class BackendComparison {
     List<Map<String, Object>> all = new ArrayList<>();
     columns.values().forEach(all::addAll);
     return all;
+  }
+
+  private void besideNccl(
+      RankContext own, String backend, Map<String, List<Map<String, Object>>> columns) {
+    try (BesideTraffic traffic = new BesideTraffic(own)) {
+      String name = backend + " beside " + traffic.name();
+      columns.put(name, column(own, name));
+      own.print(traffic.stop());
+    }
+  }
+
+  private List<Map<String, Object>> column(RankContext own, String name) {
+    if (context.settings().backends().size() > 1 || context.settings().beside()) {
+      own.print("\n" + own.style().bold("backend " + name) + "\n");
+    }
+    return parts(own, name);
   }
 
   private List<Map<String, Object>> parts(RankContext own, String backend) {

@@ -205,6 +205,8 @@ public final class BenchCommand implements Callable<Integer> {
               + " engine's choice.")
   private List<Integer> sms = List.of(0);
 
+  @Mixin private BesideOption beside = new BesideOption();
+
   @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
   private @Nullable Path json;
 
@@ -293,7 +295,8 @@ public final class BenchCommand implements Callable<Integer> {
         new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial, rankMajor),
         sms,
         NodeChoice.HOSTS,
-        engines.backends());
+        engines.backends(),
+        beside.wanted(CommandSpecs.require(spec), engine));
   }
 
   /** Refuses here, once, what every rank would refuse. */

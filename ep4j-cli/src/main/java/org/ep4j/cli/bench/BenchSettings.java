@@ -35,6 +35,7 @@ import org.ep4j.verify.RoutingKind;
  * @param sms SMs or threads of a rank, 0 = the engine's choice; the host takes the first
  * @param nodes which ranks share memory
  * @param backends how GPUs reach each other, one after the other
+ * @param beside whether each is measured again while NCCL reduces on the same GPUs
  */
 record BenchSettings(
     Kind kind,
@@ -55,7 +56,8 @@ record BenchSettings(
     LowLatencyWays options,
     List<Integer> sms,
     NodeChoice nodes,
-    List<String> backends) {
+    List<String> backends,
+    boolean beside) {
   /** Which operations are measured. */
   enum Kind {
     /** High throughput. */
@@ -184,7 +186,8 @@ record BenchSettings(
         options,
         sms,
         choice,
-        backends);
+        backends,
+        beside);
   }
 
   /** The same with one backend. */
@@ -208,7 +211,8 @@ record BenchSettings(
         options,
         sms,
         nodes,
-        List.of(backend));
+        List.of(backend),
+        beside);
   }
 
   private BenchSettings with(
@@ -237,7 +241,8 @@ record BenchSettings(
         options,
         sms,
         nodes,
-        backends);
+        backends,
+        beside);
   }
 
   /** Rows of high throughput. */
@@ -300,6 +305,7 @@ record BenchSettings(
     tree.put("ranks_per_node", nodes.ranksPerNode());
     tree.put("wire", nodes.wire());
     tree.put("backends", backends);
+    tree.put("beside_nccl", beside);
     return tree;
   }
 

@@ -59,6 +59,14 @@ class BenchOptionsTest {
   }
 
   @Test
+  void whatRunsBesideIsRefusedWithoutGpus() {
+    assertThat(parse("ht", "--device", "cuda", "--beside-nccl").beside()).isTrue();
+    CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--beside-nccl");
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--beside-nccl is for GPUs");
+  }
+
+  @Test
   void aBackendWithoutGpusIsRefused() {
     CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--backend", "nccl");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);

@@ -1,0 +1,134 @@
+package org.ep4j.cli.bench;
+
+import java.time.Duration;
+import java.util.Arrays;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaEvent;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.nccl.NcclAllReduce;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * All-reduces of NCCL on a stream and a thread of their own, again and again, while something else
+ * is measured. All ranks must enqueue as many as each other, or the last ones never end: so at the
+ * end they agree on the highest number, and catch up.
+ */
+final class BesideTraffic implements AutoCloseable {
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
+
+  /** 64 MiB: a gradient bucket. */
+  private static final long FLOATS = 16 << 20;
+
+  /** All-reduces that the GPU has not begun. */
+  private static final int AHEAD = 4;
+
+  private final RankContext context;
+  private final CudaDevice device;
+  private final CudaStream stream;
+  private final NcclAllReduce reduce;
+  private final CudaEvent[] ends = new CudaEvent[AHEAD];
+  private final Thread driver;
+  private final long start;
+  private volatile boolean stopping;
+  private volatile @Nullable RuntimeException failure;
+  private long enqueued;
+
+  BesideTraffic(RankContext context) {
+    this.context = context;
+    context.at("starting NCCL");
+    device = CudaDevice.open(ordinal(context));
+    reduce = NcclAllReduce.open(context.group(), device, FLOATS, TIMEOUT);
+    stream = CudaStream.create(device);
+    Arrays.setAll(ends, i -> CudaEvent.create(device));
+    // NCCL connects now.
+    enqueue();
+    stream.synchronize();
+    context.agreement().barrier();
+    start = System.nanoTime();
+    driver = Thread.ofPlatform().daemon().name("ep4j-bench-beside").unstarted(this::drive);
+    driver.start();
+  }
+
+  /** The device that the engine gives to this rank. */
+  private static int ordinal(RankContext context) {
+    BufferConfig config =
+        BufferConfig.builder()
+            .hidden(128)
+            .topK(1)
+            .experts(context.group().size())
+            .maxTokens(1)
+            .engine("cuda")
+            .backend("direct")
+            .build();
+    try (ExpertBuffer buffer = ExpertBuffer.open(context.group(), config)) {
+      Routing anywhere = Routing.of(Tensor.of(new long[] {0}, 1, 1));
+      return buffer.dispatchLayout(anywhere).tokenInRank().device();
+    }
+  }
+
+  /** What runs beside. */
+  String name() {
+    return "all-reduce, NCCL " + reduce.version();
+  }
+
+  private void enqueue() {
+    CudaEvent end = ends[(int) (enqueued % AHEAD)];
+    if (enqueued >= AHEAD) {
+      end.synchronize();
+    }
+    reduce.enqueue(stream);
+    end.record(stream);
+    enqueued++;
+  }
+
+  private void drive() {
+    try {
+      device.makeCurrent();
+      while (!stopping) {
+        enqueue();
+      }
+    } catch (RuntimeException e) {
+      failure = e;
+    }
+  }
+
+  /** Ends it on all ranks; collective. Says how many there were. */
+  String stop() {
+    stopping = true;
+    try {
+      if (!driver.join(TIMEOUT)) {
+        throw new IllegalStateException("an all-reduce of NCCL does not end");
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IllegalStateException("interrupted while all-reduces end", e);
+    }
+    RuntimeException thrown = failure;
+    if (thrown != null) {
+      throw thrown;
+    }
+    double seconds = (System.nanoTime() - start) / 1e9;
+    long most = context.agreement().max(enqueued);
+    device.makeCurrent();
+    while (enqueued < most) {
+      enqueue();
+    }
+    stream.synchronize();
+    return "beside it %d all-reduces of %d MiB, one in %.2f ms%n"
+        .formatted(most, FLOATS * Float.BYTES >> 20, seconds * 1e3 / most);
+  }
+
+  @Override
+  public void close() {
+    for (CudaEvent end : ends) {
+      end.close();
+    }
+    reduce.close();
+    stream.close();
+    device.close();
+  }
+}
