@@ -9,8 +9,8 @@ final class NcclLayouts {
   /** Oldest version that is used: 2.28.3, the first with windows whose content is known here. */
   static final int OLDEST = 22803;
 
-  /** From 2.29 on a function gives the addresses of peers. */
-  static final int FIRST_WITH_PEER_POINTERS = 22900;
+  /** What was tried: where there is one as new as this, no other is looked for. */
+  static final int KNOWN = 22809;
 
   static final int UNIQUE_ID_BYTES = 128;
 

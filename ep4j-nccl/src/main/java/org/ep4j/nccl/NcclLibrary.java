@@ -22,16 +22,24 @@ final class NcclLibrary {
   private static final String NAME;
 
   static {
-    SymbolLookup symbols = null;
+    SymbolLookup best = null;
     String name = "";
+    int newest = -1;
+    // Machines often have several, the system's and that of Python: an old one does not hide
+    // another.
     for (String candidate : places().candidates()) {
-      symbols = SharedLibrary.open(candidate);
-      if (symbols != null) {
+      SymbolLookup symbols = SharedLibrary.open(candidate);
+      int version = symbols == null ? -1 : version(symbols);
+      if (version > newest) {
+        best = symbols;
         name = candidate;
+        newest = version;
+      }
+      if (newest >= NcclLayouts.KNOWN) {
         break;
       }
     }
-    SYMBOLS = symbols;
+    SYMBOLS = best;
     NAME = name;
   }
 
@@ -56,13 +64,16 @@ final class NcclLibrary {
    * which needs all functions.
    */
   static int version() {
-    if (!has(NcclFunction.GET_VERSION.symbol())) {
+    return SYMBOLS == null ? 0 : version(SYMBOLS);
+  }
+
+  private static int version(SymbolLookup symbols) {
+    MemorySegment function = symbols.find(NcclFunction.GET_VERSION.symbol()).orElse(null);
+    if (function == null) {
       return 0;
     }
     MethodHandle handle =
-        Linker.nativeLinker()
-            .downcallHandle(
-                address(NcclFunction.GET_VERSION.symbol()), NcclFunction.GET_VERSION.descriptor());
+        Linker.nativeLinker().downcallHandle(function, NcclFunction.GET_VERSION.descriptor());
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
       int result = (int) handle.invokeExact(out.address());

@@ -88,14 +88,11 @@ final class NcclRegion implements SymmetricRegion {
   /** As of 2.28, which has the addresses on the device only. */
   private long[] read(int ranks) {
     PointerAttributes where = PointerAttributes.of(window);
-    boolean onDevice =
-        where.isDevicePointer()
-            && where.device() == world.device().ordinal()
-            && window + NcclLayouts.WINDOW.byteSize() <= where.rangeStart() + where.rangeBytes();
-    if (!onDevice) {
+    if (!where.isDevicePointer() || where.device() != world.device().ordinal()) {
       // A handle of another kind: the memory is registered, but not as a symmetric window.
+      String handle = "its handle 0x" + Long.toHexString(window) + " is no window: " + where;
       window = 0;
-      throw new NcclException(NO_WINDOW);
+      throw new NcclException(NO_WINDOW + "; " + handle);
     }
     MemorySegment fields = MemorySegment.ofArray(new long[(int) NcclLayouts.WINDOW.byteSize() / 8]);
     DeviceCopies.toHost(world.device(), fields, window);

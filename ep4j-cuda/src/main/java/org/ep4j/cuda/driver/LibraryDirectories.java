@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -46,6 +47,14 @@ public final class LibraryDirectories {
       String value = environment.getOrDefault(prefix, "");
       if (!value.isEmpty()) {
         roots.add(Path.of(value, "lib"));
+      }
+    }
+    for (String entry : environment.getOrDefault("PATH", "").split(File.pathSeparator, -1)) {
+      // The Python of a virtual environment that is used without being activated.
+      Path directory = Path.of(entry);
+      Path above = directory.getParent();
+      if (above != null && Files.exists(directory.resolve("python3"))) {
+        roots.add(above.resolve("lib"));
       }
     }
     String home = environment.getOrDefault("HOME", "");

@@ -46,6 +46,11 @@ class BackendLibraryTest {
     assertThat(places(Map.of("VIRTUAL_ENV", directory.toString())).candidates())
         .startsWith("libx.so.1")
         .contains(file.toString());
+    // Or of the Python that would be started.
+    Map<String, String> path = Map.of("PATH", "/no/such:" + directory.resolve("bin"));
+    assertThat(places(path).candidates()).doesNotContain(file.toString());
+    Files.createFile(Files.createDirectory(directory.resolve("bin")).resolve("python3"));
+    assertThat(places(path).candidates()).contains(file.toString());
   }
 
   @Test
