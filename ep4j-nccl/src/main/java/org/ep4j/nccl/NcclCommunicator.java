@@ -111,7 +111,8 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Waits until NCCL has done what a call began.
+   * Waits until NCCL has done what a call began. Calls that began something may return success as
+   * well as in progress: only the communicator tells when it is done.
    *
    * @throws NcclException if it fails; the communicator is then of no more use
    */
@@ -119,18 +120,23 @@ final class NcclCommunicator implements AutoCloseable {
     long deadline = System.nanoTime() + limit.toNanos();
     try (Arena own = Arena.ofConfined()) {
       MemorySegment state = own.allocate(ValueLayout.JAVA_INT);
-      int now = result;
+      int now = result == NcclLayouts.SUCCESS ? NcclLayouts.IN_PROGRESS : result;
       while (now == NcclLayouts.IN_PROGRESS) {
         checkAlive(function);
+        if (handle() == 0) {
+          throw new NcclException(function.symbol() + " has made no communicator");
+        }
         if (System.nanoTime() - deadline > 0) {
           broken = true;
           throw new NcclException(
               "%s has not ended within %d s: does a firewall keep the ranks apart? NCCL_SOCKET_IFNAME names the interface that they meet on, NCCL_DEBUG=INFO tells what it does"
                   .formatted(function.symbol(), limit.toSeconds()));
         }
-        LockSupport.parkNanos(POLL_NANOS);
         int asked = NcclCalls.asyncError(handle(), state.address());
         now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
+        if (now == NcclLayouts.IN_PROGRESS) {
+          LockSupport.parkNanos(POLL_NANOS);
+        }
       }
       if (now != NcclLayouts.SUCCESS) {
         broken = true;

@@ -48,9 +48,8 @@ final class NcclRegion implements SymmetricRegion {
     String problem = "";
     try {
       window = communicator.register(memory.address(), memory.bytes());
-      long[] addresses = addresses(wanted.length);
       for (int r = 0; r < wanted.length; r++) {
-        peers[r] = wanted[r] ? new Address(addresses[r]) : null;
+        peers[r] = wanted[r] ? new Address(address(r)) : null;
       }
     } catch (Ep4jException e) {
       problem = String.valueOf(e.getMessage());
@@ -60,33 +59,30 @@ final class NcclRegion implements SymmetricRegion {
     return peers;
   }
 
-  private long[] addresses(int ranks) {
+  private long address(int rank) {
     if (window == 0) {
       throw new NcclException(NO_WINDOW);
     }
-    return NcclCalls.hasPeerPointer() ? told(ranks) : read(ranks);
+    return NcclCalls.hasPeerPointer() ? told(rank) : fields().address(rank);
   }
 
-  private long[] told(int ranks) {
-    long[] addresses = new long[ranks];
+  private long told(int rank) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
-      for (int r = 0; r < ranks; r++) {
-        NcclException.check(
-            NcclCalls.peerPointer(window, 0, r, out.address()),
-            NcclFunction.PEER_POINTER,
-            communicator.handle());
-        addresses[r] = out.get(ValueLayout.JAVA_LONG, 0);
-        if (addresses[r] == 0) {
-          throw new NcclException("NCCL does not reach the memory of rank " + r);
-        }
+      NcclException.check(
+          NcclCalls.peerPointer(window, 0, rank, out.address()),
+          NcclFunction.PEER_POINTER,
+          communicator.handle());
+      long address = out.get(ValueLayout.JAVA_LONG, 0);
+      if (address == 0) {
+        throw new NcclException("NCCL does not reach the memory of rank " + rank);
       }
+      return address;
     }
-    return addresses;
   }
 
   /** As of 2.28, which has the addresses on the device only. */
-  private long[] read(int ranks) {
+  private WindowFields fields() {
     PointerAttributes where = PointerAttributes.of(window);
     if (!where.isDevicePointer() || where.device() != world.device().ordinal()) {
       // A handle of another kind: the memory is registered, but not as a symmetric window.
@@ -96,7 +92,9 @@ final class NcclRegion implements SymmetricRegion {
     }
     MemorySegment fields = MemorySegment.ofArray(new long[(int) NcclLayouts.WINDOW.byteSize() / 8]);
     DeviceCopies.toHost(world.device(), fields, window);
-    return WindowFields.of(fields).addresses(ranks, world.meeting().rank());
+    WindowFields read = WindowFields.of(fields);
+    read.check(world.meeting().rank());
+    return read;
   }
 
   /** Nothing of its own: the window goes with the region. */

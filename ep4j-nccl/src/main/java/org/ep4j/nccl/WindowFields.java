@@ -10,7 +10,7 @@ import java.lang.foreign.ValueLayout;
  * the addresses.
  *
  * @param base where the memory of the first rank lies for this device
- * @param rankInNode this rank
+ * @param rankInNode this rank among those that NCCL counts to its NVLink domain
  * @param rank this rank
  * @param stride how far apart the memories lie, in units of 4 GiB
  */
@@ -32,11 +32,16 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
     return NcclLayouts.offset(NcclLayouts.WINDOW, name);
   }
 
-  /** By rank, where the memory of each lies for this device. All ranks are in one node. */
-  long[] addresses(int ranks, int self) {
+  /**
+   * Refuses what cannot be a window of this rank.
+   *
+   * @param self number of this rank
+   */
+  void check(int self) {
     boolean sound =
         rank == self
-            && rankInNode == self
+            && rankInNode >= 0
+            && rankInNode <= self
             && stride > 0
             && stride <= MOST_STRIDE
             && base > 0
@@ -47,15 +52,13 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
               + this
               + " on rank "
               + self
-              + " of "
-              + ranks
-              + "), or not all ranks are in one NVLink domain: install NCCL 2.29 or newer, which tells"
-              + " the addresses itself, or use backend 'direct'");
+              + "): install NCCL 2.29 or newer, which tells the addresses itself, or use backend"
+              + " 'direct'");
     }
-    long[] addresses = new long[ranks];
-    for (int r = 0; r < ranks; r++) {
-      addresses[r] = base + ((long) r * stride << NcclLayouts.STRIDE_SHIFT);
-    }
-    return addresses;
+  }
+
+  /** Where the memory of a rank of this node lies for this device. */
+  long address(int of) {
+    return base + ((long) (rankInNode + of - rank) * stride << NcclLayouts.STRIDE_SHIFT);
   }
 }

@@ -26,10 +26,14 @@ class WindowFieldsTest {
       MemorySegment window = arena.allocate(NcclLayouts.WINDOW);
       window.set(ValueLayout.JAVA_LONG, 8, BASE);
       window.set(ValueLayout.JAVA_INT, 16, 2);
-      window.set(ValueLayout.JAVA_INT, 20, 2);
+      window.set(ValueLayout.JAVA_INT, 20, 6); // the second node
       window.set(ValueLayout.JAVA_INT, 24, 35);
-      assertThat(WindowFields.of(window).addresses(4, 2))
-          .containsExactly(BASE, BASE + (35L << 32), BASE + (70L << 32), BASE + (105L << 32));
+      WindowFields fields = WindowFields.of(window);
+      fields.check(6);
+      assertThat(fields.address(4)).isEqualTo(BASE);
+      assertThat(fields.address(5)).isEqualTo(BASE + (35L << 32));
+      assertThat(fields.address(6)).isEqualTo(BASE + (70L << 32));
+      assertThat(fields.address(7)).isEqualTo(BASE + (105L << 32));
     }
   }
 
@@ -37,7 +41,8 @@ class WindowFieldsTest {
   void whatCannotBeAWindowIsRefused() {
     WindowFields[] wrong = {
       new WindowFields(BASE, 2, 1, 35), // another rank
-      new WindowFields(BASE, 1, 2, 35), // several nodes
+      new WindowFields(BASE, 3, 2, 35), // beyond itself
+      new WindowFields(BASE, -1, 2, 35),
       new WindowFields(BASE, 2, 2, 0),
       new WindowFields(BASE, 2, 2, 1 << 20),
       new WindowFields(BASE + 8, 2, 2, 35),
@@ -45,7 +50,7 @@ class WindowFieldsTest {
       new WindowFields(-4096, 2, 2, 35),
     };
     for (WindowFields each : wrong) {
-      assertThatThrownBy(() -> each.addresses(4, 2))
+      assertThatThrownBy(() -> each.check(2))
           .isInstanceOf(NcclException.class)
           .hasMessageContaining("not laid out as that of 2.28.9")
           .hasMessageContaining("backend 'direct'");

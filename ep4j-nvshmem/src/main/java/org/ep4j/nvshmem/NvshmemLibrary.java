@@ -25,6 +25,8 @@ final class NvshmemLibrary {
     // ends in messages. Multicast over NVLink is not used.
     NativeEnvironment.setDefault("NVSHMEM_REMOTE_TRANSPORT", "none");
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NVLS", "1");
+    // Nor are collectives, for which it would start several communicators of NCCL.
+    NativeEnvironment.setDefault("NVSHMEM_DISABLE_NCCL", "1");
     SymbolLookup symbols = null;
     String name = "";
     for (String candidate : places().candidates()) {

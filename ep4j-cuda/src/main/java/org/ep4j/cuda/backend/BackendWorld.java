@@ -10,7 +10,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
 import java.util.function.Function;
-import org.ep4j.Ep4jException;
+import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.memory.Meeting;
 import org.jspecify.annotations.Nullable;
@@ -85,13 +85,13 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
    * Tells the others how a step went; collective.
    *
    * @param problem empty, or what went wrong here
-   * @throws Ep4jException on all ranks if something went wrong on one; names it
+   * @throws EngineUnavailableException on all ranks if something went wrong on one; names it
    */
   public void agree(String problem) {
     byte[][] all = meeting.group().allGather(problem.getBytes(StandardCharsets.UTF_8), timeout);
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new Ep4jException(
+        throw new EngineUnavailableException(
             "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }

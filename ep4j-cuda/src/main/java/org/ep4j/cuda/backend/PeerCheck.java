@@ -34,7 +34,8 @@ public final class PeerCheck {
    * Checks the addresses; collective.
    *
    * @param peers by number; null for those that are not looked at, which must be so on both sides
-   * @throws org.ep4j.Ep4jException on all ranks if one of them cannot reach another one; names both
+   * @throws org.ep4j.EngineUnavailableException on all ranks if one of them cannot reach another
+   *     one; names both
    */
   public static void check(BackendWorld world, DeviceMemory region, @Nullable PeerRegion[] peers) {
     int rank = world.meeting().rank();

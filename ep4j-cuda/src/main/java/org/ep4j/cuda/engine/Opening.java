@@ -116,7 +116,8 @@ final class Opening implements AutoCloseable {
     Kernels kernels = own(new Kernels(device));
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
-    FarConnection far = nodes.count() > 1 ? far(group, device, backend, config, nodes, layout) : null;
+    FarConnection far =
+        nodes.count() > 1 ? far(group, device, backend, config, nodes, layout) : null;
     completion.watch(far);
     CudaContext context =
         new CudaContext(
@@ -166,7 +167,9 @@ final class Opening implements AutoCloseable {
       Nodes nodes,
       RegionLayout layout) {
     FarSizes sizes = new FarSizes(layout.countWords, layout.slotToken, 0, 0, 0);
-    return own(FarConnection.open(group, device, backend.world().ranksOnDevice() == 1, config, nodes, sizes));
+    return own(
+        FarConnection.open(
+            group, device, backend.world().ranksOnDevice() == 1, config, nodes, sizes));
   }
 
   /** Collective. */

@@ -33,8 +33,7 @@ final class Peers implements AutoCloseable {
    * @param meeting the ranks that have regions; the others have none here
    * @param nodes only regions of this rank's node are mapped: no others can be
    */
-  Peers(
-      Meeting meeting, Nodes nodes, CudaDevice device, SymmetricRegion region, Duration timeout) {
+  Peers(Meeting meeting, Nodes nodes, CudaDevice device, SymmetricRegion region, Duration timeout) {
     this.region = region;
     int ranks = meeting.ranks();
     int rank = meeting.rank();

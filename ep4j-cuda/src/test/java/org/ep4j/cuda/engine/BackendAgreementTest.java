@@ -43,7 +43,8 @@ class BackendAgreementTest {
     @Override
     public void run(Group group, List<String> arguments) {
       System.setProperty("ep4j.backend", group.rank() == 1 ? "nccl" : "direct");
-      assertThatThrownBy(() -> ConfigAgreement.require(group, Opening.settled(config(group, "auto"))))
+      assertThatThrownBy(
+              () -> ConfigAgreement.require(group, Opening.settled(config(group, "auto"))))
           .isInstanceOf(ConfigurationMismatchException.class)
           .hasMessageContaining("rank 1 differs in backend: nccl there, direct on rank 0");
     }
