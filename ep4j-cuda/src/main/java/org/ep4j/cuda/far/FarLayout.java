@@ -14,6 +14,9 @@ final class FarLayout {
 
   private static final long PAGE = 4096;
 
+  /** Large enough for pages of its own, which can be locked: see {@code PageArena}. */
+  private static final long LEAST = 2 << 20;
+
   /** Bytes of a slot, unless a single token needs more. */
   private static final long SLOT = 256 << 10;
 
@@ -69,11 +72,11 @@ final class FarLayout {
   }
 
   long landingBytes(int partners) {
-    return Math.max(PAGE, rings + ring(partners));
+    return Math.max(LEAST, rings + ring(partners));
   }
 
   long outgoingBytes(int partners) {
-    return Math.max(PAGE, outgoingRings + ring(partners));
+    return Math.max(LEAST, outgoingRings + ring(partners));
   }
 
   /** Counter: how often {@code rank}'s counts have been written. */
