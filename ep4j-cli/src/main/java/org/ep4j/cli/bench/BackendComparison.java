@@ -8,6 +8,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cuda.backend.BackendChoice;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -21,6 +22,9 @@ final class BackendComparison {
   private final RankContext context;
   private final boolean threads;
 
+  /** Whether all that is called here has been called often. */
+  private boolean warm;
+
   BackendComparison(RankContext context, boolean threads) {
     this.context = context;
     this.threads = threads;
@@ -31,9 +35,8 @@ final class BackendComparison {
     List<String> backends = context.settings().backends();
     Map<String, List<Map<String, Object>>> columns = new LinkedHashMap<>();
     for (int i = 0; i < backends.size(); i++) {
-      String backend = backends.get(i);
-      boolean again = backends.subList(0, i).contains(backend);
-      String name = again ? backend + " (" + (i + 1) + ")" : backend;
+      String backend = BackendChoice.of(backends.get(i)).name();
+      String name = columns.containsKey(backend) ? backend + " (" + (i + 1) + ")" : backend;
       RankContext own = context.with(context.settings().on(backend));
       try {
         columns.put(name, column(own, name));
@@ -76,11 +79,12 @@ final class BackendComparison {
     BenchReport report = new BenchReport(own.settings(), own.group().size(), threads);
     List<Map<String, Object>> trees = new ArrayList<>();
     if (own.settings().highThroughput()) {
-      trees.addAll(new DeviceSession(own, threads).run());
+      trees.addAll(new DeviceSession(own, threads).run(warm));
     }
     if (own.settings().lowLatency()) {
-      trees.addAll(new LatencySession(own, report).run());
+      trees.addAll(new LatencySession(own, report).run(warm));
     }
+    warm = true;
     trees.forEach(tree -> tree.put("backend", backend));
     return trees;
   }

@@ -26,13 +26,21 @@ final class BesideTraffic implements AutoCloseable {
   /** All-reduces that the GPU has not begun. */
   private static final int AHEAD = 4;
 
+  /** All-reduces that are timed alone. */
+  private static final int FIRST = 50;
+
   private final RankContext context;
   private final CudaDevice device;
   private final CudaStream stream;
   private final NcclAllReduce reduce;
   private final CudaEvent[] ends = new CudaEvent[AHEAD];
   private final Thread driver;
+
+  /** What one takes while nothing else runs, in milliseconds. */
+  private final double alone;
+
   private final long start;
+  private final long before;
   private volatile boolean stopping;
   private volatile @Nullable RuntimeException failure;
   private long enqueued;
@@ -46,9 +54,9 @@ final class BesideTraffic implements AutoCloseable {
     Arrays.setAll(ends, i -> CudaEvent.create(device));
     // NCCL connects now.
     enqueue();
-    stream.synchronize();
-    context.agreement().barrier();
+    alone = alone();
     start = System.nanoTime();
+    before = enqueued;
     driver = Thread.ofPlatform().daemon().name("ep4j-bench-beside").unstarted(this::drive);
     driver.start();
   }
@@ -68,6 +76,19 @@ final class BesideTraffic implements AutoCloseable {
       Routing anywhere = Routing.of(Tensor.of(new long[] {0}, 1, 1));
       return buffer.dispatchLayout(anywhere).tokenInRank().device();
     }
+  }
+
+  private double alone() {
+    stream.synchronize();
+    context.agreement().barrier();
+    long begin = System.nanoTime();
+    for (int i = 0; i < FIRST; i++) {
+      enqueue();
+    }
+    stream.synchronize();
+    double millis = (System.nanoTime() - begin) / 1e6 / FIRST;
+    context.agreement().barrier();
+    return millis;
   }
 
   /** What runs beside. */
@@ -118,8 +139,9 @@ final class BesideTraffic implements AutoCloseable {
       enqueue();
     }
     stream.synchronize();
-    return "beside it %d all-reduces of %d MiB, one in %.2f ms%n"
-        .formatted(most, FLOATS * Float.BYTES >> 20, seconds * 1e3 / most);
+    return "%d all-reduces of %d MiB beside it: one in %.3f ms, alone %.3f ms%n"
+        .formatted(
+            most - before, FLOATS * Float.BYTES >> 20, seconds * 1e3 / (most - before), alone);
   }
 
   @Override

@@ -21,12 +21,16 @@ final class DeviceSession {
     this.threads = threads;
   }
 
-  /** Runs it; the results for the artifact. */
-  List<Map<String, Object>> run() {
+  /**
+   * Runs it; the results for the artifact.
+   *
+   * @param warm whether this process has run one before
+   */
+  List<Map<String, Object>> run(boolean warm) {
     List<Map<String, Object>> trees = new ArrayList<>();
     for (Payload payload : context.settings().payloads()) {
       RankContext own = context.with(context.settings().only(payload));
-      if (trees.isEmpty()) {
+      if (trees.isEmpty() && !warm) {
         warmUp(own);
       }
       measure(own).forEach(result -> trees.add(result.tree()));

@@ -21,12 +21,18 @@ final class LatencySession {
     this.report = report;
   }
 
-  /** Runs it; the results for the artifact. */
-  List<Map<String, Object>> run() {
+  /**
+   * Runs it; the results for the artifact.
+   *
+   * @param warm whether this process has run one before
+   */
+  List<Map<String, Object>> run(boolean warm) {
     BenchSettings settings = context.settings();
     context.print(report.lowLatencyHead(context.style(), "cuda", 0));
     context.print(memory(settings));
-    warmUp();
+    if (!warm) {
+      warmUp();
+    }
     List<Integer> tokens =
         settings.sweep().isEmpty() ? List.of(settings.lowLatencyTokens()) : settings.sweep();
     List<LatencyResult> results = new ArrayList<>();
