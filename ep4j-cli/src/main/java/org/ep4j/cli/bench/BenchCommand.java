@@ -313,8 +313,8 @@ public final class BenchCommand implements Callable<Integer> {
                 .formatted(BenchSettings.word(payload)));
       }
     }
-    if (settings.nodes().several(worldSize) && settings.onDevice()) {
-      throw usage("--nodes is for the host engine: add --device host");
+    if (settings.nodes().several(worldSize) && settings.onDevice() && settings.lowLatency()) {
+      throw usage("--nodes on GPUs is for ht: name it, or add --device host");
     }
     if (withoutNvlink) {
       throw usage(

@@ -98,28 +98,14 @@ final class DeviceBench implements AutoCloseable {
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
     work.settings.effort().spend(BUDGET, work.context.agreement(), this::run);
     String sums = BenchSettings.word(work.payload.sums());
-    double rows = work.delivered.mean();
-    double remote = work.flat.meanRemote();
     long sent = work.payload.dispatchBytes(work.settings.hidden());
     long back = work.payload.combineBytes(work.settings.hidden());
     List<DeviceResult> results = new ArrayList<>();
     results.add(
         work.result(
-            "dispatch",
-            BenchSettings.word(work.payload),
-            dispatches,
-            rows * sent,
-            remote * sent,
-            dispatchCeiling));
-    results.add(work.result("combine", sums, combines, rows * back, remote * back, combineCeiling));
-    results.add(
-        work.result(
-            "combine + weights",
-            sums,
-            weightedCombines,
-            rows * back,
-            remote * back,
-            combineCeiling));
+            "dispatch", BenchSettings.word(work.payload), dispatches, sent, dispatchCeiling));
+    results.add(work.result("combine", sums, combines, back, combineCeiling));
+    results.add(work.result("combine + weights", sums, weightedCombines, back, combineCeiling));
     return results;
   }
 

@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.Map;
 import org.ep4j.cli.text.Units;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One measured operation on GPUs; the same on every rank.
@@ -10,8 +11,10 @@ import org.ep4j.cli.text.Units;
  * @param kernel what its kernels took, behind one another with nothing of the host between
  * @param host what the callers themselves spent in the calls
  * @param sms SMs of an operation
+ * @param nodes what moved in and between nodes; null if there is one
  */
-record DeviceResult(Result result, Timings kernel, Timings host, int sms) {
+record DeviceResult(
+    Result result, Timings kernel, Timings host, int sms, @Nullable NodeTraffic nodes) {
   /** Columns of the table. */
   static final String[] COLUMNS = {
     "operation",
@@ -27,9 +30,39 @@ record DeviceResult(Result result, Timings kernel, Timings host, int sms) {
     "% of it"
   };
 
+  /** The same across nodes. */
+  static final String[] NODE_COLUMNS = {
+    "operation",
+    "SMs",
+    "median",
+    "p99",
+    "min",
+    "kernel",
+    "host",
+    "logical GB/s",
+    "scale-out GB/s",
+    "scale-up GB/s"
+  };
+
   /** The line of the table. */
   String[] cells() {
     Timings timings = result.timings();
+    NodeTraffic several = nodes;
+    if (several != null) {
+      double median = timings.median();
+      return new String[] {
+        result.operation() + " " + result.payload(),
+        String.valueOf(sms),
+        Units.micros(median),
+        Units.micros(timings.p99()),
+        Units.micros(timings.min()),
+        Units.micros(kernel.median()),
+        Units.micros(host.median()),
+        Units.significant(result.logicalGbps()),
+        Units.significant(several.scaleOutGbps(median)),
+        Units.significant(several.scaleUpGbps(median))
+      };
+    }
     boolean ceiling = !Double.isNaN(result.ceilingMicros());
     return new String[] {
       result.operation() + " " + result.payload(),
@@ -56,6 +89,9 @@ record DeviceResult(Result result, Timings kernel, Timings host, int sms) {
     tree.put("host_median_us", host.median());
     tree.put("host_p99_us", host.p99());
     tree.put("host_us", host.micros());
+    if (nodes != null) {
+      tree.put("nodes", nodes.tree(result.timings().median()));
+    }
     return tree;
   }
 }

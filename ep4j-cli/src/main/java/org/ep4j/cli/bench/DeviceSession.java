@@ -60,13 +60,15 @@ final class DeviceSession {
     BenchSettings settings = own.settings();
     try (DeviceWork work = new DeviceWork(own)) {
       own.print(head(work));
-      own.at("measuring the ceilings");
-      double rows = work.flat.mean() / own.group().size();
-      DeviceCeiling ceiling = new DeviceCeiling(own.group(), own.agreement(), settings.sms());
-      double dispatchCeiling =
-          ceiling.micros(settings.payload().dispatchBytes(settings.hidden()), rows);
-      double combineCeiling =
-          ceiling.micros(settings.payload().combineBytes(settings.hidden()), rows);
+      double dispatchCeiling = Double.NaN;
+      double combineCeiling = Double.NaN;
+      if (!work.severalNodes()) {
+        own.at("measuring the ceilings");
+        double rows = work.flat.mean() / own.group().size();
+        DeviceCeiling ceiling = new DeviceCeiling(own.group(), own.agreement(), settings.sms());
+        dispatchCeiling = ceiling.micros(settings.payload().dispatchBytes(settings.hidden()), rows);
+        combineCeiling = ceiling.micros(settings.payload().combineBytes(settings.hidden()), rows);
+      }
       // The probe has worked on other devices with this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
@@ -74,7 +76,7 @@ final class DeviceSession {
         work.buffer.setNumSms(sms);
         results.addAll(measure(work, dispatchCeiling, combineCeiling));
       }
-      own.print(table(own.style(), results));
+      own.print(table(own.style(), results, work.severalNodes()));
       return results;
     }
   }
@@ -108,12 +110,17 @@ final class DeviceSession {
     BenchSettings settings = work.settings;
     int ranks = work.context.group().size();
     int gpus = Math.min(ranks, CudaDevice.count());
+    String nodes =
+        work.severalNodes()
+            ? " in %d nodes over %s"
+                .formatted(settings.nodes().count(ranks), settings.nodes().wire())
+            : "";
     return work.context.style().bold("High throughput")
         + "  %s engine, %d rank%s (%s) on %d x %s%n"
             .formatted(
                 work.buffer.engine(),
                 ranks,
-                ranks == 1 ? "" : "s",
+                (ranks == 1 ? "" : "s") + nodes,
                 threads ? "threads" : "processes",
                 gpus,
                 work.device.properties().name())
@@ -133,8 +140,8 @@ final class DeviceSession {
                 settings.effort().buffers());
   }
 
-  private static String table(Style style, List<DeviceResult> results) {
-    Table table = new Table(DeviceResult.COLUMNS);
+  private static String table(Style style, List<DeviceResult> results, boolean nodes) {
+    Table table = new Table(nodes ? DeviceResult.NODE_COLUMNS : DeviceResult.COLUMNS);
     results.forEach(result -> table.row(result.cells()));
     int calls =
         results.stream().mapToInt(each -> each.result().timings().micros().length).min().orElse(0);
@@ -147,6 +154,9 @@ final class DeviceSession {
                 + " calls, the slowest rank of each, events around the whole call; GB/s a rank, of the"
                 + " whole call;\nkernel: median of as many more calls whose stream was held until"
                 + " all was enqueued: the GPU's part alone;\nhost: the caller's time in a call;"
-                + " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n");
+                + (nodes
+                    ? " scale-out: rows sent to other nodes, each once a node;\nscale-up: rows from"
+                        + " other ranks of the node, forwarded ones among them\n"
+                    : " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"));
   }
 }

@@ -53,6 +53,11 @@ final class DeviceWork implements AutoCloseable {
   /** Rows as they are delivered. */
   final Traffic delivered;
 
+  /** Rows of a rank that cross to other nodes, and rows that it gets from ranks of its own. */
+  private final double crossing;
+
+  private final double scaleUp;
+
   private final ExpertPlacement placement;
   private final DeviceMemory outMemory;
   private final DeviceMemory weightMemory;
@@ -81,6 +86,8 @@ final class DeviceWork implements AutoCloseable {
     int alignment = grouped ? GROUP_ALIGNMENT : 1;
     flat = Traffic.of(worlds, Layout.FLAT, 1);
     delivered = Traffic.of(worlds, settings.layout(), alignment);
+    crossing = Traffic.crossing(worlds, settings.nodes());
+    scaleUp = Traffic.scaleUp(worlds, settings.nodes());
     long most = Math.max(1, grouped ? delivered.most() : (long) ranks * settings.tokens());
     DeviceStream callers = new DeviceStream(stream.handle());
     dispatching =
@@ -151,7 +158,8 @@ final class DeviceWork implements AutoCloseable {
    */
   void checkDispatch(int rows, int routing, Dispatch dispatch) {
     stream.synchronize();
-    HighThroughputOracle oracle = new HighThroughputOracle(sets.get(routing).set().world());
+    HighThroughputOracle oracle =
+        new HighThroughputOracle(sets.get(routing).set().world(), settings.nodes().ranksPerNode());
     HighThroughputOracle.Payload expected =
         sets.get(rows).set().expected(payload, settings.hidden());
     boolean cached = settings.mode() == BenchSettings.Mode.CACHED;
@@ -178,29 +186,37 @@ final class DeviceWork implements AutoCloseable {
             new CombineOracle(
                     sets.get(routing).set().world(),
                     settings.layout(),
-                    dispatching.expertAlignment())
+                    dispatching.expertAlignment(),
+                    settings.nodes().ranksPerNode())
                 .checkCombine(rank, combine, terms));
   }
 
   /**
    * A measured operation, the same on every rank.
    *
-   * @param bytes of the rows that are delivered, and that cross links or not
-   * @param remoteBytes of those that cross links
+   * @param rowBytes of a row as it travels
    */
   DeviceResult result(
-      String operation,
-      String dtype,
-      CallTimer timer,
-      double bytes,
-      double remoteBytes,
-      double ceilingMicros) {
+      String operation, String dtype, CallTimer timer, long rowBytes, double ceilingMicros) {
     Timings called = Timings.longestOf(context.agreement().numbers(timer.deviceNanos()));
     Timings kernel = Timings.longestOf(context.agreement().numbers(timer.kernelNanos()));
     Timings host = Timings.longestOf(context.agreement().numbers(timer.hostNanos()));
     Result result =
-        new Result(operation, dtype, called, delivered.mean(), bytes, remoteBytes, ceilingMicros);
-    return new DeviceResult(result, kernel, host, buffer.numSms());
+        new Result(
+            operation,
+            dtype,
+            called,
+            delivered.mean(),
+            delivered.mean() * rowBytes,
+            flat.meanRemote() * rowBytes,
+            ceilingMicros);
+    NodeTraffic nodes = new NodeTraffic(crossing * rowBytes, scaleUp * rowBytes);
+    return new DeviceResult(result, kernel, host, buffer.numSms(), severalNodes() ? nodes : null);
+  }
+
+  /** Whether rows cross between nodes. */
+  boolean severalNodes() {
+    return settings.nodes().several(context.group().size());
   }
 
   /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */

@@ -95,8 +95,7 @@ final class GraphBench implements AutoCloseable {
             "dispatch + combine",
             BenchSettings.word(work.payload),
             replays,
-            work.delivered.mean() * bytes,
-            work.flat.meanRemote() * bytes,
+            bytes,
             dispatchCeiling + combineCeiling));
   }
 

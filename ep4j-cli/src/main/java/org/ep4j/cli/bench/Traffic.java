@@ -62,6 +62,27 @@ record Traffic(double mean, double meanRemote, long most) {
     return (double) rows / ranks / sets.size();
   }
 
+  /**
+   * Rows that a rank gets from other ranks of its node, those among them that came from another
+   * node and were forwarded; mean of ranks and input sets.
+   */
+  static double scaleUp(List<WorldRouting> sets, NodeChoice nodes) {
+    long rows = 0;
+    int ranks = sets.getFirst().ranks();
+    for (WorldRouting world : sets) {
+      for (int source = 0; source < ranks; source++) {
+        for (int receiver = 0; receiver < ranks; receiver++) {
+          int node = nodes.of(receiver);
+          int from = node == nodes.of(source) ? source : nodes.rail(source, node, ranks);
+          for (int token = 0; from != receiver && token < world.tokens(source); token++) {
+            rows += world.goesTo(source, token, receiver) ? 1 : 0;
+          }
+        }
+      }
+    }
+    return (double) rows / ranks / sets.size();
+  }
+
   private static int countExperts(
       WorldRouting world, int source, int token, int receiver, long[] perExpert) {
     int count = 0;

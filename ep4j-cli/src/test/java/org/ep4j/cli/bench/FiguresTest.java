@@ -126,7 +126,7 @@ class FiguresTest {
     Timings kernel = new Timings(new double[] {20, 24, 21});
     Timings host = new Timings(new double[] {5, 6, 7});
     Result result = new Result("combine", "bf16", call, 10, 3200, 1600, 16);
-    DeviceResult measured = new DeviceResult(result, kernel, host, 8);
+    DeviceResult measured = new DeviceResult(result, kernel, host, 8, null);
 
     assertThat(measured.cells()).hasSameSizeAs(DeviceResult.COLUMNS);
     int column = List.of(DeviceResult.COLUMNS).indexOf("kernel");

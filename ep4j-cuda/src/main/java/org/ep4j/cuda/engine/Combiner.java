@@ -21,6 +21,10 @@ final class Combiner {
   private static final long POINTERS = 64L * Long.BYTES;
 
   private final CudaContext context;
+
+  /** How combines run across nodes; null in one. */
+  private final @Nullable FarCombines across;
+
   private final DeviceView sums;
   private final DeviceView weights;
   private final Stages.Memo rowStages;
@@ -33,6 +37,7 @@ final class Combiner {
     rowStages = new Stages.Memo(context.kernels.sharedBytes, words);
     sumStages = new Stages(SUM_WARPS, 0, (int) words + SUM_WARPS * Stages.BARRIERS_OF_WARP);
     this.context = context;
+    across = context.far == null ? null : new FarCombines(context);
     sums = new DeviceView(context.device.ordinal());
     weights = new DeviceView(context.device.ordinal());
   }
@@ -94,14 +99,18 @@ final class Combiner {
       for (long column = 0; column < hidden; column += most) {
         long columns = Math.min(most, hidden - column);
         long pieceBytes = dtype.bytes(columns);
-        Stages stages = flat ? rowStages.of(pieceBytes, 0, MOST_WARPS) : sumStages;
         call.set(CombineField.COLUMN, column);
         call.set(CombineField.COLUMNS, columns);
         call.set(CombineField.HOME_ROW_BYTES, traveling.bytes(columns));
-        call.set(CombineField.PUSH_WARPS, stages.warps());
-        call.set(CombineField.STAGE_BYTES, stages.stageBytes());
         call.set(CombineField.TICKET, column + columns == hidden ? ticket : 0);
-        call.launch(context.sms(), stages.bytes(), stream.handle());
+        if (across != null) {
+          across.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
+        } else {
+          Stages stages = flat ? rowStages.of(pieceBytes, 0, MOST_WARPS) : sumStages;
+          call.set(CombineField.PUSH_WARPS, stages.warps());
+          call.set(CombineField.STAGE_BYTES, stages.stageBytes());
+          call.launch(context.sms(), stages.bytes(), stream.handle());
+        }
       }
       launched = true;
     } finally {

@@ -21,6 +21,10 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   private final CudaContext context;
   private final PinnedMemory counts;
   private final long countBytes;
+
+  /** Where the counts of experts begin, behind those of ranks and nodes. */
+  private final long experts;
+
   private final DeviceView tokenInRank;
   private final HostView perRank = new HostView();
   private final HostView perNode = new HostView();
@@ -29,7 +33,9 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
 
   CudaDispatchLayout(CudaContext context) {
     this.context = context;
-    countBytes = (context.ranks + 1L + context.config.experts()) * Integer.BYTES;
+    int nodes = context.nodes.count();
+    experts = (context.ranks + (long) nodes) * Integer.BYTES;
+    countBytes = experts + (long) context.config.experts() * Integer.BYTES;
     counts = PinnedMemory.allocate(context.device, countBytes);
     tokenInRank = new DeviceView(context.device.ordinal());
   }
@@ -52,8 +58,9 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     call.set(LayoutField.WIDE_IDS, ids.dtype() == DType.INT64);
     call.set(LayoutField.PER_RANK, onDevice);
     call.set(LayoutField.PER_NODE, onDevice + (long) context.ranks * Integer.BYTES);
-    call.set(LayoutField.PER_EXPERT, onDevice + (context.ranks + 1L) * Integer.BYTES);
+    call.set(LayoutField.PER_EXPERT, onDevice + experts);
     call.set(LayoutField.IN_RANK, table);
+    call.set(LayoutField.NODE_OF, context.far == null ? 0 : context.far.nodeOf());
     call.set(LayoutField.RECORD, context.words.recordOnDevice());
     DeviceCopies.fill8(onDevice, (byte) 0, countBytes, stream);
     context.region.fill8(CLAIMED, Long.BYTES, (byte) 0, stream);
@@ -79,13 +86,13 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
 
   @Override
   public Tensor tokensPerNode() {
-    return perNode.of(counts, (long) context.ranks * Integer.BYTES, DType.INT32, 1);
+    return perNode.of(
+        counts, (long) context.ranks * Integer.BYTES, DType.INT32, context.nodes.count());
   }
 
   @Override
   public Tensor tokensPerExpert() {
-    return perExpert.of(
-        counts, (context.ranks + 1L) * Integer.BYTES, DType.INT32, context.config.experts());
+    return perExpert.of(counts, experts, DType.INT32, context.config.experts());
   }
 
   @Override

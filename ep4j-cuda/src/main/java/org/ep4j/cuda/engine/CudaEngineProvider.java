@@ -8,6 +8,7 @@ import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
 
 /** Offers the CUDA engine to {@link java.util.ServiceLoader}. */
@@ -40,8 +41,10 @@ public final class CudaEngineProvider implements EngineProvider {
 
   @Override
   public BufferSizes sizes(BufferConfig config) {
-    RegionLayout layout = new RegionLayout(config, Nodes.of(config));
-    HandleLayout handle = new HandleLayout(config, 0, layout.landingRows);
+    Nodes nodes = Nodes.of(config);
+    RegionLayout layout = new RegionLayout(config, nodes);
+    int partners = new Rails(nodes, new boolean[nodes.ranks()]).partners(0).length;
+    HandleLayout handle = new HandleLayout(config, 0, partners, layout.landingRows);
     long latency = config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config).bytes : 0;
     return new BufferSizes(layout.bytes + latency, handle.deviceBytes, latency);
   }

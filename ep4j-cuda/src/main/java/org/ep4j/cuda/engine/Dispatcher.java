@@ -43,6 +43,9 @@ final class Dispatcher {
   private final Stages.Memo eagerStages;
   private final ScaleColumns columns;
 
+  /** How FLAT runs across nodes; null in one. */
+  private final @Nullable FarDispatches across;
+
   /** Warps that count tokens for EXPERT_MAJOR, and shared memory that this takes. */
   private final int tileWarps;
 
@@ -52,6 +55,7 @@ final class Dispatcher {
     this.context = context;
     layout = context.layout;
     flat = context.kernels.dispatch;
+    across = context.far == null ? null : new FarDispatches(context);
     experts = context.kernels.expertDispatch;
     columns = new ScaleColumns(context);
     int ranks = context.ranks;
@@ -79,6 +83,9 @@ final class Dispatcher {
     setConstants(flat);
     setConstants(experts);
     setExpertConstants();
+    if (across != null) {
+      across.setConstants(flat);
+    }
   }
 
   /** Words of a tile for each key, as in tiles.cuh. */
@@ -214,7 +221,9 @@ final class Dispatcher {
       long rowBytes,
       long scaleBytes,
       CudaStream stream) {
-    if (call == flat) {
+    if (across != null) {
+      across.launch(call, handle, cached, rowBytes, scaleBytes, stream);
+    } else if (call == flat) {
       Stages stages = flatStages.of(rowBytes, 0, MOST_WARPS);
       call.set(DispatchField.PUSH_BLOCKS, context.sms());
       launch(call, stages, stages.bytes(), stream);

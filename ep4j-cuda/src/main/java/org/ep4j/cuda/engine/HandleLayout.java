@@ -18,6 +18,10 @@ final class HandleLayout {
   final long targets;
   final long groupStarts;
   final long groupRows;
+
+  /** Ways in this node of what partners in other nodes gave. */
+  final long farWays;
+
   final long deviceBytes;
 
   /** On the device, only for EXPERT_MAJOR and on its own. */
@@ -32,7 +36,10 @@ final class HandleLayout {
   final long aligned;
   final long hostBytes;
 
-  HandleLayout(BufferConfig config, int rank, long landingRows) {
+  /**
+   * @param partners ranks of other nodes that exchange tokens with the rank
+   */
+  HandleLayout(BufferConfig config, int rank, int partners, long landingRows) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long ranks = placement.ranks();
     long tokens = config.maxTokens();
@@ -40,11 +47,12 @@ final class HandleLayout {
     ways = 0;
     lists = align(ways + tokens * config.topK() * Long.BYTES);
     matrix = align(lists + ranks * tokens * Integer.BYTES);
-    flatRows = align(matrix + (ranks + 1) * ranks * Integer.BYTES);
+    flatRows = align(matrix + (ranks + 2) * ranks * Integer.BYTES);
     targets = flatRows + ALIGNMENT;
     groupStarts = align(targets + tokens * config.topK() * Integer.BYTES);
     groupRows = align(groupStarts + (local + 1) * Integer.BYTES);
-    deviceBytes = align(groupRows + Math.max(1, local) * Integer.BYTES);
+    farWays = align(groupRows + Math.max(1, local) * Integer.BYTES);
+    deviceBytes = align(farWays + partners * tokens * config.topK() * Long.BYTES);
     placesBytes = Math.max(1, landingRows * config.topK()) * Long.BYTES;
     totals = 0;
     rankOffsets = TOTALS;

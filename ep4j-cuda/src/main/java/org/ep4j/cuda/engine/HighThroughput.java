@@ -7,6 +7,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
+import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.Schedule;
@@ -46,7 +47,9 @@ final class HighThroughput {
   }
 
   Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
-    context.requireOneNode("a high-throughput dispatch");
+    if (options.layout() != Layout.FLAT) {
+      context.requireOneNode("an EXPERT_MAJOR dispatch");
+    }
     CudaStream stream = context.stream(options.stream());
     boolean capturing = options.stream() != null && stream.capturing();
     checkTokens(tokens, capturing);

@@ -28,6 +28,8 @@ final class Kernels implements AutoCloseable {
   private static final String DISPATCH = "dispatch.cu";
   private static final String EXPERT_DISPATCH = "expert_dispatch.cu";
   private static final String COMBINE = "combine.cu";
+  private static final String FAR_DISPATCH = "far_dispatch.cu";
+  private static final String FAR_COMBINE = "far_combine.cu";
   private static final String LAYOUT = "layout.cu";
   private static final String COLUMNS = "columns.cu";
 
@@ -47,14 +49,18 @@ final class Kernels implements AutoCloseable {
   private final KernelCall<CombineField> combineBf16Exact;
   private final KernelCall<CombineField> combineFp16Exact;
 
-  Kernels(CudaDevice device) {
+  /**
+   * @param far whether ranks are of several nodes
+   */
+  Kernels(CudaDevice device, boolean far) {
     KernelCompiler compiler = KernelCompiler.standard();
-    CudaModule dispatching = load(compiler, device, DISPATCH);
+    String names = far ? "ep4j_far_" : "ep4j_";
+    CudaModule dispatching = load(compiler, device, far ? FAR_DISPATCH : DISPATCH);
     CudaModule grouping = load(compiler, device, EXPERT_DISPATCH);
-    CudaModule combining = load(compiler, device, COMBINE);
+    CudaModule combining = load(compiler, device, far ? FAR_COMBINE : COMBINE);
     CudaModule counting = load(compiler, device, LAYOUT);
     CudaModule turning = load(compiler, device, COLUMNS);
-    Kernel first = dispatching.kernel("ep4j_dispatch");
+    Kernel first = dispatching.kernel(names + "dispatch");
     // All of them have the same static part: one word that blocks share.
     sharedBytes =
         (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
@@ -62,11 +68,11 @@ final class Kernels implements AutoCloseable {
             * 1024;
     dispatch = call(first, DispatchField.class);
     expertDispatch = call(grouping.kernel("ep4j_expert_dispatch"), DispatchField.class);
-    combineBf16 = call(combining.kernel("ep4j_combine_bf16"), CombineField.class);
-    combineFp16 = call(combining.kernel("ep4j_combine_fp16"), CombineField.class);
-    combineFp32 = call(combining.kernel("ep4j_combine_fp32"), CombineField.class);
-    combineBf16Exact = call(combining.kernel("ep4j_combine_bf16_exact"), CombineField.class);
-    combineFp16Exact = call(combining.kernel("ep4j_combine_fp16_exact"), CombineField.class);
+    combineBf16 = call(combining.kernel(names + "combine_bf16"), CombineField.class);
+    combineFp16 = call(combining.kernel(names + "combine_fp16"), CombineField.class);
+    combineFp32 = call(combining.kernel(names + "combine_fp32"), CombineField.class);
+    combineBf16Exact = call(combining.kernel(names + "combine_bf16_exact"), CombineField.class);
+    combineFp16Exact = call(combining.kernel(names + "combine_fp16_exact"), CombineField.class);
     layout = new KernelCall<>(counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0);
     calls.add(layout);
     columns =
@@ -78,9 +84,16 @@ final class Kernels implements AutoCloseable {
    * Begins to look for the kernels of a buffer while the caller does other things, such as waiting
    * for the driver to make a context.
    */
-  static void prepare(String architecture, BufferConfig config, int ranks) {
+  static void prepare(String architecture, BufferConfig config, int ranks, boolean far) {
     Map<String, Map<String, String>> entries = new LinkedHashMap<>();
-    for (String entry : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, LAYOUT, COLUMNS)) {
+    List<String> files =
+        List.of(
+            far ? FAR_DISPATCH : DISPATCH,
+            EXPERT_DISPATCH,
+            far ? FAR_COMBINE : COMBINE,
+            LAYOUT,
+            COLUMNS);
+    for (String entry : files) {
       entries.put(entry, Map.of());
     }
     if (config.lowLatencyMaxTokens() > 0) {

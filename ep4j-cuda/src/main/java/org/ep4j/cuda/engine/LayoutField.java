@@ -17,5 +17,6 @@ enum LayoutField {
   PER_NODE,
   PER_EXPERT,
   IN_RANK,
+  NODE_OF,
   RECORD
 }

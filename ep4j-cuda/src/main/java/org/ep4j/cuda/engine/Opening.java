@@ -57,7 +57,8 @@ final class Opening implements AutoCloseable {
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
-    Kernels.prepare(DeviceProperties.of(ordinal(group)).architecture(), config, group.size());
+    Kernels.prepare(
+        DeviceProperties.of(ordinal(group)).architecture(), config, group.size(), false);
     try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
@@ -95,7 +96,8 @@ final class Opening implements AutoCloseable {
     boolean again = meeting.isNew(meeting.rank());
     Duration timeout = config.timeout();
     int ordinal = ordinal(group);
-    Kernels.prepare(DeviceProperties.of(ordinal).architecture(), config, group.size());
+    Kernels.prepare(
+        DeviceProperties.of(ordinal).architecture(), config, group.size(), nodes.count() > 1);
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     Backend backend = own(Backends.open(config.backend(), meeting, device, timeout));
@@ -113,7 +115,7 @@ final class Opening implements AutoCloseable {
     Members members = new Members(group);
     Completion completion = new Completion(words, stream, members, group.rank(), config, calls);
     Staging staging = own(new Staging(device, completion));
-    Kernels kernels = own(new Kernels(device));
+    Kernels kernels = own(new Kernels(device, nodes.count() > 1));
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
     FarConnection far =
@@ -143,7 +145,8 @@ final class Opening implements AutoCloseable {
         own(
             new HandlePool(
                 device,
-                new HandleLayout(config, group.rank(), layout.landingRows),
+                new HandleLayout(
+                    config, group.rank(), far == null ? 0 : far.partners(), layout.landingRows),
                 completion,
                 group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));

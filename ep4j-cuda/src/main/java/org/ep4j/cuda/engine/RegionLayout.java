@@ -118,10 +118,16 @@ final class RegionLayout {
     maxScaleBytes = scaleBytes(config);
     landingRows = Math.min(capacity, ranks * tokens);
     long companionBytes = Companions.bytes(scaleBytes(config), config.topK(), false);
-    countWords = (long) ranks + config.experts() + 2;
-    slotToken = SLOT_HEADER + maxRowBytes + maxScaleBytes + SLOT_CHOICE * config.topK();
+    countWords = (long) ranks + config.experts() + 3;
+    homeRowBytes = Math.max(maxRowBytes, LEAST_HOME_ROW);
+    int most = Math.min(config.topK(), largest(nodes));
+    slotToken =
+        SLOT_HEADER
+            + Math.max(
+                maxRowBytes + maxScaleBytes + SLOT_CHOICE * config.topK(),
+                most * FarChunks.answerBytes(homeRowBytes, config.topK(), true));
     homeSources = 1L + mostGivers(nodes);
-    rowsOfSource = tokens * Math.min(config.topK(), largest(nodes));
+    rowsOfSource = tokens * most;
     long homeRows = homeSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
     ready = PAGE;
@@ -132,7 +138,6 @@ final class RegionLayout {
     words = page(arrivals + landingRows * Long.BYTES);
     received = new Arrays(words, maxRowBytes, capacity, config);
     home = received.end;
-    homeRowBytes = Math.max(maxRowBytes, LEAST_HOME_ROW);
     homeWeights = page(home + Math.max(homeRows * homeRowBytes, landingRows * companionBytes));
     bytes = page(homeWeights + homeRows * Float.BYTES * config.topK());
   }
@@ -149,7 +154,8 @@ final class RegionLayout {
     return java.util.Arrays.stream(givers).max().orElse(0);
   }
 
-  private static int largest(Nodes nodes) {
+  /** Ranks of the largest node. */
+  static int largest(Nodes nodes) {
     int most = 0;
     for (int node = 0; node < nodes.count(); node++) {
       most = Math.max(most, nodes.end(node) - nodes.first(node));

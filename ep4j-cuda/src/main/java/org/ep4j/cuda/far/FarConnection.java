@@ -155,6 +155,21 @@ public final class FarConnection implements AutoCloseable {
     return table.address();
   }
 
+  /** Where kernels find the node of each rank. */
+  public long nodeOf() {
+    return table.nodeOf();
+  }
+
+  /** Ranks of other nodes that this one exchanges tokens with. */
+  public int partners() {
+    return table.partners();
+  }
+
+  /** Bytes of a slot. */
+  public long slotBytes() {
+    return layout.slotBytes;
+  }
+
   /** Whether the wire carries what kernels write, instead of their writing it where it belongs. */
   public boolean puts() {
     return puts;

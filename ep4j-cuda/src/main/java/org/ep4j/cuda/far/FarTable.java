@@ -65,6 +65,15 @@ final class FarTable implements AutoCloseable {
     return memory.address();
   }
 
+  int partners() {
+    return partners.length;
+  }
+
+  /** Where the node of each rank stands. */
+  long nodeOf() {
+    return memory.address() + nodeOf;
+  }
+
   private static void set(MemorySegment image, Enum<?> field, long value) {
     image.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }

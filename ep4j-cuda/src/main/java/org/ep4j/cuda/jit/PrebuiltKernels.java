@@ -16,6 +16,8 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
+                  new PrebuiltKernel("far dispatch", "far_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("far combine", "far_combine.cu", Map.of(), true),
                   new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
                   new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),

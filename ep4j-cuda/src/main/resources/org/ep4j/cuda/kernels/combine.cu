@@ -31,7 +31,8 @@ struct TokenHome {
       if (leads) {
         u32 holder = (u32)(way >> 32);
         u32 number = (u32)way - homes.own_first[holder];
-        there = wait_epoch(w, group_word(p, (u32)p.rank, holder, number / GROUP), PHASE_ROWS, holder);
+        const u64* words = group_words(p, (u32)p.rank) + holder * p.group_words;
+        there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder);
         rows[found + __popc(mask & ((1u << lane_id()) - 1))] =
             region + p.home_offset + (u64)(homes.own_home[holder] + number) * p.home_row_bytes;
       }
@@ -124,7 +125,8 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   homes.fill(p);
   u32 warp = warp_id();
   if (warp < p.push_warps) {
-    Groups groups(p, homes, blockIdx.x * (u32)p.push_warps + warp, gridDim.x * (u32)p.push_warps);
+    Groups<Homes> groups(p, homes, blockIdx.x * (u32)p.push_warps + warp,
+                         gridDim.x * (u32)p.push_warps);
 #if EP4J_TMA
     if (p.places == nullptr) {
       Ring ring(shared + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,

@@ -28,7 +28,8 @@ struct DispatchParameters {
   // The handle: written by a dispatch, read by a cached one.
   u64* ways;    // [tokens, top_k] rank << 32 | slot, ascending; NOWHERE fills up
   u32* lists;   // FLAT: [ranks, tokens] tokens that go to each rank
-  u32* matrix;  // [ranks, ranks] rows from each rank to each rank, then [ranks] row limits
+  u32* matrix;  // [ranks, ranks] rows from each rank to each rank, then [ranks] row limits, then
+                // [ranks] tokens
   u32* flat_rows;     // FLAT: [1] rows that arrived
   u32* group_starts;  // [local_experts + 1] first row of each expert's group
   u32* group_rows;    // [local_experts]
@@ -81,6 +82,16 @@ struct DispatchParameters {
   u64* expert_offsets;  // [local_experts + 1]
   u32* received;        // [local_experts]
   u32* aligned;         // [local_experts]
+
+  // Across nodes, see far.cuh; null and 0 in one node.
+  const u32* node_of;  // [ranks]; NO_NODE: the rank is gone
+  const struct FarWorld* far;
+  u64* far_ways;      // the handle: [partners, far_tokens, top_k] ways in this node of the tokens
+                      // that this rank forwards; NOWHERE in between
+  u64 far_tokens;     // most tokens of a rank
+  u64 chunk_tokens;   // tokens whose rows share a slot, at most 32; the same on all ranks
+  u64 fill_warps;     // warps that fill slots
+  u64 forward_warps;  // warps that empty them
 };
 
 // Words of `totals`; the ticket is written last.
@@ -101,6 +112,11 @@ __device__ __forceinline__ bool is_there(const Parameters& p, u32 rank) {
   return p.peers[rank] != nullptr;
 }
 
+// Whether a rank tells its counts: there, if perhaps in another node.
+__device__ __forceinline__ bool tells(const DispatchParameters& p, u32 rank) {
+  return is_there(p, rank) || (p.node_of != nullptr && p.node_of[rank] != ~0u);
+}
+
 __device__ __forceinline__ u64 pack_way(u32 rank, u32 slot) { return (u64)rank << 32 | slot; }
 __device__ __forceinline__ u32 way_rank(u64 way) { return way >> 32; }
 __device__ __forceinline__ u32 way_slot(u64 way) { return (u32)way; }
@@ -111,14 +127,17 @@ __device__ __forceinline__ i64 expert_of(const Parameters& p, u64 at) {
 }
 
 // What a rank tells the others: rows to each rank, pairs of each expert, the rows that it takes, the
-// alignment of its groups.
+// alignment of its groups, its tokens.
 __device__ __forceinline__ u32 limit_word(const DispatchParameters& p) {
   return (u32)(p.ranks + p.experts);
 }
 __device__ __forceinline__ u32 alignment_word(const DispatchParameters& p) {
   return limit_word(p) + 1;
 }
-__device__ __forceinline__ u32 count_words(const DispatchParameters& p) { return limit_word(p) + 2; }
+__device__ __forceinline__ u32 tokens_word(const DispatchParameters& p) {
+  return limit_word(p) + 2;
+}
+__device__ __forceinline__ u32 count_words(const DispatchParameters& p) { return limit_word(p) + 3; }
 
 // Counters of rank `source` in the region of rank `at`.
 __device__ __forceinline__ u64* counts_of(const DispatchParameters& p, u32 at, u32 source) {

@@ -26,6 +26,8 @@
 #include "command_ring.cuh"
 #include "protocol.cuh"
 
+constexpr u32 NO_NODE = ~0u;  // of a rank that is gone
+
 // One partner; 8 bytes a field, in the order of org.ep4j.cuda.far.FarTable.
 struct FarPartner {
   u64 rank;
@@ -48,9 +50,9 @@ struct FarWorld {
   u64 end;                 // to here
   u64 nodes;
   u64 node;
-  const u32* node_of;      // [ranks]
+  const u32* node_of;      // [ranks]; NO_NODE: the rank is gone
   u64 partners;
-  const FarPartner* partner;
+  const FarPartner* partner;  // ascending by rank
   const u32* rail_to;      // [nodes] partner that takes tokens for a node; no meaning for this node
   u64 slots;
   u64 slot_bytes;          // a multiple of 128

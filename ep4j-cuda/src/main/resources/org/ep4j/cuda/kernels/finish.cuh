@@ -34,9 +34,15 @@ __device__ __forceinline__ void say_done(const DispatchParameters& p, const Watc
   }
 }
 
+struct Nothing {
+  __device__ __forceinline__ void operator()() const {}
+};
+
 // All threads of all blocks, when the rows of this rank have been sent; `said` if some of them have
-// told the peers so.
-__device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w, bool said) {
+// told the peers so. All threads of the last block call `besides` if nothing has failed so far.
+template <class Besides>
+__device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w, bool said,
+                                       Besides besides) {
   fence_proxy();
   if (!last_block(w.control)) {
     return;
@@ -44,6 +50,7 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch&
   if (threadIdx.x == blockDim.x - 1 && !aborted(w)) {
     count_traffic(p, w.control);
   }
+  besides();
   if (threadIdx.x < p.ranks && is_there(p, threadIdx.x) && !aborted(w)) {
     if (!said) {
       say_done(p, w, threadIdx.x);
@@ -57,3 +64,6 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch&
   }
 }
 
+__device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w, bool said) {
+  finish(p, w, said, Nothing{});
+}

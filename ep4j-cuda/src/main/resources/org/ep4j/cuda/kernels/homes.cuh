@@ -15,7 +15,7 @@ struct CombineParameters {
   // The handle.
   u64 tokens;
   const u64* ways;     // [tokens, top_k]
-  const u32* matrix;   // [ranks, ranks] rows, then [ranks] row limits
+  const u32* matrix;   // [ranks, ranks] rows, then [ranks] row limits, then [ranks] tokens
   const u64* places;   // EXPERT_MAJOR: [flat rows, top_k]; else null
 
   // Rows to combine; columns of this pass begin `column` elements into a row.
@@ -46,6 +46,14 @@ struct CombineParameters {
   Record* record;
   const u64* host_abort;
   Receipt receipt;  // two fields
+
+  // Across nodes, see far.cuh; null and 0 in one node.
+  const struct FarWorld* far;
+  const u64* far_ways;  // [partners, far_tokens, top_k]: see DispatchParameters
+  u64 far_tokens;
+  u64 chunk_tokens;  // tokens that share a slot, at most 32; the same on all ranks
+  u64 rounded;       // 1: what a node has for a token is summed and rounded before it travels
+  u64 return_warps;  // warps that fill slots
 };
 
 // Rows that holder h sends to source s.
@@ -68,6 +76,15 @@ struct Homes {
   u32* own_home;    // row of this rank's home region where its rows begin
 
   static constexpr u32 ARRAYS = 5;
+
+  // Rows that a warp adds at once: as many as it has registers for.
+  static constexpr u32 ROWS = 4;
+
+  // The rank to whose home region the rows go, and the first of their words there.
+  __device__ __forceinline__ u32 target(u32 rank) const { return rank; }
+  __device__ __forceinline__ u64 words(const CombineParameters& p, u32) const {
+    return p.rank * p.group_words;
+  }
 
   __device__ __forceinline__ Homes(u32* words, u64 ranks)
       : push_first(words),
@@ -104,14 +121,16 @@ struct Homes {
   }
 };
 
-__device__ __forceinline__ u64* group_word(const CombineParameters& p, u32 source, u32 holder,
-                                           u32 group) {
-  return (u64*)(p.peers[source] + p.groups_offset) + holder * p.group_words + group;
+__device__ __forceinline__ u64* group_words(const CombineParameters& p, u32 rank) {
+  return (u64*)(p.peers[rank] + p.groups_offset);
 }
 
 // The groups of rows that a pushing warp takes: in rounds over the ranks, so that at any moment all
 // links are busy and rows come home in about the order in which they are summed.
+template <class Homes>
 struct Groups {
+  static constexpr u32 ROWS = Homes::ROWS;
+
   const CombineParameters& p;
   const Homes& homes;
   u32 job;
@@ -152,4 +171,10 @@ struct Groups {
   }
 
   __device__ __forceinline__ u64 home_row() const { return homes.push_home[source] + group * GROUP; }
+
+  __device__ __forceinline__ u32 target() const { return homes.target(source); }
+
+  __device__ __forceinline__ u64* word() const {
+    return group_words(p, target()) + homes.words(p, source) + group;
+  }
 };

@@ -13,9 +13,10 @@ struct LayoutParameters {
   const void* ids;
   u64 wide_ids;
   u32* per_rank;    // [ranks]
-  u32* per_node;    // [1]
+  u32* per_node;    // [nodes]
   u32* per_expert;  // [experts]
   u8* in_rank;      // [tokens, ranks]
+  const u32* node_of;  // [ranks]; null: one node
   Record* record;
 };
 
@@ -25,7 +26,6 @@ extern "C" __global__ void __launch_bounds__(256)
   for (u32 token = blockIdx.x * blockDim.x + threadIdx.x; token < p.tokens;
        token += gridDim.x * blockDim.x) {
     u8* row = p.in_rank + (u64)token * p.ranks;
-    bool any = false;
     for (u32 k = 0; k < p.top_k; k++) {
       i64 id = checked_expert(p, w, token, k);
       if (id >= 0 && p.placement[id] >> 16 < p.ranks) {
@@ -35,11 +35,16 @@ extern "C" __global__ void __launch_bounds__(256)
           row[rank] = 1;
           atomicAdd(&p.per_rank[rank], 1);
         }
-        any = true;
       }
     }
-    if (any) {
-      atomicAdd(p.per_node, 1);
+    // Ranks of a node are neighbours.
+    u32 last = ~0u;
+    for (u32 r = 0; r < p.ranks; r++) {
+      u32 node = p.node_of == nullptr ? 0 : p.node_of[r];
+      if (row[r] != 0 && node != last) {
+        atomicAdd(&p.per_node[node], 1);
+        last = node;
+      }
     }
   }
 }

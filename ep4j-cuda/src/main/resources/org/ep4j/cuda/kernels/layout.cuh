@@ -117,9 +117,10 @@ __device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Wat
 // Block 0: the counts of all blocks, to all ranks.
 __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const Watch& w) {
   for (u32 i = threadIdx.x; i < count_words(p); i += blockDim.x) {
-    u32 value = i < limit_word(p)    ? sum_blocks(p, w, i, (u32)p.push_blocks)
-                : i == limit_word(p) ? (u32)p.limit
-                                     : (u32)p.alignment;
+    u32 value = i < limit_word(p)        ? sum_blocks(p, w, i, (u32)p.push_blocks)
+                : i == limit_word(p)     ? (u32)p.limit
+                : i == alignment_word(p) ? (u32)p.alignment
+                                         : (u32)p.tokens;
     for (u32 r = 0; r < p.ranks; r++) {
       u32 to = p.rank + 1 + r < p.ranks ? p.rank + 1 + r : p.rank + 1 + r - p.ranks;
       if (is_there(p, to)) {
@@ -132,8 +133,8 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
 // Counter `i` of rank `source`; 0 if it is gone.
 __device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const Watch& w, u32 source,
                                           u32 i) {
-  return is_there(p, source) ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source)
-                             : 0;
+  return tells(p, source) ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source)
+                          : 0;
 }
 
 // What a block knows of the way to each rank; arrays [ranks] in shared memory.

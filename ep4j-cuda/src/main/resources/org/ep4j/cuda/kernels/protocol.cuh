@@ -10,7 +10,7 @@
 //   done[s]    epoch: all that s sends to d in this operation has been written
 //   counts[s]  one word a counter: low half of the epoch above, value below. A word carries both,
 //              so it needs no flag; being there it also says ready. Order: rows to each rank,
-//              rows to each expert, row limit of s, alignment of its groups.
+//              rows to each expert, row limit of s, alignment of its groups, its tokens.
 //   groups[s]  epoch of the combine for which the four rows of a group have been written
 //   arrivals   one word a slot of an EXPERT_MAJOR dispatch: low half of the epoch above, the token
 //              below, once its row and its companion have been written; relaxed behind a fence

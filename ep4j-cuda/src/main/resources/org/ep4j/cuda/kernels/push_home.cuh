@@ -6,9 +6,10 @@
 #include "sums.cuh"
 
 // The weights of a group of rows: all lanes.
-__device__ __forceinline__ void push_weights(const CombineParameters& p, const Groups& g) {
+template <class G>
+__device__ __forceinline__ void push_weights(const CombineParameters& p, const G& g) {
   u32 k_count = (u32)p.top_k;
-  float* home = (float*)(p.peers[g.source] + p.home_weights_offset) + g.home_row() * k_count;
+  float* home = (float*)(p.peers[g.target()] + p.home_weights_offset) + g.home_row() * k_count;
   for (u32 i = lane_id(); i < g.rows() * k_count; i += 32) {
     u64 at = (u64)g.first_row() * k_count + i;
     if (p.places == nullptr) {
@@ -31,7 +32,7 @@ __device__ __forceinline__ void push_weights(const CombineParameters& p, const G
 
 // Adds the rows of FLAT row `flat` in expert order and writes the sum: all lanes. `rows` is shared
 // memory of the warp, [64].
-template <class T, class H>
+template <class T, class H, u32 ROWS>
 __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 flat, char* home,
                                              const char** rows) {
   constexpr u32 E = T::ELEMENTS;
@@ -52,7 +53,7 @@ __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 fla
   __syncwarp();
   for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
     float sum[U][E] = {};
-    add_rows<T, T, U, 4>(sum, rows, count, first, (u32)p.columns);
+    add_rows<T, T, U, ROWS>(sum, rows, count, first, (u32)p.columns);
 #pragma unroll
     for (u32 u = 0; u < U; u++) {
       u32 at = first + u * 32 * E;
@@ -69,12 +70,11 @@ __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 fla
 }
 
 // Raises the word of a group whose rows this warp has written.
-__device__ __forceinline__ void raise_group(const CombineParameters& p, const Watch& w, u32 source,
-                                            u32 group) {
+__device__ __forceinline__ void raise_group(const Watch& w, u64* word) {
   __syncwarp();
   if (lane_id() == 0) {
     fence_proxy();
-    store_release_system(group_word(p, source, (u32)p.rank, group), w.epoch);
+    store_release_system(word, w.epoch);
   }
 }
 
@@ -86,20 +86,20 @@ __device__ __forceinline__ bool await_source(const CombineParameters& p, const W
 }
 
 // EXPERT_MAJOR, and every layout without a tensor memory accelerator.
-template <class T, class H>
-__device__ __forceinline__ void push_sums(const CombineParameters& p, const Watch& w, Groups groups,
+template <class T, class H, class G>
+__device__ __forceinline__ void push_sums(const CombineParameters& p, const Watch& w, G groups,
                                           const char** rows) {
   u64 row_bytes = p.hidden * (16 / T::ELEMENTS);
   while (groups.next()) {
-    if (!await_source(p, w, groups.source)) {
+    if (!await_source(p, w, groups.target())) {
       return;
     }
-    char* home = p.peers[groups.source] + p.home_offset;
+    char* home = p.peers[groups.target()] + p.home_offset;
     for (u32 i = 0; i < groups.rows(); i++) {
       u64 flat = groups.first_row() + i;
       char* to = home + (groups.home_row() + i) * p.home_row_bytes;
       if (p.places != nullptr) {
-        push_partial<T, H>(p, flat, to, rows);
+        push_partial<T, H, G::ROWS>(p, flat, to, rows);
       } else {
         const char* from = p.y + flat * row_bytes + p.column * (16 / T::ELEMENTS);
         for (u32 at = lane_id() * 16; at < p.columns * (16 / T::ELEMENTS); at += 512) {
@@ -110,14 +110,15 @@ __device__ __forceinline__ void push_sums(const CombineParameters& p, const Watc
     if (p.weights != nullptr && p.column == 0) {
       push_weights(p, groups);
     }
-    raise_group(p, w, groups.source, groups.group);
+    raise_group(w, groups.word());
   }
 }
 
 #if EP4J_TMA
 // A walk over the pieces of the rows of a warp's groups.
+template <class G>
 struct Pieces {
-  Groups groups;
+  G groups;
   u32 row_bytes;
   u32 stage_bytes;
   u32 row = 0;
@@ -125,7 +126,7 @@ struct Pieces {
   bool begun = false;
   bool ended = false;
 
-  __device__ __forceinline__ Pieces(const Groups& groups, u32 row_bytes, u32 stage_bytes)
+  __device__ __forceinline__ Pieces(const G& groups, u32 row_bytes, u32 stage_bytes)
       : groups(groups), row_bytes(row_bytes), stage_bytes(stage_bytes) {}
 
   // False at the end, however often it is asked.
@@ -157,12 +158,13 @@ struct Pieces {
 
 // FLAT: rows go home as they are. A group's word is raised two pieces later, when its stores have
 // most likely been written without waiting for them.
-__device__ __forceinline__ void push_rows(const CombineParameters& p, const Watch& w, Groups groups,
+template <class G>
+__device__ __forceinline__ void push_rows(const CombineParameters& p, const Watch& w, G groups,
                                           Ring& ring, u32 element_bytes) {
   u64 stride = p.hidden * element_bytes;
   const char* y = p.y + p.column * element_bytes;
-  Pieces work(groups, (u32)p.columns * element_bytes, ring.stage_bytes);
-  Pieces ahead = work;
+  Pieces<G> work(groups, (u32)p.columns * element_bytes, ring.stage_bytes);
+  Pieces<G> ahead = work;
   u32 loaded = 0;
   auto load = [&]() {
     if (ahead.next()) {
@@ -173,49 +175,46 @@ __device__ __forceinline__ void push_rows(const CombineParameters& p, const Watc
   for (u32 i = 0; i + 1 < STAGES; i++) {
     load();
   }
-  u32 owed_source = 0;
-  u32 owed_group = 0;
+  u64* owed = nullptr;
   u32 owed_at = 0;
-  bool owed = false;
   u32 step = 0;
   bool there = true;
   for (; work.next(); step++) {
-    const Groups& g = work.groups;
+    const G& g = work.groups;
     const char* stage = ring.arrived(step);
     if (work.first_of_group()) {
       // Once one wait has failed the rest is only drained: loads in flight must not outlive us.
-      there = there && await_source(p, w, g.source);
+      there = there && await_source(p, w, g.target());
       if (there && p.weights != nullptr && p.column == 0) {
         push_weights(p, g);
       }
     }
     if (there && lane_id() == 0) {
-      char* home = p.peers[g.source] + p.home_offset + (g.home_row() + work.row) * p.home_row_bytes;
+      char* home = p.peers[g.target()] + p.home_offset;
+      home += (g.home_row() + work.row) * p.home_row_bytes;
       bulk_store(home + work.at, stage, work.bytes());
     }
     bulk_commit();
-    if (owed && step - owed_at >= 2) {
+    if (owed != nullptr && step - owed_at >= 2) {
       bulk_wait<2>();
-      raise_group(p, w, owed_source, owed_group);
-      owed = false;
+      raise_group(w, owed);
+      owed = nullptr;
     }
     if (there && work.last_of_group()) {
-      if (owed) {
+      if (owed != nullptr) {
         bulk_wait<1>();
-        raise_group(p, w, owed_source, owed_group);
+        raise_group(w, owed);
       }
-      owed_source = g.source;
-      owed_group = g.group;
+      owed = g.word();
       owed_at = step;
-      owed = true;
     }
     bulk_wait_read<1>();
     __syncwarp();
     load();
   }
   bulk_wait<0>();
-  if (owed) {
-    raise_group(p, w, owed_source, owed_group);
+  if (owed != nullptr) {
+    raise_group(w, owed);
   }
 }
 #endif

@@ -34,6 +34,19 @@ class KernelsOnTheHostTest {
   }
 
   @Test
+  void operationsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass(acrossNodes(), "far_world");
+  }
+
+  /** Rows of a slot are counted wrongly: tokens get those of others. */
+  @Test
+  void rowsOfOtherTokensAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = acrossNodes();
+    kernels.change("far_sum.cuh", "+= rounded() ? 1 :", "+= rounded() ? 0 :");
+    assertThat(firstFailure(kernels, "far_world")).contains("the sum of token");
+  }
+
+  @Test
   void lowLatencyOperationsDeliverInEveryOrder() throws IOException, InterruptedException {
     allCasesPass(lowLatency(), "low_latency_world");
   }
@@ -93,6 +106,16 @@ class KernelsOnTheHostTest {
     EmulatedKernels kernels = lowLatency();
     kernels.change("low_latency_push.cuh", "if (!__all_sync(0xffffffff, told)) {", "if (false) {");
     assertThat(firstFailure(kernels, "low_latency_world")).contains("the sum of token");
+  }
+
+  private EmulatedKernels acrossNodes() {
+    return new EmulatedKernels(
+        directory,
+        "dispatch.cu",
+        "expert_dispatch.cu",
+        "combine.cu",
+        "far_dispatch.cu",
+        "far_combine.cu");
   }
 
   private EmulatedKernels lowLatency() {

@@ -10,6 +10,7 @@ namespace emulator {
 class Dispatching {
  public:
   Machine& machine;
+  Across* across;
   Random& random;
   World world;
   u32 most_alignment;
@@ -20,11 +21,12 @@ class Dispatching {
   std::vector<u64*> completed;
   std::vector<u64> tickets;
   std::vector<bool> refusals;  // by rank: some operation must have left one
-  char** peers;
+  std::vector<char**> peers;  // by rank
   u64* abort;
 
-  Dispatching(Machine& machine, World drawn)
+  Dispatching(Machine& machine, World drawn, Across* across = nullptr)
       : machine(machine),
+        across(across),
         random(machine.random),
         world(std::move(drawn)),
         most_alignment(random.once_in(2) ? 1 : random.between(1, 20)),
@@ -32,7 +34,6 @@ class Dispatching {
         tickets(world.ranks),
         refusals(world.ranks) {
     Memory& memory = machine.memory;
-    peers = memory.allocate<char*>(world.ranks, "peers", EVERYBODY);
     abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
     placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
     order = memory.zeroed<u32>(world.ranks + 1 + world.experts, "order", EVERYBODY);
@@ -46,10 +47,16 @@ class Dispatching {
       }
       add_rank(r);
     }
+    for (u32 r = 0; r < world.ranks; r++) {
+      peers.push_back(memory.allocate<char*>(world.ranks, "peers", (int)r));
+      for (u32 s = 0; s < world.ranks; s++) {
+        peers[r][s] = world.gone[s] || world.node[s] != world.node[r] ? nullptr : regions[s];
+      }
+    }
   }
 
   std::shared_ptr<Handle> dispatch() {
-    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), random.once_in(2), false, {}, {}, {}, {}});
+    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), draw_layout(), false, {}, {}, {}, {}});
     bool tight = random.once_in(8);
     for (u32 r = 0; r < world.ranks; r++) {
       u32 alignment = random.between(1, most_alignment);
@@ -119,16 +126,12 @@ class Dispatching {
     return all;
   }
 
-  static void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 number = 0) {
-    if (seen != expected) {
-      fail("rank %u: %s %llu is %lld, expected %lld", rank, what, number, seen, expected);
-    }
-  }
-
  private:
   u32* placement;
   u32* order;
   std::vector<u64*> block_counts, entries;
+
+  bool draw_layout() { return across == nullptr && random.once_in(2); }
 
   void add_rank(u32 r) {
     Memory& memory = machine.memory;
@@ -143,7 +146,6 @@ class Dispatching {
     memory.label(region + at.arrivals, "arrivals");
     memory.label(region + at.words, "arrays");
     regions.push_back(region);
-    peers[r] = world.gone[r] ? nullptr : region;
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
     u64 counters = (u64)blocks_of_device * (world.ranks + world.experts);
@@ -154,7 +156,7 @@ class Dispatching {
 
   DispatchParameters constants(u32 r) {
     DispatchParameters p{};
-    p.peers = peers;
+    p.peers = peers[r];
     p.rank = r;
     p.ranks = world.ranks;
     p.experts = world.experts;
@@ -180,6 +182,9 @@ class Dispatching {
     p.timeout = ~0ull / 4;
     p.record = records[r];
     p.host_abort = abort;
+    if (across != nullptr) {
+      across->set_constants(p, r);
+    }
     return p;
   }
 
@@ -191,7 +196,7 @@ class Dispatching {
     p.top_k = handle.routing.top_k;
     p.ways = memory.allocate<u64>(choices, "ways", (int)r);
     p.lists = memory.allocate<u32>(world.ranks * p.tokens, "lists", (int)r);
-    p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 1), "matrix", (int)r);
+    p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 2), "matrix", (int)r);
     p.flat_rows = memory.allocate<u32>(1, "flat_rows", (int)r);
     p.group_starts = memory.allocate<u32>(local + 1, "group_starts", (int)r);
     p.group_rows = memory.allocate<u32>(local, "group_rows", (int)r);
@@ -204,6 +209,9 @@ class Dispatching {
     p.expert_offsets = memory.zeroed<u64>(local + 1, "expert_offsets", (int)r);
     p.received = memory.zeroed<u32>(local, "received", (int)r);
     p.aligned = memory.zeroed<u32>(local, "aligned", (int)r);
+    if (across != nullptr) {
+      across->set_handle(p, r);
+    }
   }
 
   std::shared_ptr<Payload> draw_payload(const Routing& routing) {
@@ -222,6 +230,9 @@ class Dispatching {
       payload->x.push_back(copy(payload->sent_x[r], "x", r));
       payload->scales.push_back(copy(payload->sent_scales[r], "scales", r));
       payload->factor.push_back(copy(payload->sent_factors[r], "factors", r));
+    }
+    if (across != nullptr) {
+      across->draw_chunks(routing, *payload);
     }
     return payload;
   }
@@ -260,7 +271,13 @@ class Dispatching {
         ep4j_dispatch(p);
       }
     };
+    if (across != nullptr) {
+      across->set_launch(p, *payload, launch);
+    }
     launch.then = [this, handle, payload, r, p] {
+      if (across != nullptr) {
+        across->ended();
+      }
       check_numbers(*handle, r, p);
       check_rows(*handle, *payload, r, p);
       // What the caller gave is his again.

@@ -4,6 +4,12 @@
 
 namespace emulator {
 
+inline void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 number = 0) {
+  if (seen != expected) {
+    fail("rank %u: %s %llu is %lld, expected %lld", rank, what, number, seen, expected);
+  }
+}
+
 // A dispatch that is not cached, and what later operations need of it.
 struct Handle {
   Routing routing;
@@ -19,12 +25,34 @@ struct Handle {
 struct Payload {
   u32 row_bytes;
   u32 scale_bytes;
+  u32 chunk_tokens = 0;  // across nodes
   bool factors;
   std::vector<char*> x;
   std::vector<char*> scales;
   std::vector<float*> factor;
   std::vector<std::vector<char>> sent_x, sent_scales;  // the same: the caller writes over his own
   std::vector<std::vector<float>> sent_factors;
+};
+
+// What is different for ranks of several nodes.
+class Across {
+ public:
+  virtual ~Across() = default;
+
+  // Once a rank.
+  virtual void set_constants(DispatchParameters& p, u32 rank) = 0;
+
+  // Once a new handle of a rank.
+  virtual void set_handle(DispatchParameters& p, u32 rank) = 0;
+
+  // Once a payload.
+  virtual void draw_chunks(const Routing& routing, Payload& payload) = 0;
+
+  // The kernel, its warps and shared memory.
+  virtual void set_launch(DispatchParameters& p, const Payload& payload, Launch& launch) = 0;
+
+  // Once an operation of a rank has ended.
+  virtual void ended() = 0;
 };
 
 }  // namespace emulator

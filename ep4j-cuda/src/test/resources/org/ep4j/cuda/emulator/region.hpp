@@ -14,15 +14,17 @@ struct Region {
     u64 tokens_of_all = (u64)world.ranks * world.most_tokens;
     capacity = tokens_of_all * world.most_choices + world.experts * most_alignment;
     landing_rows = std::min(capacity, tokens_of_all);
-    u64 home_rows = (u64)world.most_tokens * std::min(world.most_choices, world.ranks);
+    // Across nodes also those of ranks whose tokens a rank forwards.
+    u32 homes = world.nodes() == 1 ? 1 : world.ranks + 1;
+    u64 home_rows = homes * (u64)world.most_tokens * std::min(world.most_choices, world.ranks);
     u64 companion = companion_bytes(world.scale_bytes, world.most_choices, false);
     group_words = world.most_tokens / 4 + 1;
     home_row_bytes = std::max(world.row_bytes, 32u);
     ready = 4096;
     done = ready + world.ranks * 8;
     counts = done + world.ranks * 8;
-    groups = counts + world.ranks * (world.ranks + world.experts + 2) * 8;
-    arrivals = groups + world.ranks * group_words * 8;
+    groups = counts + world.ranks * (world.ranks + world.experts + 3) * 8;
+    arrivals = groups + homes * world.ranks * group_words * 8;
     words = rows = round(arrivals + landing_rows * 8);
     scales = round(rows + capacity * world.row_bytes);
     factors = round(scales + capacity * world.scale_bytes);

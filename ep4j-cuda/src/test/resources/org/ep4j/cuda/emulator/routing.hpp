@@ -1,5 +1,6 @@
 // A random world and its routing, and what a dispatch must make of it: plainly, one row at a time.
 #pragma once
+#include <numeric>
 #include "machine.hpp"
 
 namespace emulator {
@@ -12,13 +13,17 @@ struct World {
   u32 most_choices;
   u32 row_bytes;          // the widest
   u32 scale_bytes;        // the most
+  std::vector<u32> node;  // [ranks]
   std::vector<bool> gone;
   std::vector<u32> owner;  // [experts]
   std::vector<u32> local;  // [experts] number at its owner
   std::vector<u32> locals;  // [ranks] experts
 
-  explicit World(Random& random)
-      : ranks(random.between(1, 4)),
+  explicit World(Random& random) : World(random, {random.between(1, 4)}) {}
+
+  // Of nodes of so many ranks.
+  World(Random& random, const std::vector<u32>& sizes)
+      : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
         experts(random.between(2, 40)),
         most_tokens(random.between(1, 40)),
         most_choices(std::min(experts, random.between(1, random.once_in(6) ? 40 : 8))),
@@ -26,6 +31,9 @@ struct World {
         scale_bytes(random.once_in(3) ? 0 : random.between(1, 180)),
         gone(ranks),
         locals(ranks) {
+    for (u32 n = 0; n < sizes.size(); n++) {
+      node.insert(node.end(), sizes[n], n);
+    }
     if (ranks > 2 && random.once_in(6)) {
       gone[random.below(ranks)] = true;
     }
@@ -48,8 +56,22 @@ struct World {
     return experts;
   }
 
+  u32 nodes() const { return node.back() + 1; }
+
+  u32 most_of_node() const {
+    std::vector<u32> sizes(nodes());
+    for (u32 n : node) {
+      sizes[n]++;
+    }
+    return *std::max_element(sizes.begin(), sizes.end());
+  }
+
   std::string text() const {
-    return "ranks " + std::to_string(ranks) + ", experts " + std::to_string(experts) + ", choices " +
+    std::string all;
+    for (u32 n : node) {
+      all += nodes() > 1 ? " " + std::to_string(n) : "";
+    }
+    return "ranks " + std::to_string(ranks) + (all.empty() ? "" : " in nodes" + all) + ", experts " + std::to_string(experts) + ", choices " +
            std::to_string(most_choices) + ", tokens " + std::to_string(most_tokens) + ", row bytes " +
            std::to_string(row_bytes) + ", scale bytes " + std::to_string(scale_bytes);
   }

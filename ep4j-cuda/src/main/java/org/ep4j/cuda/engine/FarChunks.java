@@ -1,0 +1,58 @@
+package org.ep4j.cuda.engine;
+
+/**
+ * How many tokens share a slot on the way to another node and back; the numbers are those of {@code
+ * far_record.cuh} and {@code far_homes.cuh}. All ranks come to the same, whatever their settings.
+ */
+final class FarChunks {
+  /**
+   * Bytes of a slot that are used: few enough that what is on its way at a time, a slot of each
+   * warp, takes little of an operation.
+   */
+  private static final long CHUNK = 128 << 10;
+
+  /** A warp has a lane a token. */
+  private static final int MOST_TOKENS = 32;
+
+  private static final long HEADER = 128;
+  private static final long UNIT = 16;
+
+  private FarChunks() {}
+
+  /** Bytes of a FLAT dispatch's record in front of its row. */
+  static long rowOffset(long scaleBytes, int topK, boolean cached) {
+    long choices = (long) topK * (cached ? Long.BYTES : 2 * Long.BYTES);
+    return align(UNIT + choices) + align(scaleBytes);
+  }
+
+  /** Tokens of a chunk of a FLAT dispatch. */
+  static int tokens(long recordBytes, long slotBytes) {
+    return tokensOf(Math.min(CHUNK, slotBytes - HEADER), recordBytes, slotBytes - HEADER);
+  }
+
+  /** Bytes of a row on its way back, with its weights. */
+  static long answerBytes(long rowBytes, int topK, boolean weighted) {
+    return rowBytes + (weighted ? align((long) topK * Float.BYTES) : 0);
+  }
+
+  /**
+   * Tokens of a chunk of a combine.
+   *
+   * @param rows that a token has at most in one node on their way
+   */
+  static int tokensBack(long answerBytes, int rows, long slotBytes) {
+    return tokensOf(CHUNK, rows * answerBytes, slotBytes);
+  }
+
+  private static int tokensOf(long wanted, long each, long most) {
+    if (each > most) {
+      throw new IllegalStateException(
+          "a token of " + each + " bytes does not fit into a slot of " + most);
+    }
+    return Math.clamp(Math.min(wanted, most) / each, 1, MOST_TOKENS);
+  }
+
+  private static long align(long bytes) {
+    return Math.ceilDiv(bytes, UNIT) * UNIT;
+  }
+}

@@ -1,0 +1,159 @@
+// Where the rows of a combine across nodes go and come from: as homes.cuh, but rows of ranks of other
+// nodes go to the rail through which they came.
+//
+// Home 0 of a rank takes its own rows, home 1 + g those of its g-th giver. In a home the rows of the
+// ranks of this node lie in their order; homes follow one another. A home has words for the groups of
+// each rank of the node.
+#pragma once
+#include "far_streams.cuh"
+#include "homes.cuh"
+
+// What a block knows; shared memory.
+struct FarHomes {
+  u32* push_first;  // [ranks] first row held here that belongs to the rank
+  u32* push_rows;   // [ranks] how many
+  u32* push_home;   // [ranks] row of the target's home region where they begin
+  u32* targets;     // [ranks] rank of this node to which they go
+  u32* pushed;      // [ranks] run of words in the target's region
+  u32* near_rows;   // [ranks] rows of the rank that ranks of this node hold
+  u32* first;       // [homes, near] slot of a rank of the node where rows of the home's rank begin
+  u32* home;        // [homes, near] row of this rank's home region where they begin
+  u32 near;         // ranks of this node
+
+  static constexpr u32 ARRAYS = 6;
+  static constexpr u32 ROWS = 2;
+
+  __device__ __forceinline__ FarHomes(u32* words, u64 ranks, const FarWorld& far)
+      : push_first(words),
+        push_rows(words + ranks),
+        push_home(words + 2 * ranks),
+        targets(words + 3 * ranks),
+        pushed(words + 4 * ranks),
+        near_rows(words + 5 * ranks),
+        first(words + 6 * ranks),
+        home(first + (1 + far.partners) * (far.end - far.first)),
+        near((u32)(far.end - far.first)) {}
+
+  // The rank of this node that takes what `rank` sends here: see org.ep4j.engine.host.Rails.
+  static __device__ __forceinline__ u32 rail_here(const CombineParameters& p, const FarWorld& far,
+                                                  u32 rank) {
+    u32 place = 0;
+    for (u32 r = 0; r < rank; r++) {
+      place += far.node_of[r] == far.node_of[rank];
+    }
+    u32 live = 0;
+    for (u32 r = (u32)far.first; r < far.end; r++) {
+      live += p.peers[r] != nullptr;
+    }
+    place %= live;
+    u32 rail = (u32)far.first;
+    while (p.peers[rail] == nullptr || place-- > 0) {
+      rail++;
+    }
+    return rail;
+  }
+
+  // All threads.
+  __device__ __forceinline__ void fill(const CombineParameters& p, const FarWorld& far,
+                                       const Streams& streams) const {
+    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+      u32 before = 0;
+      for (u32 s = 0; s < r; s++) {
+        before += p.matrix[s * p.ranks + p.rank];
+      }
+      push_first[r] = before;
+      push_rows[r] = rows_between(p, r, (u32)p.rank);
+      targets[r] = is_near(far, r) ? r : rail_here(p, far, r);
+      u32 all = 0;
+      u32 earlier = 0;
+      for (u32 h = (u32)far.first; h < far.end; h++) {
+        u32 rows = p.matrix[r * p.ranks + h];
+        all += rows;
+        earlier += h < p.rank ? rows : 0;
+      }
+      near_rows[r] = all;
+      push_home[r] = earlier;
+    }
+    __syncthreads();
+    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+      u32 number = 0;
+      if (!is_near(far, r)) {
+        number = 1;
+        push_home[r] += near_rows[targets[r]];
+        for (u32 s = 0; s < r; s++) {
+          if (!is_near(far, s) && targets[s] == targets[r] && far.node_of[s] != NO_NODE) {
+            push_home[r] += near_rows[s];
+            number++;
+          }
+        }
+      }
+      pushed[r] = number * near + (u32)(p.rank - far.first);
+    }
+    for (u32 i = threadIdx.x; i < (1 + streams.counts[1]) * near; i += blockDim.x) {
+      u32 number = i / near;
+      u32 holder = (u32)far.first + i - number * near;
+      u32 source = owner(p, far, streams, number);
+      u32 before = 0;
+      for (u32 s = 0; s < source; s++) {
+        before += p.matrix[s * p.ranks + holder];
+      }
+      first[i] = before;
+      u32 at = 0;
+      for (u32 n = 0; n < number; n++) {
+        at += near_rows[owner(p, far, streams, n)];
+      }
+      for (u32 h = (u32)far.first; h < holder; h++) {
+        at += p.matrix[source * p.ranks + h];
+      }
+      home[i] = at;
+    }
+    __syncthreads();
+  }
+
+  // The rank and the words to which rows go, as in Homes.
+  __device__ __forceinline__ u32 target(u32 rank) const { return targets[rank]; }
+  __device__ __forceinline__ u64 words(const CombineParameters& p, u32 rank) const {
+    return pushed[rank] * p.group_words;
+  }
+
+  // The row of a way that leads to a rank of this node, once it has come; null if that is vain.
+  __device__ __forceinline__ const char* find(const CombineParameters& p, const FarWorld& far,
+                                              const Watch& w, u32 number, u64 way) const {
+    u32 holder = (u32)(way >> 32);
+    u32 i = number * near + holder - (u32)far.first;
+    u32 row = (u32)way - first[i];
+    const u64* words = group_words(p, (u32)p.rank) + i * p.group_words;
+    if (!wait_epoch(w, words + row / GROUP, PHASE_ROWS, holder)) {
+      return nullptr;
+    }
+    return p.peers[p.rank] + p.home_offset + (u64)(home[i] + row) * p.home_row_bytes;
+  }
+
+ private:
+  static __device__ __forceinline__ u32 owner(const CombineParameters& p, const FarWorld& far,
+                                              const Streams& streams, u32 number) {
+    return number == 0 ? (u32)p.rank : (u32)far.partner[streams.givers[number - 1]].rank;
+  }
+};
+
+// The weights of a row of the home region.
+__device__ __forceinline__ const float* home_weights(const CombineParameters& p, const char* row) {
+  const char* region = p.peers[p.rank];
+  u64 number = (u64)(row - region - p.home_offset) / p.home_row_bytes;
+  return (const float*)(region + p.home_weights_offset) + number * p.top_k;
+}
+
+// What a slot of a combine holds: for each token of the chunk that has rows in the node, in their
+// order, its sum there, or all its rows; the weights behind each row.
+struct AnswerShape {
+  u32 weights;
+  u32 bytes;
+
+  __device__ __forceinline__ explicit AnswerShape(const CombineParameters& p)
+      : weights((u32)p.home_row_bytes),
+        bytes(weights + (carries_weights(p) ? ((u32)p.top_k * 4 + 15) / 16 * 16 : 0)) {}
+
+  static __device__ __forceinline__ bool carries_weights(const CombineParameters& p) {
+    return p.weights != nullptr && p.column == 0;
+  }
+};

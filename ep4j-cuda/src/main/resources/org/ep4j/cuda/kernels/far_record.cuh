@@ -1,0 +1,99 @@
+// What a slot of a FLAT dispatch holds for a token.
+#pragma once
+#include "far_slots.cuh"
+
+constexpr u32 RECORD_WEIGHTED = 1;
+constexpr u32 RECORD_FACTORED = 2;
+constexpr u32 NO_ID = ~0u;
+
+// Offsets: u32 token at 0, u32 flags at 4, float factor at 8, ways; then, unless cached, ids u32 [top_k]
+// and weights float [top_k]; scales; the row. The same on both sides, and in
+// org.ep4j.cuda.engine.FarChunks.
+struct FlatRecord {
+  u32 ids;
+  u32 weights;
+  u32 scales;
+  u32 row;
+  u32 bytes;
+
+  __device__ __forceinline__ explicit FlatRecord(const DispatchParameters& p)
+      : ids(RECORD_WAYS + (u32)p.top_k * 8) {
+    u32 choices = p.cached ? 0 : (u32)p.top_k * 4;
+    weights = ids + choices;
+    scales = (weights + choices + 15) / 16 * 16;
+    row = scales + ((u32)p.scale_bytes + 15) / 16 * 16;
+    bytes = row + (u32)p.row_bytes;
+  }
+
+  __device__ __forceinline__ void write(const DispatchParameters& p, const FarWorld& far, u64 node,
+                                        u32 token, char* to) const {
+    if (lane_id() == 0) {
+      ((u32*)to)[0] = token;
+      ((u32*)to)[1] = (p.weights != nullptr ? RECORD_WEIGHTED : 0) |
+                      (p.factors != nullptr ? RECORD_FACTORED : 0);
+      ((float*)to)[2] = p.factors != nullptr ? p.factors[token] : 0;
+    }
+    for (u32 k = lane_id(); k < p.top_k; k += 32) {
+      u64 at = (u64)token * p.top_k + k;
+      u64 way = p.ways[at];
+      ((u64*)(to + RECORD_WAYS))[k] = leads_into(far, way, node) ? way : NOWHERE;
+      if (!p.cached) {
+        i64 id = expert_of(p, at);
+        ((u32*)(to + ids))[k] = (u64)id < p.experts ? (u32)id : NO_ID;
+        ((float*)(to + weights))[k] = p.weights != nullptr ? p.weights[at] : 0;
+      }
+    }
+    if (p.scales != nullptr) {
+      copy_bytes(to + scales, p.scales + token * p.scale_bytes, p.scale_bytes, lane_id(), 32);
+    }
+  }
+
+  __device__ __forceinline__ void spread(const DispatchParameters& p, const Pipe&, u32 source,
+                                         const char* record, const u64* ways,
+                                         char** places) const {
+#pragma unroll
+    for (u32 round = 0; round < 2; round++) {
+      u64 way = ways[round];
+      bool leads = way != NOWHERE;
+      places[round] = leads ? p.peers[way_rank(way)] + p.rows_offset + way_slot(way) * p.row_bytes
+                            : nullptr;
+      for (u32 left = __ballot_sync(0xffffffff, leads); left != 0; left &= left - 1) {
+        u64 to = __shfl_sync(0xffffffff, way, __ffs(left) - 1);
+        accompany_row(p, record, source, way_rank(to), way_slot(to));
+      }
+    }
+  }
+
+  __device__ __forceinline__ void end(const DispatchParameters&, const Watch&, const Pipe&,
+                                      const u64*, u32) const {}
+
+ private:
+  // Writes what goes with a row to slot `slot` of rank `to`: all lanes.
+  __device__ __forceinline__ void accompany_row(const DispatchParameters& p, const char* record,
+                                                u32 source, u32 to, u32 slot) const {
+    char* region = p.peers[to];
+    u32 flags = ((const u32*)record)[1];
+    if (lane_id() == 0) {
+      ((int*)(region + p.tokens_offset))[slot] = ((const int*)record)[0];
+      ((int*)(region + p.sources_offset))[slot] = (int)source;
+      if ((flags & RECORD_FACTORED) != 0) {
+        ((float*)(region + p.factors_offset))[slot] = ((const float*)record)[2];
+      }
+    }
+    for (u32 k = lane_id(); !p.cached && k < p.top_k; k += 32) {
+      u64 at = (u64)slot * p.top_k + k;
+      u32 id = ((const u32*)(record + ids))[k];
+      u32 owner = id == NO_ID ? 0xffffffff : p.placement[id];
+      bool local = owner >> 16 == to;
+      ((i64*)(region + p.ids_offset))[at] = local ? (i64)(owner & 0xffff) : -1;
+      if ((flags & RECORD_WEIGHTED) != 0) {
+        ((float*)(region + p.weights_offset))[at] =
+            local ? ((const float*)(record + weights))[k] : 0.0f;
+      }
+    }
+    if (p.scale_bytes > 0) {
+      copy_bytes(region + p.scales_offset + slot * p.scale_bytes, record + scales,
+                 p.scale_bytes, lane_id(), 32);
+    }
+  }
+};

@@ -1,0 +1,245 @@
+// The warps of a dispatch across nodes that fill slots with records of tokens, and those that take
+// slots and store their rows to the ranks of this node. A record holds a token's ways into the
+// node and what goes with its row; what that is, the layout says.
+#pragma once
+#include "far_pipe.cuh"
+#include "far_streams.cuh"
+#include "layout.cuh"
+
+// In front of the records of a slot: which tokens of the chunk go to the node, a bit each, and above
+// them the first token of the chunk.
+constexpr u32 SLOT_HEADER = 128;
+
+__device__ __forceinline__ u64 slot_header(u32 first, u32 mask) { return (u64)first << 32 | mask; }
+
+// A record begins with its token, u32; from here on its ways, u64 [top_k], which lead into the node or
+// are NOWHERE.
+constexpr u32 RECORD_WAYS = 16;
+
+// Whether a way leads into a node.
+__device__ __forceinline__ bool leads_into(const FarWorld& far, u64 way, u64 node) {
+  return way != NOWHERE && far.node_of[way_rank(way)] == node;
+}
+
+// The chunks that a block of `blocks` fills: `count` of them from `first` on, the i-th with number
+// i * blocks + block. So slots are filled in about the order of their numbers while all blocks work.
+struct Share {
+  u32 blocks;
+  u32 first;
+  u32 count;
+
+  // A block from `blocks` on has none.
+  __device__ __forceinline__ Share(u32 chunks, u32 blocks) : blocks(blocks) {
+    u32 each = chunks / blocks;
+    u32 more = chunks - each * blocks;
+    bool fills = blockIdx.x < blocks;
+    count = fills ? each + (blockIdx.x < more ? 1 : 0) : 0;
+    first = fills ? blockIdx.x * each + min(blockIdx.x, more) : 0;
+  }
+
+  __device__ __forceinline__ Chunk tokens(const DispatchParameters& p) const {
+    u64 begin = (u64)first * p.chunk_tokens;
+    u64 end = begin + (u64)count * p.chunk_tokens;
+    return Chunk{(u32)min(begin, p.tokens), (u32)min(end, p.tokens)};
+  }
+};
+
+// A warp that works on slots. A Record has
+//   row, bytes                  where the row of a record begins, and its end
+//   write(p, far, node, token, to)    all but the row; all lanes
+//   spread(p, pipe, source, record, ways, places)
+//                               sends what goes with a row where this lane's ways lead, and tells
+//                               the places of the row, null where it does not go
+//   end(p, w, pipe, ways, mask)  all rows of a chunk have been stored; `ways` are those of its first
+//                               token, then of the next
+template <class Record>
+struct SlotWarp {
+  const DispatchParameters& p;
+  const FarWorld& far;
+  const Watch& w;
+  Record record;
+  Pipe pipe;
+
+  __device__ __forceinline__ SlotWarp(const DispatchParameters& p, const FarWorld& far,
+                                      const Watch& w, const Pipe& pipe)
+      : p(p), far(far), w(w), record(p), pipe(pipe) {}
+
+  // Bytes of a record from `at` on that fit into a stage.
+  __device__ __forceinline__ u32 piece(u32 at) const {
+    return min(pipe.stage_bytes, record.bytes - at);
+  }
+
+  // The chunk of tokens from `first` on, as slot `number` of a partner.
+  __device__ __forceinline__ bool fill(const FarPartner& partner, u64 number, u32 first, u32 end) {
+    u32 mine = first + lane_id();
+    bool goes = false;
+    for (u32 k = 0; mine < end && k < p.top_k; k++) {
+      goes = goes || leads_into(far, p.ways[(u64)mine * p.top_k + k], partner.node);
+    }
+    u32 mask = __ballot_sync(0xffffffff, goes);
+    if (!warp_waits_credit(far, w, partner, number)) {
+      return false;
+    }
+    char* slot = partner.out + slot_at(far, number);
+    u32 ahead = mask;
+    u32 ahead_at = 0;
+    auto load = [&]() {
+      if (ahead == 0) {
+        return;
+      }
+      u32 token = first + __ffs(ahead) - 1;
+      const char* row = p.x + token * p.row_bytes;
+      u32 bytes = piece(ahead_at);
+      if (ahead_at == 0) {
+        record.write(p, far, partner.node, token, pipe.next());
+        pipe.fence_written();
+        pipe.load(record.row, row, bytes - record.row);
+      } else {
+        pipe.load(0, row + ahead_at - record.row, bytes);
+      }
+      ahead_at += bytes;
+      if (ahead_at == record.bytes) {
+        ahead_at = 0;
+        ahead &= ahead - 1;
+      }
+    };
+    for (u32 i = 0; i < Pipe::AHEAD; i++) {
+      load();
+    }
+    char* to = slot + SLOT_HEADER;
+    for (u32 left = __popc(mask); left > 0; left--) {
+      for (u32 at = 0; at < record.bytes; at += pipe.stage_bytes) {
+        const char* stage = pipe.arrived();
+        pipe.store(lane_id() == 0 ? to + at : nullptr, stage, piece(at));
+        pipe.release();
+        load();
+      }
+      to += record.bytes;
+    }
+    if (lane_id() == 0) {
+      store_relaxed_system((u64*)slot, slot_header(first, mask));
+    }
+    pipe.drain();
+    return pushed(w, (u32)partner.rank, send_slot(far, w, partner, number, to - slot));
+  }
+
+  // Slot `number` of partner `q`, which gives: to the ranks of this node.
+  __device__ __forceinline__ bool forward(u32 q, u64 number) {
+    const FarPartner& partner = far.partner[q];
+    if (!warp_waits_slot(far, w, partner, number)) {
+      return false;
+    }
+    const char* slot = partner.in + slot_at(far, number);
+    u64 header = load_relaxed_system((const u64*)slot);
+    u32 first = (u32)(header >> 32);
+    u32 mask = (u32)header;
+    if (!p.cached) {
+      forget(q, first, mask);
+    }
+    u32 loads = __popc(mask);
+    const char* from = slot + SLOT_HEADER;
+    u32 ahead_at = 0;
+    auto load = [&]() {
+      if (loads == 0) {
+        return;
+      }
+      u32 bytes = piece(ahead_at);
+      pipe.load(0, from + ahead_at, bytes);
+      ahead_at += bytes;
+      if (ahead_at == record.bytes) {
+        ahead_at = 0;
+        from += record.bytes;
+        loads--;
+      }
+    };
+    for (u32 i = 0; i < Pipe::AHEAD; i++) {
+      load();
+    }
+    for (u32 left = __popc(mask); left > 0; left--) {
+      char* places[2];
+      for (u32 at = 0; at < record.bytes; at += pipe.stage_bytes) {
+        const char* stage = pipe.arrived();
+        u32 skipped = 0;
+        if (at == 0) {
+          skipped = record.row;
+          take(q, stage, places);
+        }
+#pragma unroll
+        for (u32 round = 0; round < 2; round++) {
+          char* place = places[round];
+          pipe.store(place == nullptr ? nullptr : place + (at + skipped - record.row),
+                     stage + skipped, piece(at) - skipped);
+        }
+        pipe.release();
+        load();
+      }
+    }
+    record.end(p, w, pipe, ways_of(q, first), mask);
+    return pushed(w, (u32)partner.rank, return_slot(far, w, partner, number));
+  }
+
+ private:
+  __device__ __forceinline__ u64* ways_of(u32 q, u32 token) const {
+    return p.far_ways + ((u64)q * p.far_tokens + token) * p.top_k;
+  }
+
+  // The tokens of a chunk that do not come here.
+  __device__ __forceinline__ void forget(u32 q, u32 first, u32 mask) const {
+    bool comes = (mask >> lane_id() & 1) != 0;
+    if (lane_id() < p.chunk_tokens && !comes && first + lane_id() < p.far_tokens) {
+      for (u32 k = 0; k < p.top_k; k++) {
+        ways_of(q, first + lane_id())[k] = NOWHERE;
+      }
+    }
+  }
+
+  // Keeps the ways of a record, sends what goes with its row, and tells this lane's places of it.
+  __device__ __forceinline__ void take(u32 q, const char* from, char** places) const {
+    u32 token = *(const u32*)from;
+    u64 ways[2];
+#pragma unroll
+    for (u32 round = 0; round < 2; round++) {
+      u32 k = round * 32 + lane_id();
+      ways[round] = k < p.top_k ? ((const u64*)(from + RECORD_WAYS))[k] : NOWHERE;
+      if (!p.cached && k < p.top_k) {
+        ways_of(q, token)[k] = ways[round];
+      }
+    }
+    record.spread(p, pipe, (u32)far.partner[q].rank, from, ways, places);
+  }
+};
+
+template <class Record>
+__device__ __forceinline__ void fill_slots(SlotWarp<Record>& slots, const Streams& streams,
+                                           Share share, u32 warp) {
+  const DispatchParameters& p = slots.p;
+  u32 takers = streams.counts[0];
+  for (u32 job = warp; job < share.count * takers; job += (u32)p.fill_warps) {
+    u32 i = job / takers;
+    u32 q = streams.takers[job - i * takers];
+    u64 number = slots.far.sent[q] + i * share.blocks + blockIdx.x;
+    u64 first = (u64)(share.first + i) * p.chunk_tokens;
+    u64 end = min(first + p.chunk_tokens, p.tokens);
+    if (!slots.fill(slots.far.partner[q], number, (u32)first, (u32)end)) {
+      return;
+    }
+  }
+}
+
+// Warp `warp` of those of one of so many blocks that forward.
+template <class Record>
+__device__ __forceinline__ void forward_slots(SlotWarp<Record>& slots, const Streams& streams,
+                                              u32 blocks, u32 warp) {
+  u32 givers = streams.counts[1];
+  u32 stride = blocks * (u32)slots.p.forward_warps;
+  u32 jobs = streams.most_chunks() * givers;
+  for (u32 job = warp * blocks + blockIdx.x; job < jobs; job += stride) {
+    u32 c = job / givers;
+    u32 g = job - c * givers;
+    u32 q = streams.givers[g];
+    if (c < streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {
+      return;
+    }
+  }
+  slots.pipe.drain();
+}

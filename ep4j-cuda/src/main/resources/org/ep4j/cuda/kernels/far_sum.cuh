@@ -1,0 +1,212 @@
+// The warps of a combine across nodes that sum the tokens of this rank: a chunk at a time, once what every
+// other node has for it has come. Rows are added in ascending order of ranks; where nodes round what
+// they have, this rank rounds what its own node has, too, and so adds one row a node.
+#pragma once
+#include "far_homes.cuh"
+#include "sums.cuh"
+
+// Rows of a token in ascending order of ranks: those of ranks of this node lie in the middle.
+struct FoundRows {
+  int before;
+  int near;
+  int after;
+};
+
+template <class T, class H>
+struct Summer {
+  const CombineParameters& p;
+  const FarWorld& far;
+  const Watch& w;
+  const FarHomes& homes;
+  const Streams& streams;
+  AnswerShape shape;
+  // Shared memory of the warp.
+  const char** rows;  // [64]
+  const char** slots;   // [nodes] the slot that came from each
+  u32* taken;           // [nodes] rows of it that belong to tokens before
+
+  __device__ __forceinline__ Summer(const CombineParameters& p, const FarWorld& far, const Watch& w,
+                                    const FarHomes& homes, const Streams& streams,
+                                    const char** rows, const char** slots, u32* taken)
+      : p(p),
+        far(far),
+        w(w),
+        homes(homes),
+        streams(streams),
+        shape(p),
+        rows(rows),
+        slots(slots),
+        taken(taken) {}
+
+  __device__ __forceinline__ bool sum(u32 c) {
+    if (!await_slots(c)) {
+      return false;
+    }
+    u64 end = min((u64)(c + 1) * p.chunk_tokens, p.tokens);
+    for (u64 token = (u64)c * p.chunk_tokens; token < end; token++) {
+      FoundRows found;
+      if (!find((u32)token, found)) {
+        return false;
+      }
+      sum_token((u32)token, found);
+      if (AnswerShape::carries_weights(p)) {
+        sum_weights((u32)token, found);
+      }
+      __syncwarp();
+    }
+    for (u32 i = 0; i < streams.counts[0]; i++) {
+      u32 q = streams.takers[i];
+      const FarPartner& partner = far.partner[q];
+      if (!pushed(w, (u32)partner.rank, return_slot(far, w, partner, far.taken[q] + c))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  // What a node has for a token travels in one row.
+  __device__ __forceinline__ bool rounded() const {
+    return H::ELEMENTS == T::ELEMENTS && p.rounded != 0;
+  }
+
+  // A lane a node.
+  __device__ __forceinline__ bool await_slots(u32 c) const {
+    bool there = true;
+    for (u32 i = lane_id(); i < streams.counts[0]; i += 32) {
+      u32 q = streams.takers[i];
+      const FarPartner& partner = far.partner[q];
+      u64 number = far.taken[q] + c;
+      there = there && wait_slot(far, w, partner, number);
+      slots[partner.node] = partner.in + slot_at(far, number);
+      taken[partner.node] = 0;
+    }
+    return __all_sync(0xffffffff, there);
+  }
+
+  __device__ __forceinline__ bool find(u32 token, FoundRows& rows_found) const {
+    constexpr u32 NO_WAY = 0xffff0000;
+    u32 found = 0;
+    u32 last = NO_NODE;  // of the lanes before
+    rows_found = {0, 0, 0};
+    for (u32 first = 0; first < p.top_k; first += 32) {
+      u32 k = first + lane_id();
+      u64 way = k < p.top_k ? p.ways[(u64)token * p.top_k + k] : NOWHERE;
+      bool leads = way != NOWHERE;
+      bool near = leads && is_near(far, (u32)(way >> 32));
+      u32 node = leads ? far.node_of[way >> 32] : NO_WAY + lane_id();
+      u32 same = __match_any_sync(0xffffffff, node);
+      u32 below = (1u << lane_id()) - 1;
+      u32 earlier = __popc(same & below);
+      bool counts = near || (leads && !(rounded() && (earlier > 0 || node == last)));
+      u32 mask = __ballot_sync(0xffffffff, counts);
+      const char* row = nullptr;
+      if (near) {
+        row = homes.find(p, far, w, 0, way);
+      } else if (counts) {
+        row = slots[node] + (u64)(taken[node] + (rounded() ? 0 : earlier)) * shape.bytes;
+      }
+      if (counts) {
+        rows[found + __popc(mask & below)] = row;
+      }
+      bool leader = counts && !near && earlier == 0;
+      __syncwarp();
+      if (leader) {
+        taken[node] += rounded() ? 1 : __popc(same);
+      }
+      if (__any_sync(0xffffffff, counts && row == nullptr)) {
+        return false;
+      }
+      u32 near_mask = __ballot_sync(0xffffffff, near);
+      u32 before = __ballot_sync(0xffffffff, counts && !near && node < far.node);
+      rows_found.near += __popc(near_mask);
+      rows_found.before += __popc(before);
+      found += __popc(mask);
+      u32 leading = __ballot_sync(0xffffffff, leads);
+      last = leading == 0 ? NO_NODE : __shfl_sync(0xffffffff, node, highest(leading));
+    }
+    rows_found.after = (int)found - rows_found.before - rows_found.near;
+    __syncwarp();
+    return true;
+  }
+
+  static __device__ __forceinline__ u32 highest(u32 mask) {
+    u32 last = 0;
+    for (; mask != 0; mask &= mask - 1) {
+      last = __ffs(mask) - 1;
+    }
+    return last;
+  }
+
+  __device__ __forceinline__ void sum_token(u32 token, FoundRows found) const {
+    constexpr u32 E = T::ELEMENTS;
+    constexpr u32 U = H::ELEMENTS == E ? 4 : 2;  // vectors of a lane at a time
+    constexpr u32 ROWS = H::ELEMENTS == E ? 1 : 2;  // rows: what registers allow
+    const char* const* near = rows + found.before;
+    u64 begin = ((u64)token * p.hidden + p.column) * (16 / E);
+    for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
+      uint4 own[U];
+      bool rounds = rounded() && found.near > 1;
+      if (rounds) {
+#pragma unroll
+        for (u32 u = 0; u < U; u++) {
+          float part[1][E] = {};
+          add_rows<T, H, 1, 2>(part, near, found.near, first + u * 32 * E, (u32)p.columns);
+          own[u] = round_vector<T>(part[0]);
+        }
+      }
+      float sum[U][E] = {};
+#pragma unroll
+      for (u32 u = 0; u < U; u++) {
+        u32 at = first + u * 32 * E;
+        if (at < p.columns && p.bias0 != nullptr) {
+          add_vector<T>(sum[u], load_row(p.bias0 + begin + at * (16 / E)));
+          if (p.bias1 != nullptr) {
+            add_vector<T>(sum[u], load_row(p.bias1 + begin + at * (16 / E)));
+          }
+        }
+      }
+      int all = found.before + found.near + found.after;
+      add_rows<T, H, U, ROWS>(sum, rows, rounds ? found.before : all, first, (u32)p.columns);
+      if (rounds) {
+#pragma unroll
+        for (u32 u = 0; u < U; u++) {
+          add_vector<T>(sum[u], own[u]);
+        }
+        add_rows<T, H, U, ROWS>(sum, near + found.near, found.after, first, (u32)p.columns);
+      }
+#pragma unroll
+      for (u32 u = 0; u < U; u++) {
+        u32 at = first + u * 32 * E;
+        if (at < p.columns) {
+          store_row(p.out + begin + at * (16 / E), round_vector<T>(sum[u]));
+        }
+      }
+    }
+  }
+
+  // The weights of found row i.
+  __device__ __forceinline__ const float* weights_of(FoundRows found, int i) const {
+    bool near = i >= found.before && i < found.before + found.near;
+    return near ? home_weights(p, rows[i]) : (const float*)(rows[i] + shape.weights);
+  }
+
+  __device__ __forceinline__ void sum_weights(u32 token, FoundRows found) const {
+    int all = found.before + found.near + found.after;
+    for (u32 k = lane_id(); k < p.top_k; k += 32) {
+      float sum = 0;
+      float own = 0;
+      for (int i = 0; i < all; i++) {
+        float weight = __ldcg(weights_of(found, i) + k);
+        bool near = i >= found.before && i < found.before + found.near;
+        if (!near || !rounded()) {
+          sum += weight;
+        } else {
+          own += weight;
+          sum += i + 1 == found.before + found.near ? own : 0;
+        }
+      }
+      p.out_weights[(u64)token * p.top_k + k] = sum;
+    }
+  }
+};

@@ -1,0 +1,287 @@
+// High-throughput combines of what dispatches delivered: what each rank gives, and what each must get.
+// Needs `combining`, the kernels' parameters, which a world includes before.
+#pragma once
+#include "dispatching.hpp"
+
+namespace emulator {
+
+enum Type { FP32, BF16, BF16_EXACT };
+
+// The rows of one element type, as floats.
+struct Values {
+  bool wide;  // 4 bytes
+
+  u32 bytes() const { return wide ? 4 : 2; }
+
+  float get(const std::vector<char>& all, u64 i) const {
+    if (wide) {
+      float value;
+      std::memcpy(&value, &all[i * 4], 4);
+      return value;
+    }
+    u16 half;
+    std::memcpy(&half, &all[i * 2], 2);
+    return __uint_as_float((u32)half << 16);
+  }
+
+  void set(std::vector<char>& all, u64 i, float value) const {
+    u32 bits = wide ? __float_as_uint(value) : round_to_bf16(value);
+    std::memcpy(&all[i * bytes()], &bits, bytes());
+  }
+
+  float rounded(float value) const {
+    return wide ? value : __uint_as_float(round_to_bf16(value) << 16);
+  }
+};
+
+// A combine: what each rank gives, and what each must get.
+struct Combine {
+  std::shared_ptr<Handle> handle;
+  Type type;
+  Values values;
+  u32 hidden;
+  u32 biases;
+  bool weighted;
+  bool rounded;  // across nodes: what a node has for a token is one row
+  std::vector<std::vector<char>> y, bias0, bias1, expected;
+  std::vector<std::vector<float>> weights, expected_weights;
+
+  Combine(const World& world, std::shared_ptr<Handle> handle, Random& random)
+      : handle(handle),
+        type((Type)random.below(3)),
+        values{type == FP32},
+        hidden(world.row_bytes / values.bytes()),
+        biases(random.below(3)),
+        weighted(random.once_in(2)),
+        rounded(world.nodes() > 1 && type != BF16_EXACT && (type == BF16 || random.once_in(2))) {
+    for (u32 r = 0; r < world.ranks; r++) {
+      u64 rows = handle->deliveries[r].rows.size();
+      u64 tokens = handle->routing.tokens[r];
+      y.push_back(draw(rows * hidden, random));
+      bias0.push_back(draw(tokens * hidden, random));
+      bias1.push_back(draw(tokens * hidden, random));
+      weights.emplace_back();
+      for (u64 i = 0; i < rows * (handle->by_experts ? 1 : handle->routing.top_k); i++) {
+        weights[r].push_back((float)random.below(1000) / 7);
+      }
+    }
+    for (u32 r = 0; r < world.ranks; r++) {
+      expected.emplace_back(bias0[r].size());
+      expected_weights.emplace_back(handle->routing.ids[r].size());
+      for (u32 t = 0; t < handle->routing.tokens[r]; t++) {
+        sum(world, r, t);
+      }
+    }
+  }
+
+ private:
+  std::vector<char> draw(u64 count, Random& random) const {
+    std::vector<char> all(count * values.bytes());
+    for (u64 i = 0; i < count; i++) {
+      values.set(all, i, ((float)random.below(1 << 20) - (1 << 19)) / (float)(1u << random.below(20)));
+    }
+    return all;
+  }
+
+  // In ascending rank order; of a rank's rows first the sum, in ascending row order.
+  void sum(const World& world, u32 source, u32 token) {
+    std::vector<float> total(hidden);
+    for (u32 h = 0; h < hidden; h++) {
+      u64 at = (u64)token * hidden + h;
+      total[h] += biases > 0 ? values.get(bias0[source], at) : 0;
+      total[h] += biases > 1 ? values.get(bias1[source], at) : 0;
+    }
+    float* weights = expected_weights[source].data() + (u64)token * handle->routing.top_k;
+    for (u32 holder = 0; holder < world.ranks;) {
+      u32 end = holder + 1;
+      if (!rounded) {
+        add_holder(source, token, holder, total, weights);
+      } else {
+        while (end < world.ranks && world.node[end] == world.node[holder]) {
+          end++;
+        }
+        std::vector<float> part(hidden), of_weights(handle->routing.top_k);
+        bool some = false;
+        for (u32 h = holder; h < end; h++) {
+          some = add_holder(source, token, h, part, of_weights.data()) || some;
+        }
+        for (u32 h = 0; some && h < hidden; h++) {
+          total[h] += values.rounded(part[h]);
+        }
+        for (u32 k = 0; k < of_weights.size(); k++) {
+          weights[k] += of_weights[k];
+        }
+      }
+      holder = end;
+    }
+    for (u32 h = 0; h < hidden; h++) {
+      values.set(expected[source], (u64)token * hidden + h, total[h]);
+    }
+  }
+
+  bool add_holder(u32 source, u32 token, u32 holder, std::vector<float>& total, float* sums) {
+    const std::vector<Row>& rows = handle->deliveries[holder].rows;
+    u32 top_k = handle->routing.top_k;
+    std::vector<float> partial(hidden);
+    bool some = false;
+    for (u64 i = 0; i < rows.size(); i++) {
+      if (!rows[i].some || rows[i].source != source || rows[i].token != token) {
+        continue;
+      }
+      some = true;
+      for (u32 h = 0; h < hidden; h++) {
+        partial[h] += values.get(y[holder], i * hidden + h);
+      }
+      if (handle->by_experts) {
+        sums[rows[i].choice] += weights[holder][i];
+      } else {
+        for (u32 k = 0; k < top_k; k++) {
+          sums[k] += weights[holder][i * top_k + k];
+        }
+      }
+    }
+    for (u32 h = 0; some && h < hidden; h++) {
+      total[h] += type == BF16_EXACT ? partial[h] : values.rounded(partial[h]);
+    }
+    return some;
+  }
+};
+
+// What is different for ranks of several nodes.
+class CombineAcross {
+ public:
+  virtual ~CombineAcross() = default;
+
+  // Tokens of a chunk, for all ranks of a pass of columns.
+  virtual u32 draw_chunks(const Handle& handle, u64 row_bytes) = 0;
+
+  // The kernel, its warps and shared memory.
+  virtual void set_launch(combining::CombineParameters& p, u32 rank, const Combine& combine,
+                          Launch& launch) = 0;
+};
+
+class Combining {
+ public:
+  explicit Combining(Dispatching& world, CombineAcross* across = nullptr)
+      : world(world), across(across) {}
+
+  void combine(std::shared_ptr<Handle> handle) {
+    auto combine = std::make_shared<Combine>(world.world, handle, world.random);
+    chunks.clear();
+    for (u32 r = 0; r < world.world.ranks; r++) {
+      if (!world.world.gone[r]) {
+        enqueue(combine, r);
+      }
+    }
+  }
+
+ private:
+  Dispatching& world;
+  CombineAcross* across;
+  std::map<u64, u32> chunks;  // by column
+
+  void enqueue(std::shared_ptr<Combine> combine, u32 r) {
+    const Handle& handle = *combine->handle;
+    Memory& memory = world.machine.memory;
+    combining::CombineParameters p{};
+    p.peers = world.peers[r];
+    p.rank = r;
+    p.ranks = world.world.ranks;
+    p.top_k = handle.routing.top_k;
+    p.tokens = handle.routing.tokens[r];
+    p.ways = handle.parameters[r].ways;
+    p.matrix = handle.parameters[r].matrix;
+    p.places = handle.by_experts ? handle.parameters[r].places : nullptr;
+    p.far = handle.parameters[r].far;
+    p.far_ways = handle.parameters[r].far_ways;
+    p.far_tokens = handle.parameters[r].far_tokens;
+    p.y = world.copy(combine->y[r], "y", r);
+    p.hidden = combine->hidden;
+    p.weights = combine->weighted ? world.copy(combine->weights[r], "row weights", r) : nullptr;
+    p.out = memory.allocate(combine->expected[r].size(), "out", (int)r);
+    p.bias0 = combine->biases > 0 ? world.copy(combine->bias0[r], "bias0", r) : nullptr;
+    p.bias1 = combine->biases > 1 ? world.copy(combine->bias1[r], "bias1", r) : nullptr;
+    p.out_weights = memory.allocate<float>(combine->expected_weights[r].size(), "out_weights", (int)r);
+    p.ready_offset = world.at.ready;
+    p.groups_offset = world.at.groups;
+    p.group_words = world.at.group_words;
+    p.home_offset = world.at.home;
+    p.home_weights_offset = world.at.home_weights;
+    p.timeout = ~0ull / 4;
+    p.record = world.records[r];
+    p.host_abort = world.abort;
+    // Rows that grow on their way go home in several passes of columns, as in Combiner.
+    u32 traveling = combine->type == BF16 || (combine->type == BF16_EXACT && !handle.by_experts) ? 2 : 4;
+    u64 most = world.at.home_row_bytes / traveling / 8 * 8;
+    Receipt last = world.receipt(r);
+    for (u64 column = 0; column < p.hidden; column += most) {
+      p.column = column;
+      p.columns = std::min(most, p.hidden - column);
+      p.home_row_bytes = p.columns * traveling;
+      p.receipt = column + p.columns == p.hidden ? last : Receipt{0, last.completed};
+      if (across != nullptr && chunks.count(column) == 0) {
+        chunks[column] = across->draw_chunks(handle, p.home_row_bytes);
+      }
+      p.chunk_tokens = chunks[column];
+      p.rounded = combine->rounded;
+      world.machine.enqueue(r, launch(combine, r, p));
+    }
+  }
+
+  Launch launch(std::shared_ptr<Combine> combine, u32 r, combining::CombineParameters p) {
+    bool flat = p.places == nullptr;
+    u32 warps = world.random.between(2, 8);
+    u32 row_bytes = (u32)p.columns * combine->values.bytes();
+    p.push_warps = world.random.between(1, warps - 1);
+    p.stage_bytes = !flat                       ? 0
+                    : world.random.once_in(3) ? 16 * world.random.between(1, row_bytes / 16)
+                                               : row_bytes;
+    Launch launch;
+    launch.name = std::string(flat ? "FLAT" : "EXPERT_MAJOR") + " combine " +
+                  std::to_string(world.tickets[r]) + " of column " + std::to_string(p.column);
+    launch.blocks = world.random.between(1, world.blocks_of_device);
+    launch.threads = warps * LANES;
+    launch.shared_bytes =
+        p.push_warps * STAGES * (p.stage_bytes + 8) + warps * 64 * 8 + 5 * p.ranks * 4;
+    launch.body = [p, flat, type = combine->type] {
+      if (type == FP32) {
+        combining::ep4j_combine_fp32(p);
+      } else if (type == BF16 || flat) {
+        combining::ep4j_combine_bf16(p);
+      } else {
+        combining::ep4j_combine_bf16_exact(p);
+      }
+    };
+    if (across != nullptr) {
+      across->set_launch(p, r, *combine, launch);
+    }
+    bool ends = p.column + p.columns == p.hidden;
+    launch.then = [this, ends, combine, r, p] {
+      if (world.across != nullptr) {
+        world.across->ended();
+      }
+      if (ends) {
+        check(*combine, r, p);
+      }
+    };
+    return launch;
+  }
+
+  static void check(const Combine& combine, u32 r, const combining::CombineParameters& p) {
+    u64 row_bytes = p.hidden * combine.values.bytes();
+    for (u64 t = 0; t < p.tokens; t++) {
+      if (std::memcmp(p.out + t * row_bytes, &combine.expected[r][t * row_bytes], row_bytes) != 0) {
+        fail("rank %u: the sum of token %llu differs", r, t);
+      }
+      for (u64 k = 0; p.weights != nullptr && k < p.top_k; k++) {
+        u64 i = t * p.top_k + k;
+        expect(__float_as_uint(p.out_weights[i]),
+                            __float_as_uint(combine.expected_weights[r][i]), "bits of weight", r, i);
+      }
+    }
+    // What the caller gave is his again.
+    std::fill_n((char*)p.y, combine.y[r].size(), (char)0xdd);
+  }
+};
+
+}  // namespace emulator

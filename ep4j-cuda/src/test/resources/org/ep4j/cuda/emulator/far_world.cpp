@@ -1,0 +1,142 @@
+// High-throughput operations across nodes on random worlds: `far_world SEED CASES`.
+#include "ptx.cuh"
+
+#include "dispatch.cu"
+#include "expert_dispatch.cu"
+#include "far_dispatch.cu"
+
+// Some names are those of a dispatch: on a GPU the two are never in one program.
+namespace combining {
+#include "combine.cu"
+#include "far_combine.cu"
+}  // namespace combining
+
+#include "combining.hpp"
+#include "far_nodes.hpp"
+#include "main.hpp"
+
+namespace emulator {
+
+class FarWorlds : public Across, public CombineAcross {
+ public:
+  FarWorlds(Machine& machine, const World& world)
+      : machine(machine), random(machine.random), world(world), nodes(machine, world, least_slot(world)) {}
+
+  FarNodes& far() { return nodes; }
+
+  void set_constants(DispatchParameters& p, u32 r) override {
+    p.node_of = nodes.node_of;
+    p.far = nodes.far[r];
+    p.far_tokens = world.most_tokens;
+  }
+
+  void set_handle(DispatchParameters& p, u32 r) override {
+    u64 words = (u64)nodes.partners_of_rank(r) * world.most_tokens * p.top_k;
+    p.far_ways = machine.memory.allocate<u64>(words, "far ways", (int)r);
+  }
+
+  void draw_chunks(const Routing& routing, Payload& payload) override {
+    u64 record = record_bytes(payload.row_bytes, payload.scale_bytes, routing.top_k);
+    u64 most = (nodes.far[0]->slot_bytes - SLOT_HEADER) / record;
+    payload.chunk_tokens = random.between(1, (u32)std::min((u64)32, most));
+  }
+
+  void set_launch(DispatchParameters& p, const Payload& payload, Launch& launch) override {
+    u32 warps = random.between(4, 8);
+    launch.name = "far " + launch.name;
+    launch.threads = warps * LANES;
+    p.chunk_tokens = payload.chunk_tokens;
+    p.push_warps = random.between(1, warps - 3);
+    p.fill_warps = random.between(1, warps - 2 - (u32)p.push_warps);
+    p.forward_warps = random.between(1, warps - 1 - (u32)(p.push_warps + p.fill_warps));
+    u64 moving = p.push_warps + p.fill_warps + p.forward_warps;
+    p.push_blocks = launch.blocks;
+    FlatRecord shape(p);
+    p.stage_bytes = random.once_in(3)
+                        ? shape.row + 16 * random.between(1, (shape.bytes - shape.row) / 16)
+                        : shape.bytes;
+    launch.shared_bytes =
+        moving * STAGES * (p.stage_bytes + 8) +
+        (world.experts + Slots::ARRAYS * world.ranks + 1 + world.ranks * (1 + 2 * warps) +
+         3 * p.far->partners + 2) * 4;
+    nodes.open++;
+    launch.body = [p] { ep4j_far_dispatch(p); };
+  }
+
+  void ended() override { nodes.open--; }
+
+  u32 draw_chunks(const Handle& handle, u64 row_bytes) override {
+    u64 answer = row_bytes + (handle.routing.top_k * 4 + 15) / 16 * 16;
+    u64 most = nodes.far[0]->slot_bytes / (answer * std::min(handle.routing.top_k, world.most_of_node()));
+    return random.between(1, (u32)std::min((u64)32, most));
+  }
+
+  void set_launch(combining::CombineParameters& p, u32, const Combine& combine,
+                  Launch& launch) override {
+    u32 warps = random.between(3, 8);
+    launch.name = "far " + launch.name;
+    launch.threads = warps * LANES;
+    p.push_warps = random.between(1, warps - 2);
+    p.return_warps = random.between(1, warps - 1 - (u32)p.push_warps);
+    u64 near = p.far->end - p.far->first;
+    launch.shared_bytes = p.push_warps * STAGES * (p.stage_bytes + 8) + p.return_warps * 4096 +
+                          warps * (64 * 8 + p.far->nodes * 12) +
+                          (3 * p.far->partners + 2 + 6 * p.ranks + 2 * (1 + p.far->partners) * near) * 4;
+    nodes.open++;
+    launch.body = [p, flat = p.places == nullptr, type = combine.type] {
+      if (type == FP32) {
+        combining::ep4j_far_combine_fp32(p);
+      } else if (type == BF16 || flat) {
+        combining::ep4j_far_combine_bf16(p);
+      } else {
+        combining::ep4j_far_combine_bf16_exact(p);
+      }
+    };
+  }
+
+ private:
+  Machine& machine;
+  Random& random;
+  const World& world;
+  FarNodes nodes;
+
+  static u64 record_bytes(u64 row_bytes, u64 scale_bytes, u64 top_k) {
+    return (16 + top_k * 16 + 15) / 16 * 16 + (scale_bytes + 15) / 16 * 16 + row_bytes;
+  }
+
+  static u64 least_slot(const World& world) {
+    u64 answer = std::max(world.row_bytes, 32u) + (world.most_choices * 4 + 15) / 16 * 16;
+    return std::max(SLOT_HEADER + record_bytes(world.row_bytes, world.scale_bytes, world.most_choices),
+                    answer * std::min(world.most_choices, world.most_of_node()));
+  }
+};
+
+void run_case(u64 seed) {
+  Random first{std::mt19937_64(seed)};
+  std::vector<u32> sizes(first.between(2, 3));
+  for (u32& size : sizes) {
+    size = first.between(1, 3);
+  }
+  World world(first, sizes);
+  Machine machine(seed, FarNodes::streams(world));
+  FarWorlds across(machine, world);
+  about += world.text() + (across.far().is_mapped() ? ", mapped" : ", put");
+  Dispatching dispatching(machine, world, &across);
+  Combining combining(dispatching, &across);
+  std::shared_ptr<Handle> last;
+  for (u32 left = machine.random.between(1, 5); left > 0; left--) {
+    // What did not fit or was refused ends in an exception: its handle is not used again.
+    if (last == nullptr || last->crowded || last->routing.bad || machine.random.once_in(4)) {
+      last = dispatching.dispatch();
+    } else if (machine.random.once_in(3)) {
+      dispatching.dispatch_again(last);
+    } else {
+      combining.combine(last);
+    }
+  }
+  across.far().start();
+  machine.run();
+  dispatching.check_end();
+}
+
+}  // namespace emulator
