@@ -39,8 +39,10 @@ import picocli.CommandLine.Spec;
           + " byte on every rank. A time is that of the slowest rank after a common start. GB/s count"
           + " the rows a rank receives (logical) or receives from other ranks (remote). The ceiling"
           + " is what this machine's memory allows, measured in the same run with all ranks at once:"
-          + " copying a dispatch's bytes, reading a combine's. With --nodes (host) a second"
-          + " table of ht says what crossed between nodes, beside what the wire alone carries.",
+          + " copying a dispatch's bytes, reading a combine's. With --nodes the host"
+          + " engine's ht has a second table of what crossed between nodes, beside what the wire alone"
+          + " carries; that of GPUs tells scale-out GB/s, rows sent to other nodes, and scale-up GB/s,"
+          + " rows that came from other ranks of the node.",
       ""
     })
 public final class BenchCommand implements Callable<Integer> {

@@ -26,7 +26,8 @@ public final class NodeOptions {
       names = "--wire",
       paramLabel = "NAME",
       description =
-          "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs or auto; default auto: the best"
+          "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs, staged (GPUs: through"
+              + " the memory of their host) or auto; default auto: the best"
               + " that all ranks have.")
   private @Nullable String wire;
 
