@@ -204,7 +204,8 @@ public interface ExpertBuffer extends AutoCloseable {
    * twice the buffer's timeout for each step; the buffer goes on without them, or asks for {@link
    * #reset} where it had to connect nodes anew or to clear words that GPUs share.
    *
-   * @throws IllegalStateException if no rank has come back into the group
+   * @throws IllegalStateException if no rank has come back into the group, or the backend between
+   *     GPUs takes none in again
    * @throws ConfigurationMismatchException if one that comes back has another configuration
    * @throws org.ep4j.group.GroupException if ranks are missing; names them
    */

@@ -25,11 +25,11 @@ public final class NcclBackendProvider implements BackendProvider {
       if (NcclLibrary.name().isEmpty()) {
         return BackendProbe.failed(NcclLibrary.places().missing());
       }
-      if (!CudaDriver.find().found()) {
-        return BackendProbe.failed(CudaDriver.find().problem());
-      }
       int version = NcclLibrary.version();
       String problem = judge(NcclLibrary.name(), version, lacking());
+      if (problem.isEmpty()) {
+        problem = CudaDriver.find().problem();
+      }
       return problem.isEmpty()
           ? BackendProbe.found(text(version), NcclLibrary.name(), advice(System.getenv()))
           : BackendProbe.failed(problem);

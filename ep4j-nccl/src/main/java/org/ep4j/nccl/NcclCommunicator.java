@@ -16,7 +16,6 @@ import org.ep4j.cuda.backend.BackendWorld;
  */
 final class NcclCommunicator implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
-  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
   private static final Duration PARTING = Duration.ofSeconds(5);
   private static final long POLL_NANOS = 200_000;
 
@@ -74,15 +73,11 @@ final class NcclCommunicator implements AutoCloseable {
             copy,
             world.meeting().rank(),
             config.address());
-    await(result, NcclFunction.COMM_INIT, longer(world.timeout(), LEAST_SET_UP));
+    await(result, NcclFunction.COMM_INIT, world.setUpTimeout());
   }
 
   private static long field(String name) {
     return NcclLayouts.offset(NcclLayouts.CONFIG, name);
-  }
-
-  static Duration longer(Duration one, Duration other) {
-    return one.compareTo(other) > 0 ? one : other;
   }
 
   /** The ncclComm_t. */
@@ -98,7 +93,7 @@ final class NcclCommunicator implements AutoCloseable {
     // Without flags: no multicast, no symmetric kernels of NCCL's own.
     MemorySegment window = arena.allocate(ValueLayout.JAVA_LONG);
     int result = NcclCalls.register(handle(), address, bytes, window.address(), 0);
-    await(result, NcclFunction.WINDOW_REGISTER, longer(world.timeout(), LEAST_SET_UP));
+    await(result, NcclFunction.WINDOW_REGISTER, world.setUpTimeout());
     return window.get(ValueLayout.JAVA_LONG, 0);
   }
 
@@ -107,7 +102,7 @@ final class NcclCommunicator implements AutoCloseable {
     int result =
         NcclCalls.allReduce(
             address, address, floats, NcclLayouts.FLOAT, NcclLayouts.SUM, handle(), stream);
-    await(result, NcclFunction.ALL_REDUCE, longer(world.timeout(), LEAST_SET_UP));
+    await(result, NcclFunction.ALL_REDUCE, world.setUpTimeout());
   }
 
   /**

@@ -22,10 +22,6 @@ public final class NvshmemBackendProvider implements BackendProvider {
     private static final BackendProbe RESULT = search();
 
     private static BackendProbe search() {
-      // Its library wants that of the driver when it is loaded.
-      if (!CudaDriver.find().found()) {
-        return BackendProbe.failed(CudaDriver.find().problem());
-      }
       if (NvshmemLibrary.name().isEmpty()) {
         return BackendProbe.failed(NvshmemLibrary.places().missing());
       }
@@ -37,6 +33,9 @@ public final class NvshmemBackendProvider implements BackendProvider {
         }
       }
       String problem = judge(NvshmemLibrary.name(), version, lacking);
+      if (problem.isEmpty()) {
+        problem = CudaDriver.find().problem();
+      }
       return problem.isEmpty()
           ? BackendProbe.found(text(version), NvshmemLibrary.name(), List.of())
           : BackendProbe.failed(problem);

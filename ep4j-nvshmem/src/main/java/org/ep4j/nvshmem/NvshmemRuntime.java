@@ -17,7 +17,6 @@ import org.ep4j.cuda.backend.Bounded;
  */
 final class NvshmemRuntime {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nvshmem");
-  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
   private static final Duration PARTING = Duration.ofSeconds(10);
 
   /** Open buffers; guarded by the class, as is all that follows. */
@@ -95,7 +94,7 @@ final class NvshmemRuntime {
     ask(
         world,
         NvshmemFunction.INIT,
-        longer(world.timeout(), LEAST_SET_UP),
+        world.setUpTimeout(),
         () -> {
           NvshmemException.check(
               NvshmemCalls.init(NvshmemLayouts.INIT_WITH_UNIQUE_ID, attributes.address()),
@@ -118,10 +117,6 @@ final class NvshmemRuntime {
     }
   }
 
-  private static Duration longer(Duration one, Duration other) {
-    return one.compareTo(other) > 0 ? one : other;
-  }
-
   /** A call that waits for the other ranks. */
   private static long ask(
       BackendWorld world, NvshmemFunction function, Duration limit, LongSupplier call) {
@@ -141,7 +136,7 @@ final class NvshmemRuntime {
         ask(
             world,
             NvshmemFunction.ALIGN,
-            longer(world.timeout(), LEAST_SET_UP),
+            world.setUpTimeout(),
             () -> NvshmemCalls.align(alignment, bytes));
     if (address == 0) {
       throw new NvshmemException(

@@ -24,6 +24,7 @@ import org.jspecify.annotations.Nullable;
  * @param seats where those who take part sit, in the order of the meeting's group
  */
 public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout, List<Seat> seats) {
+  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
   private static final String PROCESS =
       HexFormat.of().toHexDigits(new Random().nextLong() ^ ProcessHandle.current().pid());
@@ -43,6 +44,11 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
       seats.add(Seat.of(each));
     }
     return new BackendWorld(meeting, device, timeout, seats);
+  }
+
+  /** How long a library may take for a step that all ranks do together. */
+  public Duration setUpTimeout() {
+    return timeout.compareTo(LEAST_SET_UP) > 0 ? timeout : LEAST_SET_UP;
   }
 
   /** What tells hosts apart: their GPUs have the same bus addresses. */
@@ -82,13 +88,17 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
   }
 
   /**
-   * Tells the others how a step went; collective.
+   * Tells the others how a step went; collective. Waits longer than a step may take: the reason
+   * comes from those who waited for a library until its time was up.
    *
    * @param problem empty, or what went wrong here
    * @throws EngineUnavailableException on all ranks if something went wrong on one; names it
    */
   public void agree(String problem) {
-    byte[][] all = meeting.group().allGather(problem.getBytes(StandardCharsets.UTF_8), timeout);
+    byte[][] all =
+        meeting
+            .group()
+            .allGather(problem.getBytes(StandardCharsets.UTF_8), setUpTimeout().plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
         throw new EngineUnavailableException(

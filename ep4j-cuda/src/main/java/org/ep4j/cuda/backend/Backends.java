@@ -7,6 +7,8 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.ServiceLoader;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
@@ -20,6 +22,9 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Backends {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  /** Backends whose advice has been given in this process. */
+  private static final Set<String> ADVISED = ConcurrentHashMap.newKeySet();
 
   private Backends() {}
 
@@ -41,7 +46,12 @@ public final class Backends {
    */
   public static Backend open(String name, Meeting meeting, CudaDevice device, Duration timeout) {
     BackendProvider provider = provider(name);
-    BackendProbe probe = provider == null ? unknown(name) : probe(provider);
+    BackendProbe probe = provider == null ? unknown(name) : provider.probe();
+    if (meeting.rank() == 0 && probe.usable() && ADVISED.add(name)) {
+      for (String advice : probe.advice()) {
+        LOG.log(Level.WARNING, "backend ''{0}'': {1}", name, advice);
+      }
+    }
     BackendWorld world = BackendWorld.gather(meeting, device, timeout, probe);
     checkSeats(name, meeting, world.seats());
     BackendProvider known = Objects.requireNonNull(provider, "an unknown one was refused above");
@@ -50,14 +60,6 @@ public final class Backends {
       throw new ConfigurationMismatchException("backend '" + name + "': " + objection);
     }
     return known.meetsById() ? meet(known, world) : known.open(world, new byte[0]);
-  }
-
-  private static BackendProbe probe(BackendProvider provider) {
-    BackendProbe probe = provider.probe();
-    for (String advice : probe.usable() ? probe.advice() : List.<String>of()) {
-      LOG.log(Level.WARNING, "backend '" + provider.name() + "': " + advice);
-    }
-    return probe;
   }
 
   private static @Nullable BackendProvider provider(String name) {

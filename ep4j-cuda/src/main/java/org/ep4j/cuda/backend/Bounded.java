@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.group.Group;
+import org.ep4j.memory.Meeting;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -40,7 +41,7 @@ public final class Bounded {
                   }
                 });
     caller.start();
-    await(world.meeting().group(), name, limit, caller);
+    await(world.meeting(), name, limit, caller);
     Throwable thrown = failure.get();
     if (thrown instanceof Ep4jException known) {
       throw known;
@@ -51,7 +52,8 @@ public final class Bounded {
     return result[0];
   }
 
-  private static void await(Group group, String name, Duration limit, Thread caller) {
+  private static void await(Meeting meeting, String name, Duration limit, Thread caller) {
+    Group group = meeting.group();
     long deadline = System.nanoTime() + limit.toNanos();
     try {
       while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {
@@ -59,7 +61,7 @@ public final class Bounded {
           if (!group.isAlive(i)) {
             throw new Ep4jException(
                 "rank %d is gone while %s waits for it: %s"
-                    .formatted(i, name, group.deathReport(i)));
+                    .formatted(meeting.number(i), name, group.deathReport(i)));
           }
         }
         if (System.nanoTime() - deadline > 0) {

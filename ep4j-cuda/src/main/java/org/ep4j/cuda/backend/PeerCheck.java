@@ -25,11 +25,6 @@ public final class PeerCheck {
     return (1L + ranks) * Long.BYTES;
   }
 
-  /** Fills the memory with zeros, and waits for that. */
-  static void clear(DeviceMemory memory) {
-    memory.copyFrom(0, MemorySegment.ofArray(new byte[Math.toIntExact(memory.bytes())]));
-  }
-
   /**
    * Checks the addresses; collective.
    *

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
@@ -86,7 +87,7 @@ class BackendsTest {
               Backend backend = Backends.open("direct", meeting, device, TIMEOUT)) {
             device.makeCurrent();
             try (SymmetricRegion region = backend.allocate(4096)) {
-              PeerCheck.clear(region.memory());
+              region.memory().copyFrom(0, MemorySegment.ofArray(new byte[4096]));
               boolean[] wanted = {group.rank() != 0, group.rank() != 1};
               PeerRegion[] peers = region.reach(meeting, wanted, TIMEOUT);
               PeerCheck.check(backend.world(), region.memory(), peers);

@@ -1,0 +1,67 @@
+package org.ep4j.nvshmem;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.TreeMap;
+import org.ep4j.conformance.LibraryTrial;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Libraries that are loaded and cannot be used, and what is set before one is loaded. */
+class NvshmemLibrariesTest {
+  private static final String VERSION =
+      "void nvshmemx_vendor_get_version_info(int *a, int *b, int *c) {";
+
+  @TempDir private Path directory;
+
+  /** Prints what the probe finds. */
+  public static final class Probe {
+    private Probe() {}
+
+    /** The program. */
+    public static void main(String... arguments) {
+      System.out.println(new NvshmemBackendProvider().probe());
+    }
+  }
+
+  @Test
+  void aLibraryOfAnotherMajorVersionIsToldWithItsVersion()
+      throws IOException, InterruptedException {
+    StringBuilder source = new StringBuilder(VERSION + " *a = 2; *b = 11; *c = 0; }\n");
+    for (NvshmemFunction function : NvshmemFunction.values()) {
+      if (function != NvshmemFunction.VERSION) {
+        source.append("void ").append(function.symbol()).append("(void) {}\n");
+      }
+    }
+    assertThat(probe(source.toString(), Map.of())).contains("is NVSHMEM 2.11.0, too old");
+  }
+
+  @Test
+  void aLibraryWithoutItsFunctionsIsToldWithTheirNames() throws IOException, InterruptedException {
+    String source = VERSION + " *a = 3; *b = 4; *c = 5; }\n";
+    assertThat(probe(source, Map.of())).contains("lacks nvshmemx_get_uniqueid, ");
+  }
+
+  @Test
+  void whatNobodyHasSetIsSetBeforeTheLibraryIsLoaded() throws IOException, InterruptedException {
+    String source =
+        "#include <stdio.h>\n#include <stdlib.h>\n"
+            + "__attribute__((constructor)) static void tell(void) {\n"
+            + "  printf(\"%s %s %s\\n\", getenv(\"NVSHMEM_REMOTE_TRANSPORT\"),\n"
+            + "    getenv(\"NVSHMEM_DISABLE_NVLS\"), getenv(\"NVSHMEM_DISABLE_NCCL\"));\n"
+            + "}\n";
+    assertThat(probe(source, Map.of())).contains("none 1 1");
+    assertThat(probe(source, Map.of("NVSHMEM_REMOTE_TRANSPORT", "ibrc"))).contains("ibrc 1 1");
+  }
+
+  private String probe(String source, Map<String, String> variables)
+      throws IOException, InterruptedException {
+    Path library = LibraryTrial.compile(directory, "libnvshmem_host.so.3", source);
+    Map<String, String> all = new TreeMap<>(variables);
+    all.put("EP4J_NVSHMEM_HOME", library.toString());
+    return LibraryTrial.run(Probe.class, all);
+  }
+}
