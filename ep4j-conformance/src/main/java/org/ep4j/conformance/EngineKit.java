@@ -29,6 +29,16 @@ public abstract class EngineKit {
     return true;
   }
 
+  /** Whether the engine has high-throughput operations, between nodes if there is a wire. */
+  protected boolean highThroughput() {
+    return true;
+  }
+
+  /** Whether buffers can be reset and ranks masked, between nodes if there is a wire. */
+  protected boolean recovers() {
+    return true;
+  }
+
   /** Kind of wire between nodes; empty (default): all ranks are in one node. */
   protected String wire() {
     return "";
@@ -65,7 +75,9 @@ public abstract class EngineKit {
             String.valueOf(seed),
             String.valueOf(cases),
             String.valueOf(lowLatency()),
-            wire());
+            wire(),
+            String.valueOf(highThroughput()),
+            String.valueOf(recovers()));
     System.out.printf(
         "%s, %s, %s: -Dep4j.seed=%d, %d cases of %s ranks%n",
         getClass().getSimpleName(),

@@ -11,8 +11,9 @@ import org.ep4j.group.Group;
 
 /**
  * Random cases against the oracle. Arguments: engine, seed, number of cases, whether low-latency
- * operations are among them, wire between nodes (empty: one node); case i has seed + i. Every case
- * is a buffer of a random shape and a random sequence of operations on it.
+ * operations are among them, wire between nodes (empty: one node), whether high-throughput
+ * operations are among them, whether buffers are reset and ranks masked; case i has seed + i. Every
+ * case is a buffer of a random shape and a random sequence of operations on it.
  */
 final class PropertyJob implements RankJob {
   private static final int MOST_STEPS = 8;
@@ -24,24 +25,33 @@ final class PropertyJob implements RankJob {
     int cases = Integer.parseInt(arguments.get(2));
     boolean lowLatency = Boolean.parseBoolean(arguments.get(3));
     String wire = arguments.get(4);
+    boolean highThroughput = Boolean.parseBoolean(arguments.get(5));
+    boolean recovers = Boolean.parseBoolean(arguments.get(6));
+    Drawing drawing = new Drawing(lowLatency, highThroughput, recovers, wire);
     try (DeviceRoom room = DeviceRoom.open(group, engine)) {
       for (int i = 0; i < cases; i++) {
-        runCase(group, engine, seed + i, lowLatency, wire, room);
+        runCase(group, engine, seed + i, drawing, room);
       }
       room.settle();
     }
   }
 
+  /** What cases are made of. */
+  private record Drawing(
+      boolean lowLatency, boolean highThroughput, boolean recovers, String wire) {}
+
   private static void runCase(
-      Group group, String engine, long seed, boolean lowLatency, String wire, DeviceRoom room) {
+      Group group, String engine, long seed, Drawing drawing, DeviceRoom room) {
     SplittableRandom shared = new SplittableRandom(seed);
-    Shape shape = Shape.draw(group.size(), lowLatency, wire, shared);
+    String wire = drawing.wire;
+    Shape shape =
+        Shape.draw(group.size(), drawing.lowLatency, drawing.highThroughput, wire, shared);
     SplittableRandom own = new SplittableRandom(~seed * (group.rank() + 1));
     RankContext.Counts counts = new RankContext.Counts();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine, wire))) {
       RankContext in = new RankContext(buffer, shape, shared, own, room, counts);
       for (int steps = shared.nextInt(1, MOST_STEPS + 1); steps > 0; steps--) {
-        runStep(in);
+        runStep(in, drawing.recovers);
       }
       in.next("statistics");
       checkStatistics(in);
@@ -65,7 +75,7 @@ final class PropertyJob implements RankJob {
     }
   }
 
-  private static void runStep(RankContext in) {
+  private static void runStep(RankContext in, boolean recovers) {
     int kind = in.shared().nextInt(20);
     boolean highThroughput = in.shape().maxTokens() > 0;
     boolean lowLatency = in.shape().lowLatencyMaxTokens() > 0;
@@ -77,12 +87,12 @@ final class PropertyJob implements RankJob {
       in.buffer().barrier();
       return;
     }
-    if (kind == 1) {
+    if (kind == 1 && recovers) {
       in.next("reset");
       in.buffer().reset();
       return;
     }
-    if (kind == 2 && lowLatency && in.shape().ranks() > 1) {
+    if (kind == 2 && recovers && lowLatency && in.shape().ranks() > 1) {
       runMasked(in);
       return;
     }

@@ -37,11 +37,13 @@ record Shape(
    * Draws a shape.
    *
    * @param latency whether low-latency operations may be among those of the buffer
+   * @param throughput the same of high throughput; one of the two
    * @param wire kind of wire between nodes; empty: all ranks are in one node
    */
-  static Shape draw(int ranks, boolean latency, String wire, SplittableRandom random) {
+  static Shape draw(
+      int ranks, boolean latency, boolean throughput, String wire, SplittableRandom random) {
     // 0: high throughput, 1: low latency, else both
-    int kind = latency ? random.nextInt(4) : 0;
+    int kind = !throughput ? 1 : latency ? random.nextInt(4) : 0;
     boolean lowLatency = kind != 0;
     int hidden =
         lowLatency

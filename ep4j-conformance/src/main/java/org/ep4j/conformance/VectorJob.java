@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Tensor;
 import org.ep4j.cases.CaseComparison;
@@ -13,8 +14,8 @@ import org.ep4j.cases.CaseRunner;
 import org.ep4j.group.Group;
 
 /**
- * Runs cases on one engine and compares. Arguments: engine, directory of a case, and so on; several
- * cases must have as many ranks as the group.
+ * Runs cases on one engine and compares. Arguments: engine, ranks of a node, wire between nodes,
+ * directory of a case, and so on; several cases must have as many ranks as the group.
  */
 final class VectorJob implements RankJob {
   /** Every case runs this often on the same buffer: later epochs must give the same. */
@@ -22,11 +23,10 @@ final class VectorJob implements RankJob {
 
   @Override
   public void run(Group group, List<String> arguments) {
-    for (String path : arguments.subList(1, arguments.size())) {
+    for (String path : arguments.subList(3, arguments.size())) {
       CaseDirectory directory = CaseDirectory.open(Path.of(path));
       try (CaseFile file = directory.read(group.rank());
-          ExpertBuffer buffer =
-              ExpertBuffer.open(group, directory.config().engine(arguments.getFirst()).build())) {
+          ExpertBuffer buffer = ExpertBuffer.open(group, config(directory, arguments))) {
         for (int round = 0; round < ROUNDS; round++) {
           try (Arena arena = Arena.ofShared()) {
             Map<String, Tensor> outputs = CaseRunner.run(buffer, file, arena);
@@ -38,5 +38,14 @@ final class VectorJob implements RankJob {
         }
       }
     }
+  }
+
+  private static BufferConfig config(CaseDirectory directory, List<String> arguments) {
+    return directory
+        .config()
+        .engine(arguments.getFirst())
+        .ranksPerNode(Integer.parseInt(arguments.get(1)))
+        .wire(arguments.get(2))
+        .build();
   }
 }

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.TestFactory;
 
 /** Recorded vectors must come out bit for bit. Subclasses name the engine and the world. */
 public abstract class VectorKit {
-  private static final String NONE = "this engine has no low-latency operations";
+  private static final String NONE = "this engine has no such operations";
 
   /** For subclasses. */
   protected VectorKit() {}
@@ -26,6 +26,21 @@ public abstract class VectorKit {
   /** Whether the engine has low-latency operations; cases of them are skipped if not. */
   protected boolean lowLatency() {
     return true;
+  }
+
+  /** The same of high throughput. */
+  protected boolean highThroughput() {
+    return true;
+  }
+
+  /** Ranks that share memory; 0 (default): all of them. */
+  protected int ranksPerNode() {
+    return 0;
+  }
+
+  /** Kind of wire between nodes. */
+  protected String wire() {
+    return "auto";
   }
 
   @TestFactory
@@ -57,11 +72,12 @@ public abstract class VectorKit {
   }
 
   private boolean possible(CaseDirectory one) {
-    return lowLatency() || !one.metadata().lowLatency();
+    return one.metadata().lowLatency() ? lowLatency() : highThroughput();
   }
 
   private void run(List<CaseDirectory> cases) {
-    List<String> arguments = new ArrayList<>(List.of(engine()));
+    List<String> arguments =
+        new ArrayList<>(List.of(engine(), String.valueOf(ranksPerNode()), wire()));
     cases.forEach(one -> arguments.add(one.path().toString()));
     world().run(cases.getFirst().ranks(), VectorJob.class, arguments);
   }

@@ -189,11 +189,6 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Rows arrive once, by source rank, and go back summed by the caller (ll).")
   private boolean rankMajor;
 
-  @Option(
-      names = "--disable-nvlink",
-      description = "Low latency over a network only: refused until a wire between GPUs exists.")
-  private boolean withoutNvlink;
-
   @Option(names = "--zero-copy", description = "Combine from the buffer's own region (ll).")
   private boolean zeroCopy;
 
@@ -314,14 +309,6 @@ public final class BenchCommand implements Callable<Integer> {
             "--dtype %s is for ht only; ll takes bf16, fp8 or nvfp4"
                 .formatted(BenchSettings.word(payload)));
       }
-    }
-    if (settings.nodes().several(worldSize) && settings.onDevice() && settings.lowLatency()) {
-      throw usage("--nodes on GPUs is for ht: name it, or add --device host");
-    }
-    if (withoutNvlink) {
-      throw usage(
-          "--disable-nvlink: GPUs of one host reach each other by NVLink or PCIe peer access alone,"
-              + " until a wire carries rows between GPUs: leave it out");
     }
     if (logFmt && partial) {
       throw usage("--logfmt and --partial exclude each other: partial sums travel as bf16");

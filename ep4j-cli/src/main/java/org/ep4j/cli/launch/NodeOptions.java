@@ -23,6 +23,11 @@ public final class NodeOptions {
   private @Nullable Integer ranksPerNode;
 
   @Option(
+      names = "--disable-nvlink",
+      description = "Make each rank a node of its own, so that all rows travel over the wire.")
+  private boolean withoutNvlink;
+
+  @Option(
       names = "--wire",
       paramLabel = "NAME",
       description =
@@ -36,7 +41,7 @@ public final class NodeOptions {
 
   /** Whether nodes were declared. */
   public boolean declared() {
-    return nodes != null || ranksPerNode != null;
+    return nodes != null || ranksPerNode != null || withoutNvlink;
   }
 
   /** Number of ranks if nobody says it otherwise: about so many, the same in each node. */
@@ -51,6 +56,9 @@ public final class NodeOptions {
   public int ranksPerNode(int ranks) {
     if (ranksPerNode != null) {
       return ranksPerNode;
+    }
+    if (withoutNvlink) {
+      return 1;
     }
     return nodes == null ? 0 : Math.ceilDiv(ranks, nodes);
   }
@@ -70,8 +78,12 @@ public final class NodeOptions {
         "--ranks-per-node is " + ranksPerNode + "; it must be >= 1");
     CommandSpecs.check(
         spec,
+        !withoutNvlink || (nodes == null && ranksPerNode == null),
+        "--disable-nvlink makes each rank a node: leave out --nodes and --ranks-per-node");
+    CommandSpecs.check(
+        spec,
         wire == null || declared(),
-        "--wire " + wire + " is between nodes: declare them with --nodes");
+        "--wire " + wire + " is between nodes: declare them with --nodes, or --disable-nvlink");
     if (nodes != null) {
       int each = ranksPerNode(ranks);
       CommandSpecs.check(

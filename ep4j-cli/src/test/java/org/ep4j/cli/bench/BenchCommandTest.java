@@ -74,11 +74,11 @@ class BenchCommandTest {
   }
 
   @Test
-  void lowLatencyWithoutNvlinkIsRefusedUntilThereIsAWire() throws Exception {
-    CommandLineRun run = bench("ll --threads --ranks 2 --disable-nvlink");
+  void withoutNvlinkEachRankIsANode() throws Exception {
+    CommandLineRun run = bench("ht --threads --ranks 3 --disable-nvlink --wire inproc");
 
-    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--disable-nvlink").contains("until a wire");
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("equal the oracle's bits", "3 ranks of 3 nodes");
   }
 
   @Test

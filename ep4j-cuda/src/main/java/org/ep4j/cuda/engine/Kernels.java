@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
@@ -84,7 +83,7 @@ final class Kernels implements AutoCloseable {
    * Begins to look for the kernels of a buffer while the caller does other things, such as waiting
    * for the driver to make a context.
    */
-  static void prepare(String architecture, BufferConfig config, int ranks, boolean far) {
+  static void prepare(String architecture, boolean far) {
     Map<String, Map<String, String>> entries = new LinkedHashMap<>();
     List<String> files =
         List.of(
@@ -95,10 +94,6 @@ final class Kernels implements AutoCloseable {
             COLUMNS);
     for (String entry : files) {
       entries.put(entry, Map.of());
-    }
-    if (config.lowLatencyMaxTokens() > 0) {
-      LowLatencyKernels.ENTRIES.forEach(
-          entry -> entries.put(entry, LowLatencyKernels.constants(config, ranks)));
     }
     KernelCompiler.standard().prepare(entries, architecture);
   }

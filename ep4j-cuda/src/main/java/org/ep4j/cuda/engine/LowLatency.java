@@ -96,7 +96,6 @@ final class LowLatency {
   }
 
   LowLatencyDispatch dispatch(Tensor x, Routing routing, LowLatencyDispatchOptions options) {
-    context.requireOneNode("a low-latency dispatch");
     CudaStream stream = context.stream(options.stream());
     boolean capturing = options.stream() != null && stream.capturing();
     Staging staging = context.staging;
@@ -181,6 +180,7 @@ final class LowLatency {
 
   /** Masks or admits one rank. */
   void updateMask(int rank, boolean masked) {
+    context.requireOneNode("the mask of low latency");
     LowLatencyShapes.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
     part.mask(rank, masked);
@@ -196,6 +196,7 @@ final class LowLatency {
 
   /** Admits all ranks that are not excluded or, with masking, dead. */
   void cleanMask() {
+    context.requireOneNode("the mask of low latency");
     context.completion.awaitAll();
     for (int r = 0; r < context.ranks; r++) {
       boolean dead = context.config.masking() && !context.members.isAlive(r);

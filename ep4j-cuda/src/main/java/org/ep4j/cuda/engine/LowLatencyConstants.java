@@ -46,6 +46,16 @@ final class LowLatencyConstants {
     call.set(LowLatencyField.RECORD, words.recordOnDevice());
     call.set(LowLatencyField.HOST_ABORT, words.abortOnDevice());
     call.set(LowLatencyField.COMPLETED, words.completedOnDevice());
-    call.set(LowLatencyField.NEAR_RANKS, context.ranks);
+    int node = context.nodes.of(context.rank);
+    int first = context.nodes.first(node);
+    call.set(LowLatencyField.NEAR_FIRST, first);
+    call.set(LowLatencyField.NEAR_RANKS, context.nodes.end(node) - first);
+    if (context.far != null) {
+      call.set(LowLatencyField.FAR, context.far.lowLatencyPart());
+      call.set(LowLatencyField.SOURCE_BYTES, layout.sourceBytes);
+      call.set(LowLatencyField.PACKED_OFFSET, layout.packed);
+      call.set(LowLatencyField.POSTS, part.posts());
+      call.set(LowLatencyField.FAR_STATE, part.farState());
+    }
   }
 }

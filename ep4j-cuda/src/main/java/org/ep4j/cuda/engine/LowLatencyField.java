@@ -66,5 +66,9 @@ enum LowLatencyField {
   COMPLETED,
   FAR,
   NEAR_FIRST,
-  NEAR_RANKS
+  NEAR_RANKS,
+  SOURCE_BYTES,
+  PACKED_OFFSET,
+  POSTS,
+  FAR_STATE
 }

@@ -1,15 +1,19 @@
 package org.ep4j.cuda.engine;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.PrebuiltKernels;
+import org.jspecify.annotations.Nullable;
 
 /** The low-latency kernels of one buffer on its device, and how they use shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
@@ -22,17 +26,34 @@ final class LowLatencyKernels implements AutoCloseable {
   /** Tokens are told at once in groups of so many, a bit of a word each. */
   private static final int GROUP = 32;
 
-  private static final String DISPATCH = "low_latency_dispatch.cu";
-  private static final String COMBINE = "low_latency_combine.cu";
-  private static final String DISPATCH_BY_RANKS = "low_latency_dispatch_by_ranks.cu";
-  private static final String COMBINE_BY_RANKS = "low_latency_combine_by_ranks.cu";
-
-  /** The files they are in. */
-  static final List<String> ENTRIES =
-      List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS);
+  private static final String DISPATCH = "low_latency_dispatch";
+  private static final String COMBINE = "low_latency_combine";
+  private static final String DISPATCH_BY_RANKS = "low_latency_dispatch_by_ranks";
+  private static final String COMBINE_BY_RANKS = "low_latency_combine_by_ranks";
 
   /** Devices whose kernels may take their place before the kernel in front of them has ended. */
   private static final int FIRST_TO_START_EARLY = 9;
+
+  /** Ranks that kernels reach: each has files of its own. */
+  enum Reach {
+    /** Of one node. */
+    NODE(".cu"),
+    /** Of several nodes, whose memory kernels write into. */
+    MAPPED("_mapped.cu"),
+    /** Of several nodes, between which a wire carries what kernels write here. */
+    PUTS("_puts.cu");
+
+    private final String suffix;
+
+    /** What is to be reached through {@code far}; null: one node. */
+    static Reach of(@Nullable FarConnection far) {
+      return far == null ? NODE : far.puts() ? PUTS : MAPPED;
+    }
+
+    Reach(String suffix) {
+      this.suffix = suffix;
+    }
+  }
 
   private final List<AutoCloseable> owned = new ArrayList<>();
 
@@ -71,11 +92,13 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
+   * @param reach which ranks the kernels reach
    * @param sharedBytes what a block may use
    * @param localExperts experts of this rank
    */
   LowLatencyKernels(
-      CudaDevice device, BufferConfig config, int ranks, int localExperts, int sharedBytes) {
+      CudaDevice device, BufferConfig config, Reach reach, int localExperts, int sharedBytes) {
+    int ranks = ranksOf(config);
     long lines = localExperts + 1L;
     long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + lines * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
@@ -102,14 +125,24 @@ final class LowLatencyKernels implements AutoCloseable {
     constants = constants(config, ranks);
     startsEarly = device.properties().major() >= FIRST_TO_START_EARLY;
     KernelCompiler compiler = KernelCompiler.standard();
-    byExperts = dispatches(load(compiler, device, DISPATCH));
-    byRanks = dispatches(load(compiler, device, DISPATCH_BY_RANKS));
-    CudaModule combining = load(compiler, device, COMBINE);
+    byExperts = dispatches(load(compiler, device, DISPATCH + reach.suffix));
+    byRanks = dispatches(load(compiler, device, DISPATCH_BY_RANKS + reach.suffix));
+    CudaModule combining = load(compiler, device, COMBINE + reach.suffix);
     sums = call(combining, "ep4j_low_latency_combine", combineBytes);
     logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
     partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
-    CudaModule adding = load(compiler, device, COMBINE_BY_RANKS);
+    CudaModule adding = load(compiler, device, COMBINE_BY_RANKS + reach.suffix);
     summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+  }
+
+  /** Begins to look for them, while the caller does other things. */
+  static void prepare(String architecture, BufferConfig config, Reach reach) {
+    Map<String, String> constants = constants(config, ranksOf(config));
+    Map<String, Map<String, String>> entries = new LinkedHashMap<>();
+    for (String file : List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS)) {
+      entries.put(file + reach.suffix, constants);
+    }
+    KernelCompiler.standard().prepare(entries, architecture);
   }
 
   private Dispatches dispatches(CudaModule module) {
@@ -117,6 +150,10 @@ final class LowLatencyKernels implements AutoCloseable {
         call(module, "ep4j_low_latency_dispatch_bf16", dispatchBytes),
         call(module, "ep4j_low_latency_dispatch_fp8", dispatchBytes),
         call(module, "ep4j_low_latency_dispatch_nvfp4", dispatchBytes));
+  }
+
+  private static int ranksOf(BufferConfig config) {
+    return Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
 
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */

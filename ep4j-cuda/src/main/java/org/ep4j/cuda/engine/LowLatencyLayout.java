@@ -4,6 +4,7 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.engine.Nodes;
 
 /**
  * Where things lie in the low-latency part of each rank, which its peers write into; the same on
@@ -12,11 +13,17 @@ import org.ep4j.InvalidArgumentException;
 final class LowLatencyLayout {
   private static final long PAGE = 4096;
 
+  /** What a wire carries is a multiple of this. */
+  private static final long UNIT = 16;
+
   /** Values that one warp moves at a time. */
   private static final int PIECE = 1024;
 
   /** Tokens are counted in 16 bits. */
   private static final int MOST_TOKENS = 0xffff;
+
+  /** Groups of tokens whose rows ranks of other nodes await together. */
+  static final int GROUPS = 4;
 
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
@@ -36,8 +43,21 @@ final class LowLatencyLayout {
   final long counts;
   final long entries;
   final long weights;
+
+  /** Several nodes: words that say which rows travel as LogFMT, among those of the first source. */
+  final long packed;
+
+  /** Several nodes: from the words of a source to those of the next; headers come first. */
+  final long sourceBytes;
+
   final long flags;
   final long rows;
+
+  /** Several nodes: half of what is prepared for one rank of another node, words and rows. */
+  final long halfBytes;
+
+  /** The same for all other ranks, both halves. */
+  final long shadowBytes;
 
   /** Pieces of a row. */
   final long pieces;
@@ -60,7 +80,7 @@ final class LowLatencyLayout {
   /** All of it. */
   final long bytes;
 
-  LowLatencyLayout(BufferConfig config) {
+  LowLatencyLayout(BufferConfig config, Nodes nodes) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long ranks = placement.ranks();
     long tokens = config.lowLatencyMaxTokens();
@@ -75,11 +95,26 @@ final class LowLatencyLayout {
     pieces = Math.ceilDiv(config.hidden(), PIECE);
     received = PAGE;
     headers = page(received + ranks * Long.BYTES);
-    counts = headers + ranks * Long.BYTES;
     countStride = placement.maxLocalExperts() + 1L;
-    entries = counts + ranks * countStride * Long.BYTES;
-    weights = entries + ranks * tokens * topK * Long.BYTES;
-    flags = weights + ranks * tokens * topK * Long.BYTES;
+    if (nodes.count() == 1) {
+      counts = headers + ranks * Long.BYTES;
+      entries = counts + ranks * countStride * Long.BYTES;
+      weights = entries + ranks * tokens * topK * Long.BYTES;
+      packed = 0;
+      sourceBytes = 0;
+      halfBytes = 0;
+      flags = weights + ranks * tokens * topK * Long.BYTES;
+    } else {
+      counts = headers + UNIT + GROUPS * Long.BYTES;
+      entries = unit(counts + countStride * Long.BYTES);
+      weights = unit(entries + tokens * topK * Long.BYTES);
+      packed = unit(weights + tokens * topK * Long.BYTES);
+      sourceBytes = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT - headers;
+      flags = headers + ranks * sourceBytes;
+      long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
+      halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();
+    }
+    shadowBytes = (ranks - 1) * 2 * halfBytes;
     flagStride = Math.max(topK, ranks);
     long wordsEnd = flags + tokens * pieces * flagStride * Long.BYTES;
     wordBytes = wordsEnd - headers;
@@ -93,6 +128,10 @@ final class LowLatencyLayout {
   /** What a rank says that has received an operation and goes on with the first two areas. */
   static long grant(long number) {
     return number << GRANT_AREA_BITS;
+  }
+
+  private static long unit(long offset) {
+    return Math.ceilDiv(offset, UNIT) * UNIT;
   }
 
   private static long page(long offset) {

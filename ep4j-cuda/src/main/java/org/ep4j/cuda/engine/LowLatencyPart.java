@@ -7,20 +7,29 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Nodes;
 import org.ep4j.memory.Meeting;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The low-latency part of this rank's memory, those of its peers, and the masks. What the host
  * reads and writes here it does while no kernel of this rank runs.
  */
 final class LowLatencyPart implements AutoCloseable {
+  /** Words a rank that kernels keep of ranks of other nodes. */
+  private static final int FAR_WORDS = 1 + 2 * LowLatencyLayout.GROUPS;
+
   private final CudaDevice device;
   private final LowLatencyLayout layout;
   private final DeviceMemory memory;
   private final DeviceMemory masks;
   private final HostWords words;
   private final Peers peers;
+
+  /** How kernels reach ranks of other nodes if a wire carries their rows; else null. */
+  private final @Nullable FarPosts posts;
+
   private final int rank;
   private final int ranks;
 
@@ -28,11 +37,13 @@ final class LowLatencyPart implements AutoCloseable {
    * Maps the peers' parts; collective.
    *
    * @param region of this rank; its owner closes it after this
+   * @param far the way to ranks of other nodes; null if there are none
    */
   LowLatencyPart(
       Meeting meeting,
       Nodes nodes,
       SymmetricRegion region,
+      @Nullable FarConnection far,
       CudaDevice device,
       LowLatencyLayout layout,
       HostWords words,
@@ -47,7 +58,7 @@ final class LowLatencyPart implements AutoCloseable {
     DeviceMemory state = null;
     Peers mapped = null;
     try {
-      state = DeviceMemory.allocate(device, 3L * ranks * Long.BYTES);
+      state = DeviceMemory.allocate(device, (3L + FAR_WORDS) * ranks * Long.BYTES);
       state.fill8(0, state.bytes(), (byte) 0, stream);
       clearWords(stream);
       // From here on all ranks have cleared their words.
@@ -59,6 +70,12 @@ final class LowLatencyPart implements AutoCloseable {
     }
     masks = state;
     peers = mapped;
+    posts = far != null && far.puts() ? new FarPosts(device, far, layout, ranks) : null;
+    for (int r = 0; far != null && r < ranks; r++) {
+      if (!nodes.together(r, rank)) {
+        peers.setFar(r, far.puts() ? far.lowLatencyShadow() : far.lowLatencyPart(r));
+      }
+    }
   }
 
   /** {@link Peers#stage}. */
@@ -108,6 +125,11 @@ final class LowLatencyPart implements AutoCloseable {
     return memory.address();
   }
 
+  /** Where kernels find {@code FarPosts}, or 0. */
+  long posts() {
+    return posts == null ? 0 : posts.address();
+  }
+
   /** Where kernels find the masks, one word a rank. */
   long masks() {
     return masks.address();
@@ -121,6 +143,11 @@ final class LowLatencyPart implements AutoCloseable {
   /** Where kernels note what they have told each rank, one word a rank. */
   long told() {
     return waited() + (long) ranks * Long.BYTES;
+  }
+
+  /** Where kernels note what ranks of other nodes have told, and what they have sent to them. */
+  long farState() {
+    return told() + (long) ranks * Long.BYTES;
   }
 
   /** Ranks that are gone have no part. */
@@ -185,6 +212,9 @@ final class LowLatencyPart implements AutoCloseable {
 
   @Override
   public void close() {
+    if (posts != null) {
+      posts.close();
+    }
     peers.close();
     masks.close();
   }

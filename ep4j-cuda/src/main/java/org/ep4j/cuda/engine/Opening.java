@@ -16,6 +16,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.engine.LowLatencyKernels.Reach;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.far.FarSizes;
 import org.ep4j.engine.ConfigAgreement;
@@ -57,8 +58,7 @@ final class Opening implements AutoCloseable {
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
-    Kernels.prepare(
-        DeviceProperties.of(ordinal(group)).architecture(), config, group.size(), false);
+    prepare(DeviceProperties.of(ordinal(group)).architecture(), config, true, Reach.NODE);
     try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
@@ -96,8 +96,10 @@ final class Opening implements AutoCloseable {
     boolean again = meeting.isNew(meeting.rank());
     Duration timeout = config.timeout();
     int ordinal = ordinal(group);
-    Kernels.prepare(
-        DeviceProperties.of(ordinal).architecture(), config, group.size(), nodes.count() > 1);
+    String architecture = DeviceProperties.of(ordinal).architecture();
+    boolean one = nodes.count() == 1;
+    // Between nodes the wire decides which of the low-latency kernels are needed.
+    prepare(architecture, config, one, one ? Reach.NODE : null);
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     Backend backend = own(Backends.open(config.backend(), meeting, device, timeout));
@@ -118,8 +120,7 @@ final class Opening implements AutoCloseable {
     Kernels kernels = own(new Kernels(device, nodes.count() > 1));
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
-    FarConnection far =
-        nodes.count() > 1 ? far(group, device, backend, config, nodes, layout) : null;
+    FarConnection far = one ? null : far(group, device, backend, config, nodes, layout);
     completion.watch(far);
     CudaContext context =
         new CudaContext(
@@ -161,6 +162,14 @@ final class Opening implements AutoCloseable {
     }
   }
 
+  private static void prepare(
+      String architecture, BufferConfig config, boolean oneNode, @Nullable Reach reach) {
+    Kernels.prepare(architecture, !oneNode);
+    if (reach != null && config.lowLatencyMaxTokens() > 0) {
+      LowLatencyKernels.prepare(architecture, config, reach);
+    }
+  }
+
   /** Collective. */
   private FarConnection far(
       Group group,
@@ -169,10 +178,36 @@ final class Opening implements AutoCloseable {
       BufferConfig config,
       Nodes nodes,
       RegionLayout layout) {
-    FarSizes sizes = new FarSizes(layout.countWords, layout.slotToken, 0, 0, 0);
-    return own(
-        FarConnection.open(
-            group, device, backend.world().ranksOnDevice() == 1, config, nodes, sizes));
+    LowLatencyLayout latency =
+        config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config, nodes) : null;
+    if (latency != null) {
+      requireNoMasking(config);
+    }
+    FarSizes sizes =
+        new FarSizes(
+            layout.countWords,
+            layout.slotToken,
+            latency == null ? 0 : latency.bytes,
+            latency == null ? 0 : latency.shadowBytes,
+            latency == null ? 0 : FarPosts.counters(nodes.ranks()));
+    FarConnection far =
+        own(
+            FarConnection.open(
+                group, device, backend.world().ranksOnDevice() == 1, config, nodes, sizes));
+    if (latency != null) {
+      LowLatencyKernels.prepare(device.properties().architecture(), config, Reach.of(far));
+    }
+    return far;
+  }
+
+  private static void requireNoMasking(BufferConfig config) {
+    if (config.masking()) {
+      throw new InvalidArgumentException(
+          "masking",
+          "true",
+          "false where ranks of several nodes use the CUDA engine",
+          "leave masking out, or choose the engine 'host'");
+    }
   }
 
   /** Collective. */
@@ -180,11 +215,11 @@ final class Opening implements AutoCloseable {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
-    LowLatencyLayout layout = new LowLatencyLayout(config);
+    LowLatencyLayout layout = new LowLatencyLayout(config, context.nodes);
     LowLatencyKernels kernels =
         own(
             new LowLatencyKernels(
-                device, config, context.ranks, local, context.kernels.sharedBytes));
+                device, config, Reach.of(context.far), local, context.kernels.sharedBytes));
     LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
     SymmetricRegion region = own(context.backend.allocate(layout.bytes));
     LowLatencyPart part =
@@ -193,6 +228,7 @@ final class Opening implements AutoCloseable {
                 meeting,
                 context.nodes,
                 region,
+                context.far,
                 device,
                 layout,
                 words,

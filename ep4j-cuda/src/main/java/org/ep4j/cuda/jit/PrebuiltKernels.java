@@ -24,6 +24,7 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true)),
               lowLatency("", "", Map.of()),
               lowLatency("_mapped", "", Map.of()),
+              lowLatency("_puts", "", Map.of()),
               lowLatency(7168, 8, 256, 8, false))
           .flatMap(List::stream)
           .toList();

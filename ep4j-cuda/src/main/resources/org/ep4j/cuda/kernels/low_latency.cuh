@@ -34,7 +34,8 @@
 // Compiled with EP4J_FAR, some ranks belong to other nodes. Each rank has a second part then, in
 // page-locked memory of its host, laid out like the first: its far part. Ranks of other nodes write
 // there what is told above; who waits for a word of a rank looks into the part that this rank writes.
-// EP4J_FAR_MAPPED: kernels write the far parts of others themselves, and see no difference.
+// EP4J_FAR_MAPPED: kernels write the far parts of others themselves. EP4J_FAR_PUTS: they cannot, and a
+// wire carries it. What takes the place of flags then says low_latency_far.cuh.
 //
 // A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those
 // of a block that tell or learn the routing together; blocks meet only at the end, where the last one
@@ -48,6 +49,7 @@
 // it has ended what belonged there, or the host says that it is dead. For this there are four areas
 // where ranks can be masked. If they are not enough the operation fails, as without masks.
 #pragma once
+#include "low_latency_known.cuh"
 #include "protocol.cuh"
 
 #ifndef EP4J_BY_RANKS
@@ -57,12 +59,15 @@
 // How ranks of other nodes are reached, if there are any.
 #define EP4J_FAR_NONE 0
 #define EP4J_FAR_MAPPED 1
+#define EP4J_FAR_PUTS 2
 #ifndef EP4J_FAR
 #define EP4J_FAR EP4J_FAR_NONE
 #endif
 
 constexpr bool BY_RANKS = EP4J_BY_RANKS;
 constexpr bool FAR = EP4J_FAR != EP4J_FAR_NONE;
+constexpr bool PUTS = EP4J_FAR == EP4J_FAR_PUTS;
+constexpr u32 GROUPS = 4;              // of tokens, whose rows far ranks await together
 constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, by ranks
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
@@ -101,29 +106,7 @@ struct Grant {
   }
 };
 
-// What may be known of a buffer when its kernels are compiled; 0, and 2 for masking: it is not. With
-// constants the kernels are a good deal shorter, and so short a kernel waits for its instructions as
-// well as for memory.
-#ifndef EP4J_HIDDEN
-#define EP4J_HIDDEN 0
-#define EP4J_RANKS 0
-#define EP4J_EXPERTS 0
-#define EP4J_CHOICES 0
-#define EP4J_MASKING 2
-#endif
-
-// A parameter with such a constant.
-template <u64 VALUE, u64 UNKNOWN = 0>
-struct Known {
-  u64 told;
-
-  __device__ __forceinline__ operator u64() const { return VALUE == UNKNOWN ? told : VALUE; }
-
-  __device__ __forceinline__ Known& operator=(u64 value) {
-    told = value;
-    return *this;
-  }
-};
+struct FarPosts;
 
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.LowLatencyField.
 struct LowLatencyParameters {
@@ -200,13 +183,21 @@ struct LowLatencyParameters {
   Receipt receipt;  // two fields
 
   // Compiled with EP4J_FAR; else nothing.
-  char* far;        // the far part of this rank
-  u64 near_first;   // the first rank of this node
-  u64 near_ranks;   // and how many they are
+  char* far;         // the far part of this rank
+  u64 near_first;    // the first rank of this node
+  u64 near_ranks;    // and how many they are
+  u64 source_bytes;  // from the words of a source to those of the next
+  u64 packed_offset;  // puts: u64 [max_tokens, even number of pieces] among the words of a source
+  const FarPosts* posts;  // puts
+  u64* far_state;  // [ranks, 1 + GROUPS], then [ranks, GROUPS]; see low_latency_far.cuh
 };
 
 __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
   return ((u32)p.hidden + PIECE - 1) / PIECE;
+}
+
+__device__ __forceinline__ u32 even_pieces_of(const LowLatencyParameters& p) {
+  return (pieces_of(p) + 1) / 2 * 2;
 }
 
 // The rows that each local expert has room for, or each source by ranks.
@@ -227,9 +218,15 @@ struct Operation {
   Grant told;  // what this rank has told last, itself like the others
   char* own;   // area of this rank
 
+  __device__ __forceinline__ bool is_far(u32 rank) const {
+    return FAR && rank - (u32)p.near_first >= (u32)p.near_ranks;
+  }
+
+  __device__ __forceinline__ bool is_posted(u32 rank) const { return PUTS && is_far(rank); }
+
   // What `own` is in the part that a rank writes into: this rank's part itself, or an area of it.
   __device__ __forceinline__ char* written_by(u32 rank, char* own, char* far) const {
-    return FAR && rank - (u32)p.near_first >= (u32)p.near_ranks ? far : own;
+    return is_far(rank) ? far : own;
   }
 
   // The area of this rank that another writes into.
@@ -244,19 +241,25 @@ struct Operation {
   }
 
   __device__ __forceinline__ u64* header(char* area, u32 source) const {
-    return (u64*)(area + p.headers_offset) + source;
+    return words_of(area + p.headers_offset, source, 1);
   }
 
   __device__ __forceinline__ u64* counts(char* area, u32 source) const {
-    return (u64*)(area + p.counts_offset) + source * p.count_stride;
+    return words_of(area + p.counts_offset, source, p.count_stride);
   }
 
   __device__ __forceinline__ u64* entries(char* area, u32 source, u32 token) const {
-    return (u64*)(area + p.entries_offset) + ((u64)source * p.max_tokens + token) * p.most_choices;
+    return tokens_of(area + p.entries_offset, source, token);
   }
 
   __device__ __forceinline__ u64* weights(char* area, u32 source, u32 token) const {
-    return (u64*)(area + p.weights_offset) + ((u64)source * p.max_tokens + token) * p.most_choices;
+    return tokens_of(area + p.weights_offset, source, token);
+  }
+
+  // Puts: bit k of the word of a piece says that choice k travels as LogFMT.
+  __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
+    return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
+           (u64)token * even_pieces_of(p) + piece;
   }
 
   // Flag of a piece of row [source][token].
@@ -282,5 +285,16 @@ struct Operation {
   // A choice's slot if every choice has a row.
   __device__ __forceinline__ u64 choice_slot(u32 token, u32 k) const {
     return (u64)token * p.most_choices + k;
+  }
+
+ private:
+  // With several nodes all words of one source lie together: the wire carries them at once.
+  __device__ __forceinline__ u64* words_of(char* at, u32 source, u64 each) const {
+    return FAR ? (u64*)(at + source * p.source_bytes) : (u64*)at + source * each;
+  }
+
+  __device__ __forceinline__ u64* tokens_of(char* at, u32 source, u32 token) const {
+    return FAR ? words_of(at, source, 0) + (u64)token * p.most_choices
+                : (u64*)at + ((u64)source * p.max_tokens + token) * p.most_choices;
   }
 };

@@ -25,10 +25,21 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
     Choice choice(op, token, k);
     char* area = op.from(choice_holder(choice.choice));
     u64* flag_at = op.home_flags(area, token, piece) + k;
-    u64 flag = k < p.top_k ? load_acquire_system(flag_at) : 0;
+    bool far = op.is_far(choice_holder(choice.choice));
+    u64 flag = k < p.top_k && !far ? load_acquire_system(flag_at) : 0;
     choice.check(op, areas);
     // Rows that the caller skips come as well: their place is not free before.
-    bool came = choice.holder != NOBODY && await_flag(op, flag_at, choice.holder, flag);
+    bool came = choice.holder != NOBODY;
+#if EP4J_FAR
+    came = came && (far ? await_came(op, choice.holder, token, (u32)p.tokens)
+                        : await_flag(op, flag_at, choice.holder, flag));
+    if (TRAVEL == TRAVEL_LOGFMT && far && came) {
+      u64 packed = load_relaxed_system(op.packed(area, choice.holder, token, piece));
+      flag = packed >> k & 1 ? FLAG_BIT : 0;
+    }
+#else
+    came = came && await_flag(op, flag_at, choice.holder, flag);
+#endif
     u32 lanes = __ballot_sync(0xffffffff, came && choice.kept);
     const char* row = op.row(area, op.choice_slot(token, k));
     if constexpr (TRAVEL == TRAVEL_LOGFMT) {
@@ -77,8 +88,13 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* a
     char* area = op.from(r);
     u64* flag_at = op.home_flags(area, token, first / PIECE) + r;
     bool awaited = holds<TRAVEL>(op, areas, token, r);
-    u64 flag = r < p.ranks ? load_acquire_system(flag_at) : 0;
+    u64 flag = r < p.ranks && !op.is_far(r) ? load_acquire_system(flag_at) : 0;
+#if EP4J_FAR
+    bool came = awaited && (op.is_far(r) ? await_came(op, r, token, (u32)p.tokens)
+                                         : await_flag(op, flag_at, r, flag));
+#else
     bool came = awaited && await_flag(op, flag_at, r, flag);
+#endif
     u32 lanes = __ballot_sync(0xffffffff, came);
     const char* row = op.row(area, op.token_slot(r, token));
     add_weighted<4>(sums, lanes, row, 1, first, (u32)p.hidden);
@@ -116,7 +132,7 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
   for (u32 r = blockDim.x - 1 - threadIdx.x; r < p.ranks; r += blockDim.x) {
     batches[r] = p.batches[r];
   }
-  Homebound parcel(op, first_unit());
+  Homebound parcel(op, first_unit(p));
   Choice choice(op, TRAVEL == TRAVEL_PARTIAL ? blockIdx.x * blockDim.x + threadIdx.x : ~0u);
   if (!begin(op, areas, parts)) {
     return;
@@ -125,9 +141,20 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
     if (TRAVEL == TRAVEL_PARTIAL) {
       tell_weights(op, areas, choice);
     }
+#if EP4J_FAR
+    tell_home<TRAVEL>(op, areas, batches);
+    if (TRAVEL == TRAVEL_PARTIAL && blockIdx.x == 0 && warp_id() == 0) {
+      relay<false>(op, areas, [](u32) { return 0u; });
+    }
+#endif
     push_rows<TRAVEL>(op, areas, batches, parcel);
   }
   if (p.phases & RECEIVING) {
+#if EP4J_FAR
+    if (blockIdx.x == 0 && warp_id() == 0) {
+      relay<true>(op, areas, [&](u32) { return (u32)p.tokens; });
+    }
+#endif
     sum_rows<TRAVEL>(op, areas, blockIdx.x, gridDim.x);
   }
   if (!p.masking || !(p.phases & RECEIVING)) {

@@ -32,7 +32,8 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
       turn.read(p, all);
     }
     if (sends) {
-      parcel.load(p, warp_id() * senders + blockIdx.x - !tells);
+      u32 first = warp_id() * senders + blockIdx.x - !tells;
+      parcel.load(p, PUTS ? first * pieces_of(p) : first);
     }
   }
   if (!begin(op, sources.areas, sources.parts)) {
@@ -61,6 +62,11 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
       barrier_arrive(BARRIER_FIRST_ROWS, blockDim.x);
     }
   }
+#if EP4J_FAR
+  if (blockIdx.x == 0 && warp_id() == receiving.first) {
+    relay<true>(op, sources.areas, [&](u32 s) { return sources.tokens[s]; });
+  }
+#endif
   receive_rows<Format>(op, sources, blockIdx.x, gridDim.x);
   if (!p.masking) {
     finish(op, sources.parts);

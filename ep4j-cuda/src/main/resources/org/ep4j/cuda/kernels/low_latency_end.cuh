@@ -1,6 +1,6 @@
 // How a low-latency operation ends, and how its kernels begin.
 #pragma once
-#include "low_latency_waits.cuh"
+#include "low_latency_look.cuh"
 
 // Orders what this block did and what the last one does; one thread, its fence is enough for what
 // others wrote or read before a barrier. Without a ticket, masks and statistics there is nothing to
@@ -101,12 +101,19 @@ __device__ __forceinline__ void tell_received(const Operation& op, char* const* 
   }
   Grant grant = Grant::of(op.number, op.told.area(op.number + 1), after);
   for (u32 r = lane_id(); r < p.ranks; r += 32) {
-    if (parts[r] != nullptr && (!p.masking || load_relaxed_system(&p.masks[r]) == 0)) {
+    if (parts[r] != nullptr && !(PUTS && op.is_far(r)) && (!p.masking || load_relaxed_system(&p.masks[r]) == 0)) {
       // All that was to be read has been read: no order is left to be kept.
       store_relaxed_system(op.received(parts[r], (u32)p.rank), grant.word);
       p.told[r] = op.number;
     }
   }
+#if EP4J_FAR == EP4J_FAR_PUTS
+  for (u32 first = 0; first < p.ranks; first += 32) {
+    u32 r = first + lane_id();
+    bool mine = r < p.ranks && op.is_far(r) && parts[r] != nullptr;
+    push_posts(op, mine, post_add(op, r, POST_GRANTED, 1), r);
+  }
+#endif
 }
 
 // Ends the operation: the first warp of the last block. `ticket` is the one in the control words.

@@ -1,71 +1,11 @@
 // The warps of a low-latency combine that push rows home.
 #pragma once
+#include "low_latency_choices.cuh"
 #include "low_latency_sums.cuh"
-#include "low_latency_waits.cuh"
 
 // How rows come home: one a choice, or one a holder, which has summed them or, by ranks, whose caller
 // has.
 enum Travel { TRAVEL_BF16, TRAVEL_LOGFMT, TRAVEL_PARTIAL, TRAVEL_SUMMED };
-
-// The rank that holds the row of a choice if it counts, else NOBODY.
-__device__ __forceinline__ u32 holder_of(const Operation& op, char* const* areas, u64 choice) {
-  u32 holder = choice_holder(choice);
-  return holder < op.p.ranks && areas[holder] != nullptr ? holder : NOBODY;
-}
-
-// A choice of one of this rank's tokens: what the dispatch did with it, and what the caller says now.
-struct Choice {
-  u32 token;
-  u32 k;
-  u64 choice = pack_choice(NOBODY, -1);
-  i64 id = -1;
-  float weight = 0;
-  u32 holder;  // NOBODY: no row comes
-  bool kept;   // whether the caller wants it
-
-  // Choices in their order.
-  __device__ __forceinline__ Choice(const Operation& op, u32 number)
-      : Choice(op, number / (u32)op.p.top_k, number % (u32)op.p.top_k) {}
-
-  // Loads what is to be known of it, if there is such a choice.
-  __device__ __forceinline__ Choice(const Operation& op, u32 token, u32 k) : token(token), k(k) {
-    const LowLatencyParameters& p = op.p;
-    if (token < p.tokens && k < p.top_k) {
-      u64 at = (u64)token * p.top_k + k;
-      choice = p.choices[op.choice_slot(token, k)];
-      id = p.wide_ids ? ((const i64*)p.ids)[at] : (i64)((const int*)p.ids)[at];
-      weight = p.weights[at];
-    }
-  }
-
-  // Before it is used, once this rank has looked at the others.
-  __device__ __forceinline__ void check(const Operation& op, char* const* areas) {
-    if (id != -1 && id != choice_expert(choice)) {
-      op.watch.record->expected = (u64)choice_expert(choice);
-      bad_routing(op.watch, STATE_NOT_AS_DISPATCHED, token, k, (u64)id);
-      id = -1;
-    }
-    kept = id != -1;
-    holder = holder_of(op, areas, choice);
-  }
-};
-
-// The weights of this rank's tokens, to all holders: all threads. `choice` is the thread's first.
-__device__ __forceinline__ void tell_weights(const Operation& op, char* const* areas, Choice choice) {
-  const LowLatencyParameters& p = op.p;
-  u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-  while (i < p.tokens * p.top_k) {
-    choice.check(op, areas);
-    if (choice.holder != NOBODY) {
-      u32 bits = __float_as_uint(choice.weight);
-      bits = !choice.kept ? NO_WEIGHT : bits == NO_WEIGHT ? 0x7fffffff : bits;
-      store_relaxed_system(
-          op.entries(areas[choice.holder], (u32)p.rank, choice.token) + choice.k, numbered(op, bits));
-    }
-    i += gridDim.x * blockDim.x;
-    choice = Choice(op, i);
-  }
-}
 
 // A flag of this lane that is still to be raised. What it says has been stored has had time to arrive
 // when it is raised after the next loads have been issued.
@@ -152,7 +92,13 @@ struct Homebound {
     source = source >= ranks ? source - ranks : source;
     bool asks = token < p.max_tokens && lane_id() < p.most_choices;
     place = asks ? places(op)[lane_id()] : NO_ENTRY;
-    weight = asks ? load_relaxed_system(op.entries(op.from(source), source, token) + lane_id()) : 0;
+    weight = asks && !op.is_far(source) ? load_relaxed_system(op.entries(op.from(source), source, token) + lane_id()) : 0;
+  }
+
+  // Number of the parcel `step` parcels behind; see Outgoing::next.
+  __device__ __forceinline__ u32 next(const Operation& op, u32 step) const {
+    u32 pieces = pieces_of(op.p);
+    return !PUTS ? unit + step : piece + 1 < pieces ? unit + 1 : unit + 1 + (step - 1) * pieces;
   }
 
   __device__ __forceinline__ const u32* places(const Operation& op) const {
@@ -166,30 +112,41 @@ struct Homebound {
   }
 };
 
+#include "low_latency_home.cuh"
+
 // A warp's parcel, to the area of the token's source, a row a choice.
 template <Travel TRAVEL>
 __device__ __forceinline__ void push_choices(const Operation& op, char* area, const Homebound& parcel,
                                              u32 choices, Signal& signal) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
+  HomePost post(op, parcel);
   for (u32 first = 0; first < choices; first += 32) {
     u32 k = first + lane_id();
     u32 place = parcel.place_of(op, first, choices);
     u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
     const char* row = p.x + (u64)place * hidden * 2;
-    char* home = op.row(area, op.choice_slot(parcel.token, k));
+    u64 slot = op.choice_slot(parcel.token, k);
+    char* home = post.begin() ? post.row(lanes) : op.row(area, slot);
     u32 packed = 0;
     if constexpr (TRAVEL == TRAVEL_LOGFMT) {
       packed = push_logfmt(lanes, row, home, parcel.piece, hidden, signal);
     } else {
-      push_pieces<4>(lanes, row, home, parcel.piece, hidden, signal);
+      push_pieces<PUTS ? 2 : 4>(lanes, row, home, parcel.piece, hidden, signal);
     }
     __syncwarp();
-    if (place != NO_ENTRY) {
+    if (post.takes(lanes, slot)) {
+      post.note(first, packed);
+    } else if (post.skips_flags()) {
+      if (TRAVEL == TRAVEL_LOGFMT) {
+        post.tell(area, first, packed);
+      }
+    } else if (place != NO_ENTRY) {
       signal.at = op.home_flags(area, parcel.token, parcel.piece) + k;
       signal.value = op.number | (packed >> lane_id() & 1 ? FLAG_BIT : 0);
     }
   }
+  post.end(area, TRAVEL == TRAVEL_LOGFMT);
 }
 
 // The same, one rounded sum of all.
@@ -200,6 +157,11 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
   Sums<VECTORS> sums;
   sums.clear();
   bool any = false;
+#if EP4J_FAR
+  if (op.is_far(parcel.source) && !__all_sync(0xffffffff, await_told(op, parcel.source))) {
+    return;
+  }
+#endif
   for (u32 first = 0; first < choices; first += 32) {
     u32 place = parcel.place_of(op, first, choices);
     any = any || __any_sync(0xffffffff, place != NO_ENTRY);
@@ -208,7 +170,8 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
                 await_value(op,
                             op.entries(op.from(parcel.source), parcel.source, parcel.token) + first +
                                 lane_id(),
-                            parcel.source, PHASE_COUNTS, bits, first == 0 ? parcel.weight : 0);
+                            parcel.source, PHASE_COUNTS, bits,
+                            first == 0 && !op.is_far(parcel.source) ? parcel.weight : 0);
     // A sum that lacks something would be taken for a whole one.
     if (!__all_sync(0xffffffff, told)) {
       return;
@@ -219,9 +182,11 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
   }
   signal.raise();
   if (any) {
-    sums.store(op.row(area, op.token_slot((u32)p.rank, parcel.token)), parcel.piece * PIECE, hidden);
+    HomePost post(op, parcel);
+    u64 slot = op.token_slot((u32)p.rank, parcel.token);
+    sums.store(post.begin() ? post.row_of_token() : op.row(area, slot), parcel.piece * PIECE, hidden);
     __syncwarp();
-    if (lane_id() == 0) {
+    if (!post.takes(1, slot) && !post.skips_flags() && lane_id() == 0) {
       signal.at = op.home_flags(area, parcel.token, parcel.piece) + p.rank;
       signal.value = op.number;
     }
@@ -233,14 +198,16 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
                                             u32 choices, Signal& signal) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
-  char* home = op.row(area, op.token_slot((u32)p.rank, parcel.token));
+  HomePost post(op, parcel);
+  u64 slot = op.token_slot((u32)p.rank, parcel.token);
+  char* home = post.begin() ? post.row_of_token() : op.row(area, slot);
   for (u32 first = 0; first < choices; first += 32) {
     u32 place = parcel.place_of(op, first, choices);
     u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
     if (lanes != 0) {
       push_pieces<1>(lanes & -lanes, p.x + (u64)place * hidden * 2, home, parcel.piece, hidden, signal);
       __syncwarp();
-      if (lane_id() == 0) {
+      if (!post.takes(1, slot) && !post.skips_flags() && lane_id() == 0) {
         signal.at = op.home_flags(area, parcel.token, parcel.piece) + p.rank;
         signal.value = op.number;
       }
@@ -250,7 +217,10 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
 }
 
 // First parcel of this warp.
-__device__ __forceinline__ u32 first_unit() { return warp_id() * gridDim.x + blockIdx.x; }
+__device__ __forceinline__ u32 first_unit(const LowLatencyParameters& p) {
+  u32 warp = warp_id() * gridDim.x + blockIdx.x;
+  return PUTS ? warp * pieces_of(p) : warp;
+}
 
 // `batches` are those of all ranks, in shared memory.
 template <Travel TRAVEL>
@@ -266,7 +236,7 @@ __device__ __forceinline__ void push_rows(const Operation& op, char* const* area
   while (next.unit < end) {
     Homebound parcel = next;
     // Asked for while this one is pushed.
-    next = Homebound(op, parcel.unit + gridDim.x * WARPS);
+    next = Homebound(op, parcel.next(op, gridDim.x * WARPS));
     u32 batch = batches[parcel.source];
     char* area = areas[parcel.source];
     if (parcel.token >= (batch & 0xffff) || area == nullptr) {
@@ -279,6 +249,15 @@ __device__ __forceinline__ void push_rows(const Operation& op, char* const* area
     } else {
       push_choices<TRAVEL>(op, area, parcel, batch >> 16, signal);
     }
+#if EP4J_FAR == EP4J_FAR_MAPPED
+    if (op.is_far(parcel.source)) {
+      u32 tokens = batch & 0xffff;
+      bool wrote = batch >> 16 > 32 || __any_sync(0xffffffff, parcel.place != NO_ENTRY);
+      if (finish_piece(op, parcel.source, parcel.token, tokens, wrote)) {
+        say_they_came(op, area, parcel.token, tokens);
+      }
+    }
+#endif
   }
   signal.raise();
 }

@@ -38,7 +38,7 @@ struct Arrival {
       bool asks = k < sources.choices[source];
       entries[i] = asks ? load_relaxed_system(op.entries(op.from(source), source, token) + k) : 0;
     }
-    flag = load_acquire_system(op.row_flag(op.from(source), source, token, piece));
+    flag = op.is_far(source) ? 0 : load_acquire_system(op.row_flag(op.from(source), source, token, piece));
   }
 };
 
@@ -217,7 +217,14 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
       places.keep(op, sources, now.source, now.token);
     }
     const u64* flag_at = op.row_flag(op.from(now.source), now.source, now.token, now.piece);
-    bool there = places.any() && await_flag(op, flag_at, now.source, now.flag);
+    bool there = places.any();
+#if EP4J_FAR
+    there = there && op.is_far(now.source)
+                ? await_came(op, now.source, now.token, sources.tokens[now.source])
+                : there && await_flag(op, flag_at, now.source, now.flag);
+#else
+    there = there && await_flag(op, flag_at, now.source, now.flag);
+#endif
     there = __all_sync(0xffffffff, there);
     Arrived<Format> arrived;
     if (there) {

@@ -1,6 +1,6 @@
 // What a block knows of the routing, and how it learns that of the peers.
 #pragma once
-#include "low_latency_waits.cuh"
+#include "low_latency_look.cuh"
 
 // Barriers of a block; 0 is that of all.
 enum Barriers { BARRIER_SENDING = 1, BARRIER_RECEIVING = 2, BARRIER_FIRST_ROWS = 3 };
@@ -73,6 +73,15 @@ struct Sources {
   }
 };
 
+// Waits until words of a far source may be looked at.
+__device__ __forceinline__ bool has_told(const Operation& op, u32 s) {
+#if EP4J_FAR
+  return !op.is_far(s) || await_told(op, s);
+#else
+  return true;
+#endif
+}
+
 // By ranks: the rows of a source, which has told its batch.
 __device__ __forceinline__ u32 learn_rows(const Operation& op, u32 s) {
   const u64* at = op.counts(op.from(s), s) + op.p.count_stride - 1;
@@ -84,7 +93,7 @@ __device__ __forceinline__ u32 learn_rows(const Operation& op, u32 s) {
 __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& sources, u32 s) {
   const LowLatencyParameters& p = op.p;
   u32 batch = 0;
-  bool there = sources.areas[s] != nullptr &&
+  bool there = sources.areas[s] != nullptr && has_told(op, s) &&
                await_value(op, op.header(op.from(s), s), s, PHASE_COUNTS, batch,
                            look<LOOK_NUMBERED>(op.header(op.from(s), s)));
   u64 choices = batch >> 16 & 0xff;
@@ -106,6 +115,11 @@ __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& 
 __device__ __forceinline__ void learn_routing(const Operation& op, const Sources& sources, Team team) {
   const LowLatencyParameters& p = op.p;
   u32 local = (u32)p.local_experts;
+#if EP4J_FAR
+  if (blockIdx.x == 0 && warp_id() == team.first) {
+    relay<false>(op, sources.areas, [](u32) { return 0u; });
+  }
+#endif
   // One word a thread, so that all are awaited at once.
   for (u32 i = team.thread(); i < (local + 1) * p.ranks; i += team.threads()) {
     u32 s = i / (local + 1);
@@ -115,7 +129,7 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
       continue;
     }
     u32 rows = 0;
-    if (sources.areas[s] != nullptr) {
+    if (sources.areas[s] != nullptr && has_told(op, s)) {
       const u64* at = op.counts(op.from(s), s) + l;
       await_value(op, at, s, PHASE_COUNTS, rows, look<LOOK_NUMBERED>(at));
     }

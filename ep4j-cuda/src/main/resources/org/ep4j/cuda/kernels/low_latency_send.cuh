@@ -31,6 +31,13 @@ struct Outgoing {
   __device__ __forceinline__ bool there(const LowLatencyParameters& p) const {
     return token < p.tokens;
   }
+
+  // Number of the parcel `step` parcels behind. What the wire carries goes by whole rows: all pieces of
+  // a token are the warp's then.
+  __device__ __forceinline__ u32 next(const LowLatencyParameters& p, u32 step) const {
+    u32 pieces = pieces_of(p);
+    return !PUTS ? unit + step : piece + 1 < pieces ? unit + 1 : unit + 1 + (step - 1) * pieces;
+  }
 };
 
 // Ranks that a token goes to: lane l holds those of choices l and l + 32, if they lead.
@@ -71,6 +78,50 @@ struct Targets {
   __device__ __forceinline__ u32 count() const { return __popc(leaders[0]) + __popc(leaders[1]); }
 };
 
+#if EP4J_FAR == EP4J_FAR_PUTS
+// A piece for far ranks: to the shadow and, if it is the last one, on to them.
+template <class Format>
+__device__ __forceinline__ void post_token(const Operation& op, const Targets& targets,
+                                           const Format& encoded, u32 token, u32 piece) {
+  const LowLatencyParameters& p = op.p;
+  bool mine[2] = {targets.leads(0) && op.is_far(targets.rank[0]),
+                  targets.leads(1) && op.is_far(targets.rank[1])};
+  if (!__any_sync(0xffffffff, mine[0] || mine[1])) {
+    return;
+  }
+  u64 source = shadow_row(op, 0, token);
+  encoded.store(p.posts->shadow + source, piece, p);
+  if (piece + 1 < pieces_of(p)) {
+    return;
+  }
+  __syncwarp();
+  u64 target = (u64)(op.row(nullptr, op.token_slot((u32)p.rank, token)) - (char*)nullptr);
+#pragma unroll
+  for (u32 i = 0; i < 2; i++) {
+    post_rows(op, mine[i], targets.rank[i], source, target,
+              multiple_of_16(p.row_bytes + p.scale_bytes));
+  }
+}
+#endif
+
+#if EP4J_FAR == EP4J_FAR_MAPPED
+// A piece of a token has been written to all far ranks that it goes to.
+__device__ __forceinline__ void finish_token(const Operation& op, const Sources& sources,
+                                             const Targets& targets, u32 token) {
+  const LowLatencyParameters& p = op.p;
+  bool wrote = (targets.leads(0) && op.is_far(targets.rank[0])) ||
+               (targets.leads(1) && op.is_far(targets.rank[1]));
+  wrote = __any_sync(0xffffffff, wrote);
+  if (finish_piece(op, (u32)p.rank, token, (u32)p.tokens, wrote)) {
+    for (u32 r = 0; r < p.ranks; r++) {
+      if (op.is_far(r) && sources.areas[r] != nullptr) {
+        say_they_came(op, sources.areas[r], token, (u32)p.tokens);
+      }
+    }
+  }
+}
+#endif
+
 // Sends this and every `step`th parcel that follows.
 template <class Format>
 __device__ __forceinline__ void send_rows(const Operation& op, const Sources& sources, Outgoing& parcel,
@@ -88,15 +139,22 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     for (u32 i = 0; i < 2; i++) {
       for (u32 rest = targets.leaders[i]; rest != 0; rest &= rest - 1) {
         u32 r = __shfl_sync(0xffffffff, targets.rank[i], __ffs(rest) - 1);
-        encoded.store(op.row(sources.areas[r], slot), piece, p);
+        if (!op.is_posted(r)) {
+          encoded.store(op.row(sources.areas[r], slot), piece, p);
+        }
       }
     }
+#if EP4J_FAR == EP4J_FAR_PUTS
+    post_token(op, targets, encoded, token, piece);
+#elif EP4J_FAR == EP4J_FAR_MAPPED
+    finish_token(op, sources, targets, token);
+#endif
     __syncwarp();
     // The rows have time to arrive while the next are on their way.
-    parcel.load(p, parcel.unit + step);
+    parcel.load(p, parcel.next(p, step));
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
-      if (targets.leads(i)) {
+      if (targets.leads(i) && !op.is_far(targets.rank[i])) {
         char* area = sources.areas[targets.rank[i]];
         store_release_system(op.row_flag(area, (u32)p.rank, token, piece), op.number);
       }

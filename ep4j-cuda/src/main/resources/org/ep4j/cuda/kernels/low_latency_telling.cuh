@@ -16,7 +16,7 @@ struct Turn {
   u32* marks;   // [groups, words] bit t: token t of the turn has chosen the expert, or goes to the rank
   u32* chosen;  // [turn_tokens, top_k] experts, BAD_EXPERT or NO_EXPERT
   u32 words;
-  u32 groups;  // experts and, by ranks, the ranks behind them
+  u32 groups;  // experts and, by ranks or for puts, the ranks behind them
   u32 first;   // token
   u32 tokens;
 
@@ -24,7 +24,7 @@ struct Turn {
       : bad(sources.end(p)),
         before(bad + 1),
         words(((u32)min(p.turn_tokens, p.tokens) + 31) / 32),
-        groups((u32)(p.experts + (BY_RANKS ? p.ranks : 0))),
+        groups((u32)(p.experts + (BY_RANKS || PUTS ? p.ranks : 0))),
         first(0),
         tokens((u32)min(p.turn_tokens, p.tokens)) {
     marks = before + groups;
@@ -62,7 +62,7 @@ struct Turn {
       if (e < p.experts) {
         u32 bit = 1u << token % 32;
         bool marked = (atomicOr(&marks[e * words + token / 32], bit) & bit) != 0;
-        if (BY_RANKS && rank != NOBODY) {
+        if ((BY_RANKS || PUTS) && rank != NOBODY) {
           atomicOr(&marks[((u32)p.experts + rank) * words + token / 32], bit);
         }
         e = marked ? BAD_EXPERT : e;
@@ -138,6 +138,26 @@ struct Turn {
     }
   }
 
+#if EP4J_FAR
+  // Says to far ranks that the words are there, or sends them on, once they are all written; in the last
+  // turn.
+  __device__ __forceinline__ void post(const Operation& op, const Sources& sources, Team team) const {
+    const LowLatencyParameters& p = op.p;
+    bool weights = BY_RANKS && (p.kind & KIND_WEIGHTED);
+    for (u32 r = warp_id() - team.first; r < p.ranks; r += team.warps) {
+      if (op.is_far(r) && sources.areas[r] != nullptr) {
+#if EP4J_FAR == EP4J_FAR_PUTS
+        post_words(op, r, true, (u32)p.tokens, weights, rows_before((u32)p.experts + r, tokens));
+#else
+        if (lane_id() == 0) {
+          tell_far(op, sources.areas[r]);
+        }
+#endif
+      }
+    }
+  }
+#endif
+
   // Goes on with the tokens behind. Between two barriers.
   __device__ __forceinline__ void next(const LowLatencyParameters& p, Team team) {
     for (u32 g = team.thread(); g < groups; g += team.threads()) {
@@ -179,6 +199,10 @@ __device__ __forceinline__ void tell_routing(const Operation& op, const Sources&
     if (turn.first + turn.tokens == p.tokens) {
       turn.tell_counts(op, sources, team);
       turn.tell_entries(op, sources, team);
+#if EP4J_FAR
+      team.meet();
+      turn.post(op, sources, team);
+#endif
       return;
     }
     turn.tell_entries(op, sources, team);

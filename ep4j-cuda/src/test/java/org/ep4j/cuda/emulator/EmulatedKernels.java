@@ -41,6 +41,7 @@ final class EmulatedKernels {
           "low_latency_region.hpp",
           "low_latency_expected.hpp",
           "low_latency_deliveries.hpp",
+          "low_latency_wire.hpp",
           "low_latency_calls.hpp",
           "main.hpp",
           "dispatch_world.cpp",
@@ -50,6 +51,8 @@ final class EmulatedKernels {
           "low_latency_by_ranks_world.cpp",
           "low_latency_mapped_world.cpp",
           "low_latency_by_ranks_mapped_world.cpp",
+          "low_latency_puts_world.cpp",
+          "low_latency_by_ranks_puts_world.cpp",
           "proxy_world.cpp");
 
   /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */

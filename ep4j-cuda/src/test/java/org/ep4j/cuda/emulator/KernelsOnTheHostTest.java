@@ -69,6 +69,33 @@ class KernelsOnTheHostTest {
   }
 
   @Test
+  void lowLatencyOperationsOverAWireDeliverInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass(lowLatency(), "low_latency_puts_world");
+  }
+
+  @Test
+  void lowLatencyOperationsByRanksOverAWireDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    allCasesPass(lowLatency(), "low_latency_by_ranks_puts_world");
+  }
+
+  /** Rows are read before all of a group are there. */
+  @Test
+  void rowsThatAreNotAwaitedFromOtherNodesAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = lowLatency();
+    kernels.change("low_latency_far.cuh", "atomicAdd(progress, 1ull) + 1 != all", "false");
+    assertThat(firstFailure(kernels, "low_latency_mapped_world")).contains("of row");
+  }
+
+  /** Puts overtake each other: an add comes before the rows that it counts. */
+  @Test
+  void rowsThatAreNotCountedOnAWireAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = lowLatency();
+    kernels.change("low_latency_posts.cuh", "turns(op) * ALL_ROWS, seen", "1, seen");
+    firstFailure(kernels, "low_latency_puts_world");
+  }
+
+  @Test
   void commandsReachTheHostInEveryOrder() throws IOException, InterruptedException {
     allCasesPass(new EmulatedKernels(directory, "proxy_probe.cu"), "proxy_world");
   }

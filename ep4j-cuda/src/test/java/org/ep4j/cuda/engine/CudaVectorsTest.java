@@ -23,6 +23,35 @@ class CudaVectorsTest {
     }
   }
 
+  /** Low latency with two ranks a node, which share no memory with the others. */
+  @Nested
+  class AcrossNodes extends VectorKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected World world() {
+      return new ThreadWorld(Duration.ofMinutes(5));
+    }
+
+    @Override
+    protected boolean highThroughput() {
+      return false;
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return "staged";
+    }
+  }
+
   /** A rank per process. */
   @Nested
   class OnProcesses extends VectorKit {

@@ -3,9 +3,11 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.engine.Nodes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -14,13 +16,19 @@ class LowLatencyLayoutTest {
   private static final long MEBIBYTE = 1 << 20;
 
   private static LowLatencyLayout layout(int ranks, int tokens) {
-    return new LowLatencyLayout(
+    return layout(ranks, tokens, ranks);
+  }
+
+  private static LowLatencyLayout layout(int ranks, int tokens, int ranksPerNode) {
+    BufferConfig config =
         BufferConfig.builder()
             .hidden(7168)
-            .topK(8)
+            .topK(7)
             .placement(ExpertPlacement.blocks(288, ranks))
             .lowLatencyMaxTokens(tokens)
-            .build());
+            .ranksPerNode(ranksPerNode)
+            .build();
+    return new LowLatencyLayout(config, Nodes.of(config));
   }
 
   /** The reference takes 2.15 GB at this shape. */
@@ -33,9 +41,22 @@ class LowLatencyLayoutTest {
   @Test
   void areasOfOddAndEvenNumbersDoNotOverlap() {
     LowLatencyLayout layout = layout(4, 128);
-    long rows = 8L * 128 * 2 * 7168;
+    long rows = 7L * 128 * 2 * 7168;
     assertThat(layout.headers + layout.areaBytes).isGreaterThanOrEqualTo(layout.rows + rows);
     assertThat(layout.bytes).isEqualTo(layout.headers + 2 * layout.areaBytes);
+    assertThat(layout.headers + layout.wordBytes).isLessThanOrEqualTo(layout.rows);
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 3, 128})
+  void acrossNodesAWireCanCarryTheWordsOfASource(int tokens) {
+    LowLatencyLayout layout = layout(4, tokens, 2);
+    assertThat(List.of(layout.counts, layout.entries, layout.weights, layout.packed))
+        .isSorted()
+        .allMatch(offset -> offset % 16 == 0)
+        .allMatch(offset -> offset < layout.headers + layout.sourceBytes);
+    assertThat(layout.sourceBytes % 16).isZero();
+    assertThat(layout.flags).isEqualTo(layout.headers + 4 * layout.sourceBytes);
     assertThat(layout.headers + layout.wordBytes).isLessThanOrEqualTo(layout.rows);
   }
 

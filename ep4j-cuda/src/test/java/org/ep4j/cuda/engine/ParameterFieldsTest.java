@@ -25,6 +25,7 @@ class ParameterFieldsTest {
     "layout.cu, LayoutParameters, LayoutField",
     "columns.cu, ColumnsParameters, ColumnsField",
     "low_latency.cuh, LowLatencyParameters, LowLatencyField",
+    "low_latency_posts.cuh, FarPosts, FarPostsField",
     "far.cuh, FarPartner, org.ep4j.cuda.far.FarPartnerField",
     "far.cuh, FarWorld, org.ep4j.cuda.far.FarWorldField"
   })

@@ -3,6 +3,7 @@
 #pragma once
 #include "low_latency_deliveries.hpp"
 #include "low_latency_region.hpp"
+#include "low_latency_wire.hpp"
 
 namespace emulator {
 
@@ -35,6 +36,10 @@ class LowLatencyCalls {
       node.push_back(FAR && r > 0 ? node[r - 1] + (random.once_in(2) ? 1 : 0) : 0);
       add_rank(r);
     }
+#if EP4J_FAR == EP4J_FAR_PUTS
+    wire = std::make_unique<LatencyWire>(machine, world, at, hidden, far_parts);
+    wire->start([this] { return ended < launched; });
+#endif
     for (u32 r = 0; r < world.ranks; r++) {
       peers.push_back(memory.allocate<char*>(world.ranks, "peers", (int)r));
       for (u32 s = 0; s < world.ranks; s++) {
@@ -173,8 +178,14 @@ class LowLatencyCalls {
   LatencyRegion at;
   std::vector<u32> node;  // [ranks]
   std::vector<char*> parts;
+  std::vector<u64*> far_states;
   std::vector<char*> far_parts;  // which ranks of other nodes write into
   std::vector<char**> peers;
+#if EP4J_FAR == EP4J_FAR_PUTS
+  std::unique_ptr<LatencyWire> wire;
+#endif
+  u64 launched = 0;
+  u64 ended = 0;
   std::vector<u64*> waited;
   std::vector<u64*> told;
   std::vector<u64*> completed;
@@ -194,6 +205,8 @@ class LowLatencyCalls {
     at.clear(far);
     at.label(memory, far);
     far_parts.push_back(far);
+    far_states.push_back(
+        memory.zeroed<u64>(world.ranks * (1 + 2 * GROUPS), "far state" + name, (int)r));
     controls.push_back(memory.zeroed<Control>(1, "control" + name, (int)r));
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
@@ -213,6 +226,12 @@ class LowLatencyCalls {
     p.far = far_parts[r];
     p.near_first = (u64)(std::find(node.begin(), node.end(), node[r]) - node.begin());
     p.near_ranks = (u64)std::count(node.begin(), node.end(), node[r]);
+    p.source_bytes = at.source_bytes;
+    p.packed_offset = at.packed;
+    p.far_state = far_states[r];
+#if EP4J_FAR == EP4J_FAR_PUTS
+    p.posts = wire->posts(r);
+#endif
     p.rank = r;
     p.ranks = world.ranks;
     p.experts = world.experts;
@@ -277,11 +296,15 @@ class LowLatencyCalls {
     launch.blocks = random.between(1, 3);
     launch.threads = WARPS * LANES;
     u64 tables = 6 * p.ranks + p.experts + 2 + (p.local_experts + BY_RANKS) * (p.ranks + 1);
-    u64 marked = p.experts + (BY_RANKS ? p.ranks : 0);
+    u64 marked = p.experts + (BY_RANKS || PUTS ? p.ranks : 0);
     u64 turn = marked * (1 + (turn_tokens + 31) / 32) + turn_tokens * p.top_k;
     launch.shared_bytes = combines ? p.ranks * 20 : 4 * (tables + turn);
     launch.body = combines ? combine_body(p, way) : dispatch_body(p);
-    launch.then = std::move(then);
+    launched++;
+    launch.then = [this, then] {
+      then();
+      ended++;
+    };
     machine.enqueue(r, std::move(launch));
   }
 

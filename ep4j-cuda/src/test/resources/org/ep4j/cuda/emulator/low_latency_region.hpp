@@ -7,6 +7,7 @@ namespace emulator {
 // As LowLatencyLayout lays it out, but for sizes of pages.
 struct LatencyRegion {
   u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, rows, area_bytes, bytes;
+  u64 source_bytes = 0, packed = 0;  // puts
 
   u32 areas;
 
@@ -22,12 +23,23 @@ struct LatencyRegion {
     entries = counts + ranks * count_stride * 8;
     weights = entries + ranks * tokens * choices * 8;
     flags = weights + ranks * tokens * choices * 8;
+    if (FAR) {
+      headers = round(received + ranks * 8);
+      counts = headers + 16 + GROUPS * 8;
+      entries = round(counts + count_stride * 8);
+      weights = round(entries + tokens * choices * 8);
+      packed = round(weights + tokens * choices * 8);
+      source_bytes = round(packed + tokens * ((pieces + 1) / 2 * 2) * 8) - headers;
+      flags = headers + ranks * source_bytes;
+    }
     flag_stride = std::max(choices, ranks);
     rows = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
     // Areas follow each other at multiples of 16.
     area_bytes = (rows + tokens * std::max(ranks, choices) * 2 * hidden - headers + 15) / 16 * 16;
     bytes = headers + areas * area_bytes;
   }
+
+  static u64 round(u64 offset) { return (offset + 15) / 16 * 16; }
 
   // Rows hold rubbish, words none.
   void clear(char* part) const {

@@ -110,7 +110,7 @@ void run_case(u64 seed) {
     world.most_tokens = first.between(1, 4);
   }
   u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
-  Machine machine(seed, world.ranks);
+  Machine machine(seed, PUTS ? 2 * world.ranks : world.ranks);
   bool masking = !FAR && first.once_in(3);
   LowLatencyCalls calls(machine, world, hidden, masking);
   if (masking) {

@@ -1,0 +1,61 @@
+// How a low-latency operation begins: which ranks count, and where there is space for what is sent.
+#pragma once
+#include "low_latency_waits.cuh"
+#if EP4J_FAR
+#include "low_latency_far.cuh"
+#endif
+
+// Waits until `peer` has received the operation before last, so that there is an area for this one.
+__device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant& grant) {
+  u64 expected = op.number - 2;
+  const u64* at = op.received(op.written_by(peer, op.p.own, op.p.far), peer);
+  return await<LOOK_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
+}
+
+// The area of a rank if it counts and, should the kernel send, has space; else null. Its part likewise,
+// space or not. All loads are on their way before one is looked at.
+__device__ __forceinline__ char* counted_area(const Operation& op, u32 r, u64 failed, char*& part) {
+  const LowLatencyParameters& p = op.p;
+  part = p.peers[r];
+#if EP4J_FAR == EP4J_FAR_PUTS
+  if (op.is_far(r)) {
+    bool space = part != nullptr && failed == 0 && (!(p.phases & SENDING) || await_granted(op, r));
+    return space ? shadow_area(op, r) : nullptr;
+  }
+#endif
+  u64 masked = load_relaxed_system(&p.masks[r]);
+  Grant grant{load_acquire_system(op.received(op.written_by(r, p.own, p.far), r))};
+  part = masked != 0 ? nullptr : part;
+  if (part == nullptr || failed != 0) {
+    return nullptr;
+  }
+  bool space = !(p.phases & SENDING) || grant.number() + 2 >= op.number;
+  return space || await_space(op, r, grant) ? part + grant.area(op.number) * p.area_bytes : nullptr;
+}
+
+// Looks at all ranks: areas of those that count and parts of all, in shared memory; to be followed by a
+// barrier. All threads.
+__device__ __forceinline__ void look_around(const Operation& op, u64 failed, char** areas, char** parts) {
+  for (u32 r = threadIdx.x; r < op.p.ranks; r += blockDim.x) {
+    char* part;
+    areas[r] = counted_area(op, r, failed, part);
+    parts[r] = part;
+  }
+}
+
+// The same once more, because a rank has been masked. All threads.
+__device__ __forceinline__ void look_again(const Operation& op, char** areas, char** parts) {
+  __syncthreads();
+  look_around(op, 0, areas, parts);
+  __syncthreads();
+}
+
+// The operation that this kernel sends or receives. Kernels of a buffer run one after the other, so
+// nothing that is read here changes meanwhile, but for what peers have received.
+__device__ __forceinline__ Operation operation_of(const LowLatencyParameters& p) {
+  const Words* words = (const Words*)p.own;
+  u64 number = load_relaxed_system(p.phases & SENDING ? &words->sent : &words->received) + 1;
+  Grant told{load_relaxed_system((u64*)(p.own + p.received_offset) + p.rank)};
+  Watch watch{p.control, p.record, p.host_abort, LOW_LATENCY | number, nanoseconds() + p.timeout};
+  return Operation{p, watch, number, told, p.own + told.area(number) * p.area_bytes};
+}

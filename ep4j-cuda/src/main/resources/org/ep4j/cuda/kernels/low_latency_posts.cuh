@@ -1,0 +1,178 @@
+// Low-latency operations with ranks of other nodes whose memory kernels cannot write: what is for them
+// is written to a shadow in this rank's own page-locked memory, and commands to the proxy put it where
+// it belongs (far.cuh, command_ring.cuh). Puts overtake each other, so nothing is looked at before a
+// counter says that all of it has come. Each rank has five counters of every other:
+//
+//   words    by parity of the number: grows by 1 when the words of an operation are there, after them
+//            on the same lane
+//   rows     by parity: each put of an operation's rows lets it grow by 1, and one add by ALL less
+//            their number, so it has grown by ALL once they are all there, whatever came first
+//   granted  operations that the other has received. There are two areas, used in turn.
+//
+// Counters only grow; `base` is what they were when numbers began.
+//
+// What a source tells another rank lies in one run in these parts, near or far, so that it is one put:
+// header, counts, entries, and behind them weights.
+//
+// Shadows: for each far rank two halves, by parity: the run of words of this rank as in a part, then
+// rows. Rows of a dispatch are alike for all and lie in the first shadow, by token. A half may be
+// written anew once all far ranks have received the operation before last: then all of it has left.
+#pragma once
+#include "far.cuh"
+#include "low_latency_waits.cuh"
+
+constexpr u64 ALL_ROWS = 1ull << 32;
+
+enum PostCounter { POST_WORDS = 0, POST_ROWS = 2, POST_GRANTED = 4, POST_COUNTERS = 5 };
+
+// Device memory, constant but for `base`. 8 bytes a field, in the order of
+// org.ep4j.cuda.engine.FarPostsField.
+struct FarPosts {
+  const FarWorld* world;
+  char* shadow;          // outgoing memory
+  u64 shadow_source;     // where that lies in the region of outgoing memory
+  u64 half_bytes;        // of a shadow
+  u64 rows_offset;       // of its rows in a half
+  u64 target;            // where far parts lie in the landing memory of all ranks
+  const u64* counters;   // [ranks, POST_COUNTERS] of this rank
+  const u64* base;       // [ranks, POST_COUNTERS]
+  u64 first_counter;     // number of the first of all ranks
+};
+
+// How many operations of its parity an operation and those before it are.
+__device__ __forceinline__ u64 turns(const Operation& op) { return (op.number + 1) / 2; }
+
+// Whether nothing more comes from a rank; the rare part of a wait.
+__device__ __noinline__ bool is_cut_off(const Operation& op, u32 peer, u64 seen) {
+  if (load_acquire_system(&op.p.posts->world->rings.failures[peer]) == 0) {
+    return false;
+  }
+  give_up(op.watch, PHASE_ROWS, peer, 0, seen);
+  return true;
+}
+
+// Whether a counter of `peer` has grown so much since numbers began.
+__device__ __forceinline__ bool has_grown(const Operation& op, u32 peer, u32 which, u64 growth,
+                                          u64& seen) {
+  const FarPosts& posts = *op.p.posts;
+  u32 at = peer * POST_COUNTERS + which;
+  seen = load_acquire_system(posts.counters + at) - posts.base[at];
+  return seen >= growth;
+}
+
+// The words of an operation, all of them.
+__device__ __forceinline__ bool words_have_come(const Operation& op, u32 peer, u64& seen) {
+  return has_grown(op, peer, POST_WORDS + (u32)(op.number & 1), turns(op), seen);
+}
+
+// Its rows.
+__device__ __forceinline__ bool rows_have_come(const Operation& op, u32 peer, u64& seen) {
+  return has_grown(op, peer, POST_ROWS + (u32)(op.number & 1), turns(op) * ALL_ROWS, seen);
+}
+
+// Waits until there is space for this operation; one thread.
+__device__ __forceinline__ bool await_granted(const Operation& op, u32 peer) {
+  u64 seen = 0;
+  for (u32 polls = 1; op.number > 2 && !has_grown(op, peer, POST_GRANTED, op.number - 2, seen); polls++) {
+    if (polls % 16 == 0 && (is_cut_off(op, peer, seen) ||
+                            vain_for(op, polls << 8, PHASE_ENTER, peer, op.number - 2, seen))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// --- shadows -----------------------------------------------------------------------------------
+
+// Number of a far rank among the far ranks.
+__device__ __forceinline__ u32 far_number(const Operation& op, u32 rank) {
+  return rank < op.p.near_first ? rank : rank - (u32)op.p.near_ranks;
+}
+
+// Where the half of a shadow lies, counted from the first.
+__device__ __forceinline__ u64 half_of(const Operation& op, u32 number) {
+  return (number * 2 + (op.number & 1)) * op.p.posts->half_bytes;
+}
+
+// What functions of Operation take for an area of the rank: they find this rank's words in its shadow.
+__device__ __forceinline__ char* shadow_area(const Operation& op, u32 rank) {
+  const LowLatencyParameters& p = op.p;
+  return p.posts->shadow + half_of(op, far_number(op, rank)) - p.headers_offset -
+         p.rank * p.source_bytes;
+}
+
+// A row in the shadow of the far rank of this number, counted from the first shadow.
+__device__ __forceinline__ u64 shadow_row(const Operation& op, u32 number, u64 slot) {
+  return half_of(op, number) + op.p.posts->rows_offset + slot * 2 * op.p.hidden;
+}
+
+// Places for the rows that this rank may send home for a token.
+__device__ __forceinline__ u32 rows_of_token(const LowLatencyParameters& p) {
+  return min((u32)p.most_choices, (u32)p.local_experts);
+}
+
+// --- commands ----------------------------------------------------------------------------------
+
+// Through which ring the warps of a block push, and on which lane.
+__device__ __forceinline__ u32 own_warp() { return blockIdx.x * WARPS + warp_id(); }
+
+__device__ __forceinline__ u32 post_counter(const Operation& op, u32 which) {
+  return (u32)(op.p.posts->first_counter + op.p.rank * POST_COUNTERS + which);
+}
+
+// Bytes of a shadow to a place counted from the start of this operation's area of `rank`.
+__device__ __forceinline__ Command post(const Operation& op, u32 rank, u64 source, u64 target,
+                                        u64 bytes, u32 counter) {
+  const FarPosts& posts = *op.p.posts;
+  u32 lane = own_warp() / (u32)posts.world->rings.rings % (u32)posts.world->lanes;
+  u64 area = posts.target + (u64)(op.own - op.p.own);
+  return put_command(rank, lane, posts.shadow_source + source, area + target, bytes, counter);
+}
+
+__device__ __forceinline__ Command post_add(const Operation& op, u32 rank, u32 which, u64 value) {
+  const FarPosts& posts = *op.p.posts;
+  u32 lane = own_warp() / (u32)posts.world->rings.rings % (u32)posts.world->lanes;
+  return add_command(rank, lane, post_counter(op, which), value);
+}
+
+// Whole warps: the command of each lane that has one.
+__device__ __forceinline__ void push_posts(const Operation& op, bool mine, Command command, u32 rank) {
+  const CommandRings& rings = op.p.posts->world->rings;
+  if (!push(rings, own_warp() % (u32)rings.rings, mine, command, op.watch.deadline) && mine) {
+    give_up(op.watch, PHASE_ROOM, rank, 0, 0);
+  }
+}
+
+// Rows of this rank of some number of pieces, by the warp that has written them to a shadow: lane l of
+// those with `mine` has one, at `source` there and `target` in the area of `rank`.
+__device__ __forceinline__ void post_rows(const Operation& op, bool mine, u32 rank, u64 source,
+                                          u64 target, u64 bytes) {
+  u32 counter = post_counter(op, POST_ROWS + (u32)(op.number & 1));
+  push_posts(op, mine, post(op, rank, source, target, bytes, counter), rank);
+}
+
+__device__ __forceinline__ u64 multiple_of_16(u64 bytes) { return (bytes + 15) / 16 * 16; }
+
+// The words of this rank that `rank` is to see, by a whole warp once they are in the shadow: from the
+// header up to the entries of `tokens` tokens, then the weights of as many if there are any; or nothing.
+// The rows of the operation will be `rows` puts.
+__device__ __forceinline__ void post_words(const Operation& op, u32 rank, bool some, u32 tokens,
+                                           bool weights, u32 rows) {
+  const LowLatencyParameters& p = op.p;
+  u64 run = p.rank * p.source_bytes;
+  u64 bytes = (u64)tokens * p.most_choices * 8;
+  u64 shadow = half_of(op, far_number(op, rank));
+  u64 behind = p.weights_offset - p.headers_offset;
+  u32 parity = (u32)(op.number & 1);
+  __syncwarp();
+  u32 lane = lane_id();
+  Command command =
+      lane == 0   ? post(op, rank, shadow, p.headers_offset + run,
+                         multiple_of_16(p.entries_offset - p.headers_offset + bytes), NO_COUNTER)
+      : lane == 1 ? post(op, rank, shadow + behind, p.weights_offset + run, multiple_of_16(bytes),
+                         NO_COUNTER)
+      : lane == 2 ? post_add(op, rank, POST_WORDS + parity, 1)
+                  : post_add(op, rank, POST_ROWS + parity, ALL_ROWS - rows);
+  bool mine = lane == 0 ? some : lane == 1 ? weights && tokens > 0 : lane < 4;
+  push_posts(op, mine, command, rank);
+}

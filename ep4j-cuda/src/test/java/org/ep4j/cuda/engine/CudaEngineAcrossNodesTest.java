@@ -1,0 +1,40 @@
+package org.ep4j.cuda.engine;
+
+import java.time.Duration;
+import java.util.stream.IntStream;
+import org.ep4j.conformance.EngineKit;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+
+/** Low latency between nodes of all sizes, which reach each other through memory of the host. */
+class CudaEngineAcrossNodesTest extends EngineKit {
+  @Override
+  protected String engine() {
+    return "cuda";
+  }
+
+  @Override
+  protected IntStream worldSizes() {
+    return IntStream.of(2, 3, 4, 8);
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld(Duration.ofMinutes(5));
+  }
+
+  @Override
+  protected String wire() {
+    return "staged";
+  }
+
+  @Override
+  protected boolean highThroughput() {
+    return false;
+  }
+
+  @Override
+  protected boolean recovers() {
+    return false;
+  }
+}
