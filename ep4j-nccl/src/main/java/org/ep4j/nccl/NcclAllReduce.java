@@ -62,8 +62,9 @@ public final class NcclAllReduce implements AutoCloseable {
   public void close() {
     if (!closed) {
       closed = true;
-      memory.close();
+      // Freeing would wait for an all-reduce that lacks another rank; closing ends it.
       backend.close();
+      memory.close();
     }
   }
 }

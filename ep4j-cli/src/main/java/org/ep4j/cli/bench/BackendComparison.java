@@ -69,7 +69,8 @@ final class BackendComparison {
   }
 
   private List<Map<String, Object>> column(RankContext own, String name) {
-    if (context.settings().backends().size() > 1 || context.settings().beside()) {
+    boolean plain = context.settings().backends().size() == 1 && !context.settings().beside();
+    if (!plain || !name.equals("direct")) {
       own.print("\n" + own.style().bold("backend " + name) + "\n");
     }
     return parts(own, name);

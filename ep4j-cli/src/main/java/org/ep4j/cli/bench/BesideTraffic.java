@@ -20,6 +20,8 @@ import org.jspecify.annotations.Nullable;
 final class BesideTraffic implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
+  private static final Duration PARTING = Duration.ofSeconds(2);
+
   /** 64 MiB: a gradient bucket. */
   private static final long FLOATS = 16 << 20;
 
@@ -117,16 +119,21 @@ final class BesideTraffic implements AutoCloseable {
     }
   }
 
-  /** Ends it on all ranks; collective. Says how many there were. */
-  String stop() {
+  /** Whether the driver ends within some time. */
+  private boolean ends(Duration limit) {
     stopping = true;
     try {
-      if (!driver.join(TIMEOUT)) {
-        throw new IllegalStateException("an all-reduce of NCCL does not end");
-      }
+      return driver.join(limit);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new IllegalStateException("interrupted while all-reduces end", e);
+      return false;
+    }
+  }
+
+  /** Ends it on all ranks; collective. Says how many there were. */
+  String stop() {
+    if (!ends(TIMEOUT)) {
+      throw new IllegalStateException("an all-reduce of NCCL does not end");
     }
     RuntimeException thrown = failure;
     if (thrown != null) {
@@ -144,12 +151,14 @@ final class BesideTraffic implements AutoCloseable {
             most - before, FLOATS * Float.BYTES >> 20, seconds * 1e3 / (most - before), alone);
   }
 
+  /** Without {@link #stop} the ranks may not have enqueued as many: then NCCL ends them. */
   @Override
   public void close() {
+    boolean ignored = ends(PARTING);
+    reduce.close();
     for (CudaEvent end : ends) {
       end.close();
     }
-    reduce.close();
     stream.close();
     device.close();
   }
