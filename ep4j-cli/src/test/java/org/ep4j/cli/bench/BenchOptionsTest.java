@@ -147,7 +147,6 @@ class BenchOptionsTest {
         "ht --device host --nodes 0 | --nodes is 0",
         "ht --device host --ranks-per-node -1 | --ranks-per-node is -1",
         "ht --device host --wire tcp | --wire tcp is between nodes",
-        "ht --device cuda --nodes 2 | ht across nodes is for the host engine",
         "ll --nodes 2 --disable-nvlink | leave out --nodes",
         "--frobnicate         | --frobnicate"
       })
