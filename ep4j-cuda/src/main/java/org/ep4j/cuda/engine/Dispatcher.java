@@ -55,7 +55,6 @@ final class Dispatcher {
     this.context = context;
     layout = context.layout;
     flat = context.kernels.dispatch;
-    across = context.far == null ? null : new FarDispatches(context);
     experts = context.kernels.expertDispatch;
     columns = new ScaleColumns(context);
     int ranks = context.ranks;
@@ -70,6 +69,10 @@ final class Dispatcher {
     flatStages = new Stages.Memo(context.kernels.sharedBytes, flatWords * Integer.BYTES);
     expertStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
     eagerStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
+    across =
+        context.far == null
+            ? null
+            : new FarDispatches(context, flatWords * Integer.BYTES, groupBytes);
     int warps = Kernels.WARPS;
     while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
       if (warps == 1) {
@@ -85,6 +88,7 @@ final class Dispatcher {
     setExpertConstants();
     if (across != null) {
       across.setConstants(flat);
+      across.setConstants(experts);
     }
   }
 
@@ -221,8 +225,8 @@ final class Dispatcher {
       long rowBytes,
       long scaleBytes,
       CudaStream stream) {
-    if (across != null) {
-      across.launch(call, handle, cached, rowBytes, scaleBytes, stream);
+    if (across != null && call == flat) {
+      across.launchFlat(call, handle, cached, rowBytes, scaleBytes, stream);
     } else if (call == flat) {
       Stages stages = flatStages.of(rowBytes, 0, MOST_WARPS);
       call.set(DispatchField.PUSH_BLOCKS, context.sms());
@@ -232,12 +236,17 @@ final class Dispatcher {
       int blocks = pushBlocks(context.sms());
       boolean eager = blocks == MOST_PUSH_BLOCKS;
       int warps = eager ? EAGER_WARPS : MOST_WARPS;
-      Stages stages = (eager ? eagerStages : expertStages).of(rowBytes, companionBytes, warps);
-      call.set(DispatchField.PUSH_BLOCKS, blocks);
-      call.set(DispatchField.EAGER, eager);
       call.set(DispatchField.PLACES, handle.places());
       call.set(DispatchField.ZERO, handle.zeroPadding);
       call.set(DispatchField.COMPANION_BYTES, companionBytes);
+      if (across != null) {
+        call.set(DispatchField.EAGER, false);
+        across.launchExperts(call, handle, blocks, rowBytes, companionBytes, tileBytes, stream);
+        return;
+      }
+      Stages stages = (eager ? eagerStages : expertStages).of(rowBytes, companionBytes, warps);
+      call.set(DispatchField.PUSH_BLOCKS, blocks);
+      call.set(DispatchField.EAGER, eager);
       launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);
     }
   }

@@ -25,7 +25,12 @@ final class FarChunks {
     return align(UNIT + choices) + align(scaleBytes);
   }
 
-  /** Tokens of a chunk of a FLAT dispatch. */
+  /** The same of an EXPERT_MAJOR dispatch. */
+  static long expertRowOffset(long companionBytes, int topK) {
+    return align(UNIT + (long) topK * (Long.BYTES + Integer.BYTES)) + companionBytes;
+  }
+
+  /** Tokens of a chunk of a dispatch. */
   static int tokens(long recordBytes, long slotBytes) {
     return tokensOf(Math.min(CHUNK, slotBytes - HEADER), recordBytes, slotBytes - HEADER);
   }

@@ -7,7 +7,6 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
-import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.Schedule;
@@ -47,9 +46,6 @@ final class HighThroughput {
   }
 
   Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
-    if (options.layout() != Layout.FLAT) {
-      context.requireOneNode("an EXPERT_MAJOR dispatch");
-    }
     CudaStream stream = context.stream(options.stream());
     boolean capturing = options.stream() != null && stream.capturing();
     checkTokens(tokens, capturing);

@@ -28,6 +28,7 @@ final class Kernels implements AutoCloseable {
   private static final String EXPERT_DISPATCH = "expert_dispatch.cu";
   private static final String COMBINE = "combine.cu";
   private static final String FAR_DISPATCH = "far_dispatch.cu";
+  private static final String FAR_EXPERT_DISPATCH = "far_expert_dispatch.cu";
   private static final String FAR_COMBINE = "far_combine.cu";
   private static final String LAYOUT = "layout.cu";
   private static final String COLUMNS = "columns.cu";
@@ -55,7 +56,7 @@ final class Kernels implements AutoCloseable {
     KernelCompiler compiler = KernelCompiler.standard();
     String names = far ? "ep4j_far_" : "ep4j_";
     CudaModule dispatching = load(compiler, device, far ? FAR_DISPATCH : DISPATCH);
-    CudaModule grouping = load(compiler, device, EXPERT_DISPATCH);
+    CudaModule grouping = load(compiler, device, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
     CudaModule combining = load(compiler, device, far ? FAR_COMBINE : COMBINE);
     CudaModule counting = load(compiler, device, LAYOUT);
     CudaModule turning = load(compiler, device, COLUMNS);
@@ -66,7 +67,7 @@ final class Kernels implements AutoCloseable {
             / 1024
             * 1024;
     dispatch = call(first, DispatchField.class);
-    expertDispatch = call(grouping.kernel("ep4j_expert_dispatch"), DispatchField.class);
+    expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
     combineBf16 = call(combining.kernel(names + "combine_bf16"), CombineField.class);
     combineFp16 = call(combining.kernel(names + "combine_fp16"), CombineField.class);
     combineFp32 = call(combining.kernel(names + "combine_fp32"), CombineField.class);
@@ -88,7 +89,7 @@ final class Kernels implements AutoCloseable {
     List<String> files =
         List.of(
             far ? FAR_DISPATCH : DISPATCH,
-            EXPERT_DISPATCH,
+            far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH,
             far ? FAR_COMBINE : COMBINE,
             LAYOUT,
             COLUMNS);

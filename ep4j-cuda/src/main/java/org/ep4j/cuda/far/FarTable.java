@@ -14,6 +14,11 @@ final class FarTable implements AutoCloseable {
       FarWorldField.RINGS.ordinal() * (long) Long.BYTES + Proxy.PARAMETER_BYTES;
   private static final long PARTNER = FarPartnerField.values().length * (long) Long.BYTES;
 
+  /** A {@code FarSeen}: a word apart from the others, then one a slot. */
+  private static final long SEEN_ALIGNMENT = 128;
+
+  private static final long SEEN = SEEN_ALIGNMENT + FarLayout.SLOTS * (long) Long.BYTES;
+
   private final FarConnection connection;
   private final FarLayout layout;
   private final Nodes nodes;
@@ -30,6 +35,7 @@ final class FarTable implements AutoCloseable {
   private final long sent;
   private final long taken;
   private final long tellings;
+  private final long seen;
 
   FarTable(FarConnection connection, Rails rails, int lanes) {
     this.connection = connection;
@@ -44,7 +50,8 @@ final class FarTable implements AutoCloseable {
     sent = countsThere + (long) nodes.ranks() * Long.BYTES;
     taken = sent + (long) partners.length * Long.BYTES;
     tellings = taken + (long) partners.length * Long.BYTES;
-    long bytes = tellings + Long.BYTES;
+    seen = align(tellings + Long.BYTES, SEEN_ALIGNMENT);
+    long bytes = seen + 2L * partners.length * SEEN;
     memory = DeviceMemory.allocate(connection.device(), bytes);
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment image = arena.allocate(bytes, Long.BYTES);
@@ -58,7 +65,11 @@ final class FarTable implements AutoCloseable {
   }
 
   private static long align(long offset) {
-    return Math.ceilDiv(offset, Long.BYTES) * Long.BYTES;
+    return align(offset, Long.BYTES);
+  }
+
+  private static long align(long offset, long unit) {
+    return Math.ceilDiv(offset, unit) * unit;
   }
 
   long address() {
@@ -104,6 +115,7 @@ final class FarTable implements AutoCloseable {
     set(image, FarWorldField.COUNTS_THERE, base + countsThere);
     set(image, FarWorldField.COUNTS_IN, connection.landing() + layout.counts(0));
     set(image, FarWorldField.COUNT_STRIDE, layout.countStride());
+    set(image, FarWorldField.SEEN, base + seen);
     connection
         .proxy()
         .describe(

@@ -25,5 +25,6 @@ enum FarWorldField {
   COUNTS_THERE,
   COUNTS_IN,
   COUNT_STRIDE,
+  SEEN,
   RINGS
 }

@@ -17,6 +17,8 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
                   new PrebuiltKernel("far dispatch", "far_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "far expert-dispatch", "far_expert_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("far combine", "far_combine.cu", Map.of(), true),
                   new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
                   new PrebuiltKernel("columns", "columns.cu", Map.of(), true),

@@ -7,49 +7,8 @@
 // for its peers' `ready` before it writes to them.
 #include "expert_push.cuh"
 #include "expert_receive.cuh"
+#include "expert_setting.cuh"
 #include "padding.cuh"
-
-// Where the slots of each source begin.
-__device__ __forceinline__ void find_arrivals(const DispatchParameters& p, const Slots& slots) {
-  for (u32 s = threadIdx.x; s < p.ranks; s += blockDim.x) {
-    u32 first = 0;
-    for (u32 before = 0; before < s; before++) {
-      first += slots.arriving[before];
-    }
-    slots.first[s] = first;
-  }
-  __syncthreads();
-}
-
-__device__ __forceinline__ void lay_out(const DispatchParameters& p, const Watch& w, Chunk chunk,
-                                        const Slots& slots, const ExpertGroups& groups, u32* tile_words) {
-  Tiles tiles(tile_words, (u32)p.ranks, (u32)p.tile_warps);
-  NumberedExperts experts(p, tile_words + Tiles::words((u32)p.ranks, (u32)p.tile_warps));
-  count_chunk(p, w, chunk, tiles, experts);
-  if (blockIdx.x < p.push_blocks) {
-    publish_block(p, w, tiles, experts);
-  }
-  if (blockIdx.x == 0) {
-    publish_rank(p, w);
-  }
-  find_slots(p, w, slots, tiles, (u32)p.landing_rows);
-  find_groups(p, w, groups, slots);
-  resolve_rows(p, chunk, slots, groups);
-  if (blockIdx.x == 0) {
-    write_group_totals(p, w, slots, groups);
-  }
-}
-
-__device__ __forceinline__ void recall(const DispatchParameters& p, const Watch& w,
-                                       const Slots& slots, const ExpertGroups& groups) {
-  say_ready(p, w);
-  await_ready(p, w);
-  recall_slots(p, slots);
-  recall_groups(p, groups);
-  if (blockIdx.x == 0) {
-    repeat_group_totals(p);
-  }
-}
 
 extern "C" __global__ void __launch_bounds__(512, 1)
     ep4j_expert_dispatch(const __grid_constant__ DispatchParameters p) {
@@ -75,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   if (p.cached) {
     recall(p, w, slots, groups);
   } else {
-    lay_out(p, w, chunk, slots, groups, (u32*)stages);
+    lay_out(p, w, chunk, slots, groups, (u32*)stages, Nothing{});
   }
   find_arrivals(p, slots);
   __shared__ u32 written[16];  // by sending warp
@@ -89,9 +48,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     if (sends && warp < p.push_warps) {
       Ring ring(stages + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,
                 (u32)p.stage_bytes);
-      send_tokens(p, chunk, ring, companions + warp * STAGES * p.companion_bytes, &written[warp]);
+      send_tokens(p, AllRanks{}, chunk, ring, companions + warp * STAGES * p.companion_bytes,
+                  &written[warp]);
     } else if (sends && warp == p.push_warps) {
-      notify(p, w, chunk, written);
+      notify(p, w, AllRanks{}, chunk, written);
       sent(p, w);
     } else {
       // Warps beside senders have time for this; rows would keep notifications waiting.
@@ -105,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
                    gridDim.x * warps - (u32)p.push_blocks * busy);
     }
     if (!sends || warp <= p.push_warps) {
-      receive_rows(p, w, Arrivals(p, slots));
+      receive_rows<2>(p, w, Arrivals(p, slots));
     }
   }
   finish(p, w, true);

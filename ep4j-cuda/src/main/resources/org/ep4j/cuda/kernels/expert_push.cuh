@@ -10,18 +10,20 @@
 #include "layout.cuh"
 #include "companion.cuh"
 #include "rows.cuh"
+#include "within.cuh"
 
 // Where a token goes; lane i knows the ways i and i + 32.
 struct SentToken {
   u64 ways[2];
   u32 targets[2];
 
-  __device__ __forceinline__ void load(const DispatchParameters& p, u32 token) {
+  template <class Within>
+  __device__ __forceinline__ void load(const DispatchParameters& p, Within within, u32 token) {
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       u32 i = round * 32 + lane_id();
       u64 at = (u64)token * p.top_k + i;
-      ways[round] = i < p.top_k ? p.ways[at] : NOWHERE;
+      ways[round] = i < p.top_k ? within.only(p.ways[at]) : NOWHERE;
       targets[round] = i < p.top_k ? p.targets[at] : NO_ROW;
     }
   }
@@ -65,8 +67,9 @@ __device__ __forceinline__ void say_written(volatile u32* written, u32 tokens) {
 
 // Sends the tokens of a warp. Of a token ways and companion are loaded three steps ahead, so that
 // nothing waits for them, its companion is written and its row loaded two steps ahead.
-__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk chunk, Ring& ring,
-                                            char* companions, volatile u32* written) {
+template <class Within>
+__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Within within, Chunk chunk,
+                                            Ring& ring, char* companions, volatile u32* written) {
   CompanionShape shape(p);
   u32 warp = warp_id();
   u32 count = tokens_of(p, chunk, warp);
@@ -81,7 +84,7 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
     tokens[1] = tokens[2];
     if (prepared < count) {
       u32 token = token_of(p, chunk, warp, prepared);
-      tokens[2].load(p, token);
+      tokens[2].load(p, within, token);
       parts.load_token(p, token);
     }
     prepared++;
@@ -144,8 +147,9 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
 
 #else
 
-__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk chunk, Ring&,
-                                            char* companion, volatile u32* written) {
+template <class Within>
+__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Within within, Chunk chunk,
+                                            Ring&, char* companion, volatile u32* written) {
   CompanionShape shape(p);
   u32 warp = warp_id();
   u32 count = tokens_of(p, chunk, warp);
@@ -153,7 +157,7 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
     u32 token = token_of(p, chunk, warp, i);
     SentToken ways;
     CompanionParts parts;
-    ways.load(p, token);
+    ways.load(p, within, token);
     parts.load_token(p, token);
     __syncwarp();
     parts.write(p, shape, token, companion);
@@ -180,15 +184,16 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Chunk c
 
 #endif
 
-// Raises the words of a token; a lane.
-__device__ __forceinline__ void raise_words(const DispatchParameters& p, const Watch& w, u32 token) {
+// Raises the words of a token with these ways; a lane.
+template <class Within>
+__device__ __forceinline__ void raise_words(const DispatchParameters& p, const Watch& w,
+                                            Within within, const u64* ways, u32 token) {
   constexpr u32 AT_ONCE = 8;
-  const u64* ways = p.ways + (u64)token * p.top_k;
   for (u32 first = 0; first < p.top_k; first += AT_ONCE) {
     u64 held[AT_ONCE];
 #pragma unroll
     for (u32 j = 0; j < AT_ONCE; j++) {
-      held[j] = first + j < p.top_k ? ways[first + j] : NOWHERE;
+      held[j] = first + j < p.top_k ? within.only(ways[first + j]) : NOWHERE;
     }
 #pragma unroll
     for (u32 j = 0; j < AT_ONCE; j++) {
@@ -202,8 +207,9 @@ __device__ __forceinline__ void raise_words(const DispatchParameters& p, const W
 
 // The notifying warp of a sending block: lane i looks after sending warp i. Ends with the last token;
 // senders wait for nobody, so it does.
-__device__ __forceinline__ void notify(const DispatchParameters& p, const Watch& w, Chunk chunk,
-                                       const volatile u32* written) {
+template <class Within>
+__device__ __forceinline__ void notify(const DispatchParameters& p, const Watch& w, Within within,
+                                       Chunk chunk, const volatile u32* written) {
   bool looks = lane_id() < p.push_warps;
   u32 count = looks ? tokens_of(p, chunk, lane_id()) : 0;
   u32 raised = 0;
@@ -213,7 +219,8 @@ __device__ __forceinline__ void notify(const DispatchParameters& p, const Watch&
       fence_proxy();
       __threadfence_system();
       for (; raised < there; raised++) {
-        raise_words(p, w, token_of(p, chunk, lane_id(), raised));
+        u32 token = token_of(p, chunk, lane_id(), raised);
+        raise_words(p, w, within, p.ways + (u64)token * p.top_k, token);
       }
       __syncwarp();
     }

@@ -185,9 +185,10 @@ __device__ __forceinline__ void receive_row(const DispatchParameters& p, const C
   spread(p, places, parts, companion + shape.scales, token, source);
 }
 
+// The latencies of BATCH rows are paid once.
+template <u32 BATCH>
 __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const Watch& w,
                                              const Arrivals& arrivals) {
-  constexpr u32 BATCH = 2;  // rows whose latencies are paid once
   CompanionShape shape(p);
   const char* region = p.peers[p.rank];
   const u64* words = (const u64*)(region + p.arrivals_offset);

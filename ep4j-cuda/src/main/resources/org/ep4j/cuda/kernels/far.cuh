@@ -12,6 +12,8 @@
 //   arrived   wire, [slots] at the receiver: how often the place has been filled
 //   credits   wire, [slots] at the filler: how often the place has been emptied; the receiver pushes an
 //             add once all its reads of the slot have returned; the filler waits for it, acquire
+//   seen      device, a copy of `arrived` and `credits`: whichever warp looks at those leaves what it has
+//             seen behind a fence, with an atomic maximum; the others read it with acquire
 //   told      wire, [ranks] at the receiver: how often the words of a rank's counts have been written
 //
 // Number n lies in place n % slots: it may be filled once credits > n / slots - 1, and is there once
@@ -44,6 +46,15 @@ struct FarPartner {
   u64 credits_there;
 };
 
+constexpr u32 MOST_SLOTS = 64;
+
+// What this GPU has seen of the counters of a ring; device memory. They only grow.
+struct FarSeen {
+  u64 asking;  // 1 while a warp looks at the counters
+  u64 unused[15];
+  u64 values[MOST_SLOTS];
+};
+
 // Device memory; constant but for `sent` and `taken`. 8 bytes a field, FarTable.
 struct FarWorld {
   u64 first;               // ranks of this node: from here
@@ -70,6 +81,7 @@ struct FarWorld {
   u64* const* counts_there;  // [ranks] mapped: where they belong
   const u64* counts_in;    // [ranks, count_stride] words of others
   u64 count_stride;
+  FarSeen* seen;         // [partners, 2] credits, then arrived; device memory
   CommandRings rings;
 };
 
@@ -102,18 +114,64 @@ __device__ __forceinline__ bool wait_counter(const FarWorld& far, const Watch& w
   }
 }
 
-// The slot may be filled.
-__device__ __forceinline__ bool wait_credit(const FarWorld& far, const Watch& w,
-                                            const FarPartner& partner, u64 number) {
-  return wait_counter(far, w, partner.credits + number % far.slots, number / far.slots, PHASE_ROOM,
-                      (u32)partner.rank);
+// Whole warps: waits until counter `place` of a ring's counters, which lie at `at`, has reached
+// `least`. One warp of the GPU at a time looks at those of a ring, at all of them, and leaves what it
+// has seen to the others: looks cross PCIe, and many of them keep the host from writing what they
+// look for.
+__device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w, const u64* at,
+                                            FarSeen* seen, u64 place, u64 least, u64 phase,
+                                            u32 rank) {
+  for (u32 polls = 1;; polls++) {
+    u64 value = load_acquire_gpu(&seen->values[place]);
+    if (__any_sync(0xffffffff, value >= least)) {
+      return true;
+    }
+    bool looks = lane_id() == 0 && atomicExch(&seen->asking, 1ull) == 0;
+    if (__any_sync(0xffffffff, looks)) {
+      for (u64 i = lane_id(); i < far.slots; i += 32) {
+        u64 now = load_acquire_system(at + i);
+        // Who sees it may read what was there before.
+        __threadfence();
+        atomicMax(&seen->values[i], now);
+      }
+      __syncwarp();
+      if (lane_id() == 0) {
+        __threadfence();
+        atomicExch(&seen->asking, 0ull);
+      }
+    }
+    bool over = false;
+    if ((polls & 0xff) == 0 && lane_id() == 0) {
+      over = load_acquire_system(&far.rings.failures[rank]) != 0 &&
+             load_acquire_system(at + place) < least;
+      if (over) {
+        give_up(w, phase, rank, least, value);
+      }
+      over = over || vain(w, polls << 4, phase, rank, least, value);
+    }
+    if (__any_sync(0xffffffff, over)) {
+      return false;
+    }
+  }
 }
 
-// The slot has come.
-__device__ __forceinline__ bool wait_slot(const FarWorld& far, const Watch& w,
-                                          const FarPartner& partner, u64 number) {
-  return wait_counter(far, w, partner.arrived + number % far.slots, number / far.slots + 1,
-                      PHASE_ROWS, (u32)partner.rank);
+// Whole warps: the slot may be filled.
+__device__ __forceinline__ bool wait_credit(const FarWorld& far, const Watch& w, u32 q,
+                                            u64 number) {
+  const FarPartner& partner = far.partner[q];
+  return await_place(far, w, partner.credits, &far.seen[2 * q], number % far.slots,
+                     number / far.slots, PHASE_ROOM, (u32)partner.rank);
+}
+
+// Whole warps: the slot has come.
+__device__ __forceinline__ bool wait_slot(const FarWorld& far, const Watch& w, u32 q, u64 number) {
+  const FarPartner& partner = far.partner[q];
+  bool there = await_place(far, w, partner.arrived, &far.seen[2 * q + 1], number % far.slots,
+                           number / far.slots + 1, PHASE_ROWS, (u32)partner.rank);
+  // Bulk loads come next.
+  fence_proxy();
+  __syncwarp();
+  return there;
 }
 
 // Whole warps: the slot is filled, `bytes` (a multiple of 16) of it hold something. What this warp wrote

@@ -65,7 +65,7 @@ struct FlatRecord {
   }
 
   __device__ __forceinline__ void end(const DispatchParameters&, const Watch&, const Pipe&,
-                                      const u64*, u32) const {}
+                                      const u64*, u32, u32) const {}
 
  private:
   // Writes what goes with a row to slot `slot` of rank `to`: all lanes.

@@ -75,7 +75,7 @@ struct Returner {
     const FarPartner& partner = far.partner[q];
     u64 number = far.sent[q] + c;
     u64 tokens = p.matrix[p.ranks * (p.ranks + 1) + partner.rank];
-    if (!warp_waits_credit(far, w, partner, number)) {
+    if (!wait_credit(far, w, q, number)) {
       return false;
     }
     char* slot = partner.out + slot_at(far, number);

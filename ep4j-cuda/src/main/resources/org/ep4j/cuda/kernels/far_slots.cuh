@@ -50,7 +50,8 @@ struct Share {
 //   spread(p, pipe, source, record, ways, places)
 //                               sends what goes with a row where this lane's ways lead, and tells
 //                               the places of the row, null where it does not go
-//   end(p, w, pipe, ways, mask)  all rows of a chunk have been stored; `ways` are those of its first
+//   end(p, w, pipe, ways, first, mask)
+//                               all rows of a chunk have been stored; `ways` are those of its first
 //                               token, then of the next
 template <class Record>
 struct SlotWarp {
@@ -69,15 +70,16 @@ struct SlotWarp {
     return min(pipe.stage_bytes, record.bytes - at);
   }
 
-  // The chunk of tokens from `first` on, as slot `number` of a partner.
-  __device__ __forceinline__ bool fill(const FarPartner& partner, u64 number, u32 first, u32 end) {
+  // The chunk of tokens from `first` on, as slot `number` of partner `q`.
+  __device__ __forceinline__ bool fill(u32 q, u64 number, u32 first, u32 end) {
+    const FarPartner& partner = far.partner[q];
     u32 mine = first + lane_id();
     bool goes = false;
     for (u32 k = 0; mine < end && k < p.top_k; k++) {
       goes = goes || leads_into(far, p.ways[(u64)mine * p.top_k + k], partner.node);
     }
     u32 mask = __ballot_sync(0xffffffff, goes);
-    if (!warp_waits_credit(far, w, partner, number)) {
+    if (!wait_credit(far, w, q, number)) {
       return false;
     }
     char* slot = partner.out + slot_at(far, number);
@@ -126,7 +128,7 @@ struct SlotWarp {
   // Slot `number` of partner `q`, which gives: to the ranks of this node.
   __device__ __forceinline__ bool forward(u32 q, u64 number) {
     const FarPartner& partner = far.partner[q];
-    if (!warp_waits_slot(far, w, partner, number)) {
+    if (!wait_slot(far, w, q, number)) {
       return false;
     }
     const char* slot = partner.in + slot_at(far, number);
@@ -174,7 +176,7 @@ struct SlotWarp {
         load();
       }
     }
-    record.end(p, w, pipe, ways_of(q, first), mask);
+    record.end(p, w, pipe, ways_of(q, first), first, mask);
     return pushed(w, (u32)partner.rank, return_slot(far, w, partner, number));
   }
 
@@ -220,7 +222,7 @@ __device__ __forceinline__ void fill_slots(SlotWarp<Record>& slots, const Stream
     u64 number = slots.far.sent[q] + i * share.blocks + blockIdx.x;
     u64 first = (u64)(share.first + i) * p.chunk_tokens;
     u64 end = min(first + p.chunk_tokens, p.tokens);
-    if (!slots.fill(slots.far.partner[q], number, (u32)first, (u32)end)) {
+    if (!slots.fill(q, number, (u32)first, (u32)end)) {
       return;
     }
   }

@@ -90,21 +90,6 @@ __device__ __forceinline__ void take_world(FarWorld& to, const FarWorld* from) {
   __syncthreads();
 }
 
-// Whole warps: one lane waits for all.
-__device__ __forceinline__ bool warp_waits_credit(const FarWorld& far, const Watch& w,
-                                                  const FarPartner& partner, u64 number) {
-  bool there = lane_id() != 0 || wait_credit(far, w, partner, number);
-  return __all_sync(0xffffffff, there);
-}
-
-__device__ __forceinline__ bool warp_waits_slot(const FarWorld& far, const Watch& w,
-                                                const FarPartner& partner, u64 number) {
-  bool there = lane_id() != 0 || wait_slot(far, w, partner, number);
-  // Bulk loads come next.
-  fence_proxy();
-  return __all_sync(0xffffffff, there);
-}
-
 // Whole warps: what a push of commands said; a ring that has stopped ends the operation.
 __device__ __forceinline__ bool pushed(const Watch& w, u32 rank, bool done) {
   if (!done && lane_id() == 0) {

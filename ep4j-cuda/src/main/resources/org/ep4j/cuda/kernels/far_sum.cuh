@@ -70,18 +70,21 @@ struct Summer {
     return H::ELEMENTS == T::ELEMENTS && p.rounded != 0;
   }
 
-  // A lane a node.
   __device__ __forceinline__ bool await_slots(u32 c) const {
-    bool there = true;
-    for (u32 i = lane_id(); i < streams.counts[0]; i += 32) {
+    for (u32 i = 0; i < streams.counts[0]; i++) {
       u32 q = streams.takers[i];
       const FarPartner& partner = far.partner[q];
       u64 number = far.taken[q] + c;
-      there = there && wait_slot(far, w, partner, number);
-      slots[partner.node] = partner.in + slot_at(far, number);
-      taken[partner.node] = 0;
+      if (!wait_slot(far, w, q, number)) {
+        return false;
+      }
+      if (lane_id() == 0) {
+        slots[partner.node] = partner.in + slot_at(far, number);
+        taken[partner.node] = 0;
+      }
     }
-    return __all_sync(0xffffffff, there);
+    __syncwarp();
+    return true;
   }
 
   __device__ __forceinline__ bool find(u32 token, FoundRows& rows_found) const {

@@ -2,21 +2,10 @@
 #pragma once
 #include "layout.cuh"
 #include "rows.cuh"
-
-struct AllRanks {
-  __device__ __forceinline__ bool has(u32) const { return true; }
-};
-
-struct RanksOfNode {
-  u32 first;
-  u32 end;
-
-  __device__ __forceinline__ bool has(u32 rank) const { return rank >= first && rank < end; }
-};
+#include "within.cuh"
 
 // The tokens of a warp, one after the other, as far as they lead anywhere: from `token` to `end` in
-// steps of `stride`. Lane i knows the ways i and i + 32 of the token. A Within says with has(rank) to
-// which ranks rows are to be pushed.
+// steps of `stride`. Lane i knows the ways i and i + 32 of the token.
 template <class Within>
 struct TokenRows {
   const DispatchParameters& p;
@@ -32,8 +21,7 @@ struct TokenRows {
       : p(p), within(within), token(token), end(end), stride(stride) {}
 
   __device__ __forceinline__ u64 way(u32 i) const {
-    u64 way = i < p.top_k ? p.ways[(u64)token * p.top_k + i] : NOWHERE;
-    return way != NOWHERE && within.has(way_rank(way)) ? way : NOWHERE;
+    return i < p.top_k ? within.only(p.ways[(u64)token * p.top_k + i]) : NOWHERE;
   }
 
   // All lanes; false at the end.

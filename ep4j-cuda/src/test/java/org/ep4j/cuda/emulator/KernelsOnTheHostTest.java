@@ -142,6 +142,7 @@ class KernelsOnTheHostTest {
         "expert_dispatch.cu",
         "combine.cu",
         "far_dispatch.cu",
+        "far_expert_dispatch.cu",
         "far_combine.cu");
   }
 

@@ -56,7 +56,7 @@ class Dispatching {
   }
 
   std::shared_ptr<Handle> dispatch() {
-    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), draw_layout(), false, {}, {}, {}, {}});
+    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), random.once_in(2), false, {}, {}, {}, {}});
     bool tight = random.once_in(8);
     for (u32 r = 0; r < world.ranks; r++) {
       u32 alignment = random.between(1, most_alignment);
@@ -130,8 +130,6 @@ class Dispatching {
   u32* placement;
   u32* order;
   std::vector<u64*> block_counts, entries;
-
-  bool draw_layout() { return across == nullptr && random.once_in(2); }
 
   void add_rank(u32 r) {
     Memory& memory = machine.memory;
@@ -272,7 +270,7 @@ class Dispatching {
       }
     };
     if (across != nullptr) {
-      across->set_launch(p, *payload, launch);
+      across->set_launch(p, *handle, *payload, launch);
     }
     launch.then = [this, handle, payload, r, p] {
       if (across != nullptr) {

@@ -188,6 +188,7 @@ class FarNodes {
     w->counts_there = there;
     w->counts_in = (const u64*)(landing[r] + most_ring_bytes());
     w->count_stride = stride;
+    w->seen = memory.zeroed<FarSeen>(2 * w->partners, "seen", (int)r);
     add_rings(w->rings, r);
   }
 

@@ -4,6 +4,7 @@
 #include "dispatch.cu"
 #include "expert_dispatch.cu"
 #include "far_dispatch.cu"
+#include "far_expert_dispatch.cu"
 
 // Some names are those of a dispatch: on a GPU the two are never in one program.
 namespace combining {
@@ -41,26 +42,43 @@ class FarWorlds : public Across, public CombineAcross {
     payload.chunk_tokens = random.between(1, (u32)std::min((u64)32, most));
   }
 
-  void set_launch(DispatchParameters& p, const Payload& payload, Launch& launch) override {
-    u32 warps = random.between(4, 8);
+  void set_launch(DispatchParameters& p, const Handle& handle, const Payload& payload,
+                  Launch& launch) override {
+    u32 warps = random.between(5, 8);
+    // One notifies, if words are raised, and one is left.
+    u32 most = warps - (handle.by_experts ? 2 : 1);
     launch.name = "far " + launch.name;
     launch.threads = warps * LANES;
     p.chunk_tokens = payload.chunk_tokens;
-    p.push_warps = random.between(1, warps - 3);
-    p.fill_warps = random.between(1, warps - 2 - (u32)p.push_warps);
-    p.forward_warps = random.between(1, warps - 1 - (u32)(p.push_warps + p.fill_warps));
+    p.push_warps = random.between(1, most - 2);
+    p.fill_warps = random.between(1, most - 1 - (u32)p.push_warps);
+    p.forward_warps = random.between(1, most - (u32)(p.push_warps + p.fill_warps));
     u64 moving = p.push_warps + p.fill_warps + p.forward_warps;
-    p.push_blocks = launch.blocks;
-    FlatRecord shape(p);
-    p.stage_bytes = random.once_in(3)
-                        ? shape.row + 16 * random.between(1, (shape.bytes - shape.row) / 16)
-                        : shape.bytes;
-    launch.shared_bytes =
-        moving * STAGES * (p.stage_bytes + 8) +
-        (world.experts + Slots::ARRAYS * world.ranks + 1 + world.ranks * (1 + 2 * warps) +
-         3 * p.far->partners + 2) * 4;
+    p.push_blocks = handle.by_experts ? random.between(1, launch.blocks) : launch.blocks;
+    u32 row = handle.by_experts ? ExpertRecord(p).row : FlatRecord(p).row;
+    u32 whole = row + (u32)p.row_bytes;
+    p.stage_bytes =
+        random.once_in(3) ? row + 16 * random.between(1, (u32)p.row_bytes / 16) : whole;
+    u64 words = Slots::ARRAYS * world.ranks + 1 + 3 * p.far->partners + 2;
+    u64 stages = moving * STAGES * (p.stage_bytes + 8);
+    if (handle.by_experts) {
+      words += 2 * (world.experts + p.local_experts) + 1;
+      p.tile_warps = random.between(1, warps);
+      u64 tiles = (world.ranks + world.experts) * (1 + 2 * p.tile_warps) * 4;
+      launch.shared_bytes = (words * 4 + 127) / 128 * 128 +
+                            std::max(tiles, stages + p.push_warps * STAGES * p.companion_bytes);
+    } else {
+      words += world.experts + world.ranks * (1 + 2 * warps);
+      launch.shared_bytes = stages + words * 4;
+    }
     nodes.open++;
-    launch.body = [p] { ep4j_far_dispatch(p); };
+    launch.body = [p, experts = handle.by_experts] {
+      if (experts) {
+        ep4j_far_expert_dispatch(p);
+      } else {
+        ep4j_far_dispatch(p);
+      }
+    };
   }
 
   void ended() override { nodes.open--; }
@@ -101,7 +119,7 @@ class FarWorlds : public Across, public CombineAcross {
   FarNodes nodes;
 
   static u64 record_bytes(u64 row_bytes, u64 scale_bytes, u64 top_k) {
-    return (16 + top_k * 16 + 15) / 16 * 16 + (scale_bytes + 15) / 16 * 16 + row_bytes;
+    return 48 + top_k * 24 + (scale_bytes + 15) / 16 * 16 + row_bytes;
   }
 
   static u64 least_slot(const World& world) {

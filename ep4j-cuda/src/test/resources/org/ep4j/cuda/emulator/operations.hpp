@@ -49,7 +49,8 @@ class Across {
   virtual void draw_chunks(const Routing& routing, Payload& payload) = 0;
 
   // The kernel, its warps and shared memory.
-  virtual void set_launch(DispatchParameters& p, const Payload& payload, Launch& launch) = 0;
+  virtual void set_launch(DispatchParameters& p, const Handle& handle, const Payload& payload,
+                          Launch& launch) = 0;
 
   // Once an operation of a rank has ended.
   virtual void ended() = 0;
