@@ -119,7 +119,7 @@ class FarWorlds : public Across, public CombineAcross {
   FarNodes nodes;
 
   static u64 record_bytes(u64 row_bytes, u64 scale_bytes, u64 top_k) {
-    return 48 + top_k * 24 + (scale_bytes + 15) / 16 * 16 + row_bytes;
+    return 64 + top_k * 24 + (scale_bytes + 15) / 16 * 16 + row_bytes;
   }
 
   static u64 least_slot(const World& world) {
