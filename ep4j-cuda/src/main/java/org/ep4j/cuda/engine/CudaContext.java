@@ -132,7 +132,8 @@ final class CudaContext {
   }
 
   void setSms(int wanted) {
-    sms = SmChoice.settle(wanted, device.properties().multiprocessors(), ranksOnDevice);
+    sms =
+        SmChoice.settle(wanted, device.properties().multiprocessors(), ranksOnDevice, far != null);
     wantedSms = wanted;
   }
 

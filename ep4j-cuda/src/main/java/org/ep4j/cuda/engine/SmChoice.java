@@ -14,6 +14,12 @@ final class SmChoice {
   private static final int ENOUGH = 32;
 
   /**
+   * The same between nodes: the link of the host is full with fewer, and warps of more SMs that
+   * wait for it slow it down (3 and 3 ms with 12, 9 and 19 with 32, docs/performance.md).
+   */
+  private static final int ENOUGH_BETWEEN_NODES = 12;
+
+  /**
    * Fewest blocks of a low-latency operation: one tells the routing, others move pieces at once.
    */
   private static final int LEAST_FOR_LATENCY = 32;
@@ -42,11 +48,12 @@ final class SmChoice {
    * @param wanted 0 = the engine's choice
    * @param multiprocessors of the device
    * @param ranksOnDevice ranks that share it
+   * @param severalNodes whether rows cross between nodes
    */
-  static int settle(int wanted, int multiprocessors, int ranksOnDevice) {
+  static int settle(int wanted, int multiprocessors, int ranksOnDevice, boolean severalNodes) {
     int most = Math.max(1, multiprocessors / ranksOnDevice);
     if (wanted == 0) {
-      return Math.min(ENOUGH, most);
+      return Math.min(severalNodes ? ENOUGH_BETWEEN_NODES : ENOUGH, most);
     }
     if (wanted < 0 || wanted > most) {
       throw Arguments.invalid(

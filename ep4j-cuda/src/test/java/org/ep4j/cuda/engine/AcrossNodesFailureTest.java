@@ -12,6 +12,7 @@ import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.ThreadRanks;
@@ -79,7 +80,8 @@ class AcrossNodesFailureTest {
   }
 
   private static LowLatencyDispatch dispatch(ExpertBuffer buffer, Batch batch) {
-    return buffer.lowLatencyDispatch(batch.x, batch.routing, LowLatencyDispatchOptions.DEFAULT);
+    return buffer.lowLatencyDispatch(
+        batch.x, batch.routing, LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build());
   }
 
   private static void roundTrip(ExpertBuffer buffer, Batch batch) {
