@@ -2,8 +2,6 @@ package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
@@ -16,6 +14,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.LowLatencyKernels.Reach;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.far.FarSizes;
@@ -35,11 +34,10 @@ final class Opening implements AutoCloseable {
   private static final int MOST_EXPERTS_OF_A_RANK = 1 << 16;
   private static final int NOBODY = 0xffff;
 
-  private final Deque<AutoCloseable> owned = new ArrayDeque<>();
+  private final ResourceStack owned = new ResourceStack();
 
   private <T extends AutoCloseable> T own(T resource) {
-    owned.push(resource);
-    return resource;
+    return owned.own(resource);
   }
 
   /** Opens a buffer; collective. */
@@ -281,22 +279,6 @@ final class Opening implements AutoCloseable {
   /** Gives everything back. */
   @Override
   public void close() {
-    RuntimeException first = null;
-    while (!owned.isEmpty()) {
-      try {
-        owned.pop().close();
-      } catch (Exception e) {
-        RuntimeException problem =
-            e instanceof RuntimeException known ? known : new IllegalStateException(e);
-        if (first == null) {
-          first = problem;
-        } else {
-          first.addSuppressed(problem);
-        }
-      }
-    }
-    if (first != null) {
-      throw first;
-    }
+    owned.close();
   }
 }

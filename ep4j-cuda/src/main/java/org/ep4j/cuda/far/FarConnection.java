@@ -1,14 +1,11 @@
 package org.ep4j.cuda.far;
 
 import java.lang.foreign.MemorySegment;
-import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.Deque;
-import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.proxy.Proxy;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
@@ -29,7 +26,9 @@ import org.jspecify.annotations.Nullable;
  * kind of wire is.
  */
 public final class FarConnection implements AutoCloseable {
-  private final Deque<AutoCloseable> owned = new ArrayDeque<>();
+  /** All but the proxy, whose threads use it. */
+  private final ResourceStack owned = new ResourceStack();
+
   private final Group group;
   private final Nodes nodes;
   private final int rank;
@@ -43,7 +42,7 @@ public final class FarConnection implements AutoCloseable {
   private final long[] mapped;
 
   private final boolean puts;
-  private final long own;
+  private final long ownLanding;
   private final long outgoing;
   private final long counters;
   private final long memoryBytes;
@@ -65,12 +64,13 @@ public final class FarConnection implements AutoCloseable {
     Rails rails = new Rails(nodes, new boolean[group.size()]);
     mostPartners = mostPartners(rails, group.size());
     int partners = rails.partners(rank).length;
+    Proxy opened = null;
     boolean complete = false;
     try {
       FarWire settings = FarWire.of(config, System.getenv());
-      wire = own(settings.open(group, layout.counters(mostPartners)));
+      wire = owned.own(settings.open(group, layout.counters(mostPartners)));
       landing = wire.allocate(layout.landingBytes(partners), config.timeout());
-      own = register(landing.segment());
+      ownLanding = register(landing.segment());
       counters = register(wire.counters().words());
       puts = !reachable();
       settings.requireReach(wire, puts);
@@ -80,7 +80,7 @@ public final class FarConnection implements AutoCloseable {
       mapOthers();
       Region source = landing;
       if (puts) {
-        PageArena arena = own(new PageArena());
+        PageArena arena = owned.own(new PageArena());
         MemorySegment memory = arena.allocate(layout.outgoingBytes(partners), 4096);
         source = wire.register(WireMemory.host(memory));
         outgoing = register(memory);
@@ -89,12 +89,16 @@ public final class FarConnection implements AutoCloseable {
       }
       memoryBytes = layout.landingBytes(partners) + (puts ? layout.outgoingBytes(partners) : 0);
       String bus = device.properties().pciBusId();
-      proxy = own(Proxy.open(device, wire, source, landing, settings.proxy(bus, alone)));
-      table = own(new FarTable(this, rails, settings.lanesOfAThread()));
+      opened = Proxy.open(device, wire, source, landing, settings.proxy(bus, alone));
+      proxy = opened;
+      table = owned.own(new FarTable(this, rails, settings.lanesOfAThread()));
       complete = true;
     } finally {
       if (!complete) {
-        closeAll();
+        if (opened != null) {
+          opened.close();
+        }
+        owned.close();
       }
     }
   }
@@ -114,13 +118,8 @@ public final class FarConnection implements AutoCloseable {
     return new FarConnection(group, device, alone, config, nodes, sizes);
   }
 
-  private <T extends AutoCloseable> T own(T resource) {
-    owned.push(resource);
-    return resource;
-  }
-
   private long register(MemorySegment memory) {
-    return own(RegisteredMemory.of(device, memory)).deviceAddress();
+    return owned.own(RegisteredMemory.of(device, memory)).deviceAddress();
   }
 
   private static int mostPartners(Rails rails, int ranks) {
@@ -177,7 +176,7 @@ public final class FarConnection implements AutoCloseable {
 
   /** The low-latency part of this rank as its kernels see it. */
   public long lowLatencyPart() {
-    return own + layout.lowLatency;
+    return ownLanding + layout.lowLatency;
   }
 
   /** The low-latency part of a rank of another node; only where it is mapped. */
@@ -215,19 +214,9 @@ public final class FarConnection implements AutoCloseable {
     return counters + (long) number * Long.BYTES;
   }
 
-  /** Name of the wire. */
-  public String wire() {
-    return wire.name();
-  }
-
   /** Bytes of page-locked memory for what travels. */
   public long memoryBytes() {
     return memoryBytes;
-  }
-
-  /** Pieces of work that kernels have given to the wire so far. */
-  public long posted() {
-    return proxy.posted();
   }
 
   /** Whether nothing more leaves this rank: the proxy has stopped. Any thread; cheap. */
@@ -241,7 +230,7 @@ public final class FarConnection implements AutoCloseable {
    */
   public @Nullable String problem(int peer) {
     String stopped = proxy.problem();
-    if (stopped != null || peer == rank || nodes.together(peer, rank)) {
+    if (stopped != null || nodes.together(peer, rank)) {
       return stopped;
     }
     LaneFailure failure = LaneFailure.of(wire, peer);
@@ -270,7 +259,7 @@ public final class FarConnection implements AutoCloseable {
 
   /** Landing memory of this rank. */
   long landing() {
-    return own;
+    return ownLanding;
   }
 
   /** Landing memory of another rank where it is mapped, else 0. */
@@ -283,30 +272,16 @@ public final class FarConnection implements AutoCloseable {
     return outgoing;
   }
 
-  private void closeAll() {
-    List<RuntimeException> problems = new ArrayList<>();
-    while (!owned.isEmpty()) {
-      try {
-        owned.pop().close();
-      } catch (Exception e) {
-        problems.add(
-            e instanceof RuntimeException known ? known : new Ep4jException(e.toString(), e));
-      }
-    }
-    if (!problems.isEmpty()) {
-      RuntimeException first = problems.getFirst();
-      problems.stream().skip(1).forEach(first::addSuppressed);
-      throw first;
-    }
-  }
-
   /**
    * Ends the proxy, and gives everything back; a second call does nothing. No kernel of this rank
    * uses it any more, and none of another rank of this process.
+   *
+   * @throws Ep4jException if a thread of the proxy does not end: what it may use is kept
    */
   @Override
   public void close() {
-    closeAll();
+    proxy.close();
+    owned.close();
   }
 
   @Override
