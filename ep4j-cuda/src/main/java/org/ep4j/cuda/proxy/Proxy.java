@@ -37,6 +37,11 @@ public final class Proxy implements AutoCloseable {
   private final List<Thread> threads;
   private final @Nullable PinnedMemory pinned;
   private final @Nullable DeviceMemory control;
+
+  /** Held by who reads what pushes have left, and by who frees it. */
+  private final Object records = new Object();
+
+  /** Written holding {@link #records} as well as this. */
   private boolean closed;
 
   private Proxy(
@@ -159,7 +164,7 @@ public final class Proxy implements AutoCloseable {
 
   /**
    * Why rings have stopped: a push that found no room in time, a command that cannot be, a wire
-   * that threw; null if none has. Failed lanes stop no ring.
+   * that threw; null if none has. Failed lanes stop no ring. Any thread.
    */
   public @Nullable String problem() {
     for (int thread = 0; thread < pollers.size(); thread++) {
@@ -168,7 +173,14 @@ public final class Proxy implements AutoCloseable {
         return "thread " + thread + " of the proxy has stopped: " + problem;
       }
     }
-    for (int ring = 0; ring < memory.rings() && !closed; ring++) {
+    synchronized (records) {
+      return closed ? null : refusedPush();
+    }
+  }
+
+  /** What a push has left that gave up; null if none has. The memory is there meanwhile. */
+  private @Nullable String refusedPush() {
+    for (int ring = 0; ring < memory.rings(); ring++) {
       long record = memory.record(ring);
       if (NativeMemory.getLongAcquire(record + RingMemory.STATE) != 0) {
         return "a push into ring %d found no room in time: ticket %d, %d commands read, %d ns left"
@@ -196,12 +208,14 @@ public final class Proxy implements AutoCloseable {
     }
     pollers.forEach(Poller::close);
     threads.forEach(this::awaitEnd);
-    closed = true;
-    if (control != null) {
-      control.close();
-    }
-    if (pinned != null) {
-      pinned.close();
+    synchronized (records) {
+      closed = true;
+      if (control != null) {
+        control.close();
+      }
+      if (pinned != null) {
+        pinned.close();
+      }
     }
   }
 
