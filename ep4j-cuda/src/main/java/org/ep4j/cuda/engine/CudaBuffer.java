@@ -317,7 +317,7 @@ final class CudaBuffer implements ExpertBuffer {
           words.getAtIndex(ValueLayout.JAVA_LONG, 0),
           words.getAtIndex(ValueLayout.JAVA_LONG, 1),
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
-          symmetricBytes(),
+          symmetricBytes() + (context.far == null ? 0 : context.far.memoryBytes()),
           privateBytes());
     } finally {
       leave();
