@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * Cores for the threads of a proxy: of the NUMA node that the GPU hangs on, from its last core
@@ -44,7 +45,7 @@ final class ProxyCores {
   List<Integer> near(String bus, int threads) {
     try {
       Path devices = system.resolve("bus/pci/devices");
-      String mine = bus.toLowerCase(java.util.Locale.ROOT);
+      String mine = bus.toLowerCase(Locale.ROOT);
       String node = read(devices.resolve(mine).resolve("numa_node"));
       List<String> gpus = gpusOf(devices, node);
       int place = gpus.indexOf(mine);

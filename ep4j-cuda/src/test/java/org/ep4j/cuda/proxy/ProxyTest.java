@@ -8,6 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.InvalidArgumentException;
@@ -303,20 +304,15 @@ class ProxyTest {
         });
   }
 
-  @Test
-  void whatDoesNotLeaveInTimeIsNamed() {
+  /** Rank 0 sends and is in a hurry to close; rank 1 receives nothing. */
+  private static void inAHurry(long bytes, Consumer<Sender> body) {
     onTwoRanks(
         "tcp",
+        bytes,
         (wire, region, group) -> {
           if (group.rank() == 0) {
             try (Sender sender = new Sender(wire, region, hurried())) {
-              sender.fillLane();
-              sender.await(sender.proxy::posted, IN_FLIGHT);
-              sender.proxy.close();
-              assertThat(sender.proxy.problem())
-                  .contains("thread 0")
-                  .contains("300 ms after it was closed lane 0 to rank 1 had not sent all")
-                  .contains((FILLING - IN_FLIGHT) + " commands waited");
+              body.accept(sender);
             }
           }
           group.barrier(PATIENCE);
@@ -324,22 +320,32 @@ class ProxyTest {
   }
 
   @Test
+  void whatDoesNotLeaveInTimeIsNamed() {
+    inAHurry(
+        BYTES,
+        sender -> {
+          sender.fillLane();
+          sender.await(sender.proxy::posted, IN_FLIGHT);
+          sender.proxy.close();
+          assertThat(sender.proxy.problem())
+              .contains("thread 0")
+              .contains("300 ms after it was closed lane 0 to rank 1 had not sent all")
+              .contains((FILLING - IN_FLIGHT) + " commands waited");
+        });
+  }
+
+  @Test
   void anInterruptedCloseKeepsTheRingsAndMayBeCalledAgain() {
-    onTwoRanks(
-        "tcp",
-        (wire, region, group) -> {
-          if (group.rank() == 0) {
-            try (Sender sender = new Sender(wire, region, hurried())) {
-              sender.fillLane();
-              sender.await(sender.proxy::posted, IN_FLIGHT);
-              Thread.currentThread().interrupt();
-              assertThatThrownBy(sender.proxy::close)
-                  .isInstanceOf(Ep4jException.class)
-                  .hasMessageContaining("before the wait for it was interrupted");
-              assertThat(Thread.interrupted()).isTrue();
-            }
-          }
-          group.barrier(PATIENCE);
+    inAHurry(
+        BYTES,
+        sender -> {
+          sender.fillLane();
+          sender.await(sender.proxy::posted, IN_FLIGHT);
+          Thread.currentThread().interrupt();
+          assertThatThrownBy(sender.proxy::close)
+              .isInstanceOf(Ep4jException.class)
+              .hasMessageContaining("before the wait for it was interrupted");
+          assertThat(Thread.interrupted()).isTrue();
         });
   }
 
@@ -347,23 +353,17 @@ class ProxyTest {
   @Test
   void acceptedBytesThatDoNotLeaveInTimeAreNamed() {
     long much = 15L << 20;
-    onTwoRanks(
-        "tcp",
+    inAHurry(
         much,
-        (wire, region, group) -> {
-          if (group.rank() == 0) {
-            try (Sender sender = new Sender(wire, region, hurried())) {
-              for (int i = 0; i < 4; i++) {
-                sender.push(0, HostProducer.putFirst(0, 0, much), HostProducer.second(1, 0, 5));
-              }
-              sender.await(sender.proxy::posted, 4);
-              sender.proxy.close();
-              assertThat(sender.proxy.problem())
-                  .contains("lane 0 to rank 1 had not sent all")
-                  .contains("0 commands waited, 0 of 4 accepted were delivered");
-            }
+        sender -> {
+          for (int i = 0; i < 4; i++) {
+            sender.push(0, HostProducer.putFirst(0, 0, much), HostProducer.second(1, 0, 5));
           }
-          group.barrier(PATIENCE);
+          sender.await(sender.proxy::posted, 4);
+          sender.proxy.close();
+          assertThat(sender.proxy.problem())
+              .contains("lane 0 to rank 1 had not sent all")
+              .contains("0 commands waited, 0 of 4 accepted were delivered");
         });
   }
 

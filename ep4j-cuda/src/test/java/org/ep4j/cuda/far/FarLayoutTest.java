@@ -1,0 +1,66 @@
+package org.ep4j.cuda.far;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import org.junit.jupiter.api.Test;
+
+class FarLayoutTest {
+  private static final int RANKS = 6;
+  private static final int PARTNERS = 3;
+  private static final FarSizes SIZES = new FarSizes(77, 300_000, 10_000, 20_000, 30);
+
+  private final FarLayout layout = new FarLayout(RANKS, SIZES);
+
+  /** What a kernel keeps of each ring has a place for each slot, and no more. */
+  @Test
+  void kernelsKnowAsManySlots() throws IOException {
+    try (InputStream source =
+        FarLayoutTest.class.getResourceAsStream("/org/ep4j/cuda/kernels/far.cuh")) {
+      assertThat(source).isNotNull();
+      assertThat(new String(source.readAllBytes(), StandardCharsets.UTF_8))
+          .contains("constexpr u32 MOST_SLOTS = " + FarLayout.SLOTS + ";");
+    }
+  }
+
+  @Test
+  void partsOfLandingMemoryFollowEachOther() {
+    assertThat(layout.countStride()).isGreaterThanOrEqualTo(77).isEven();
+    assertThat(layout.counts(RANKS)).isLessThanOrEqualTo(layout.lowLatency);
+    assertThat(layout.lowLatency + 10_000).isLessThanOrEqualTo(layout.rings);
+    assertThat(layout.slotBytes).isGreaterThanOrEqualTo(300_000).isEqualTo(layout.slotBytes & -128);
+    assertThat(layout.rings + PARTNERS * FarLayout.SLOTS * layout.slotBytes)
+        .isEqualTo(layout.landingBytes(PARTNERS));
+  }
+
+  @Test
+  void partsOfOutgoingMemoryFollowEachOther() {
+    assertThat(layout.counts(1)).isLessThanOrEqualTo(layout.shadow);
+    assertThat(layout.shadow + 20_000).isLessThanOrEqualTo(layout.outgoingRings);
+    assertThat(layout.outgoingRings + PARTNERS * FarLayout.SLOTS * layout.slotBytes)
+        .isEqualTo(layout.outgoingBytes(PARTNERS));
+  }
+
+  @Test
+  void noTwoThingsAreCountedByOneCounter() {
+    boolean[] used = new boolean[layout.counters(PARTNERS)];
+    for (int rank = 0; rank < RANKS; rank++) {
+      take(used, layout.told(rank), 1);
+    }
+    for (int place = 0; place < PARTNERS; place++) {
+      take(used, layout.arrived(place), FarLayout.SLOTS);
+      take(used, layout.credits(place), FarLayout.SLOTS);
+    }
+    take(used, layout.firstLowLatency(PARTNERS), 30);
+    assertThat(used).doesNotContain(false);
+  }
+
+  private static void take(boolean[] used, int first, int count) {
+    for (int i = first; i < first + count; i++) {
+      assertThat(used[i]).as("counter %d is used twice", i).isFalse();
+      used[i] = true;
+    }
+  }
+}
