@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.Bounded;
 
 /**
  * A communicator of the ranks of a world. It does not block: whatever NCCL has to do with other
@@ -25,7 +26,10 @@ final class NcclCommunicator implements AutoCloseable {
   private final Arena arena;
 
   private final MemorySegment handle;
+
+  /** A call failed. */
   private boolean broken;
+
   private boolean closed;
 
   private NcclCommunicator(BackendWorld world) {
@@ -141,22 +145,11 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   private void checkAlive(NcclFunction function) {
-    for (int i = 0; i < world.meeting().group().size(); i++) {
-      if (!world.meeting().group().isAlive(i)) {
-        broken = true;
-        throw new NcclException(
-            "rank %d is gone while %s waits for it: %s"
-                .formatted(
-                    world.meeting().number(i),
-                    function.symbol(),
-                    world.meeting().group().deathReport(i)));
-      }
+    String lost = Bounded.lost(world.meeting(), function.symbol());
+    if (!lost.isEmpty()) {
+      broken = true;
+      throw new NcclException(lost);
     }
-  }
-
-  /** Whether an earlier call failed. */
-  boolean isBroken() {
-    return broken;
   }
 
   /**

@@ -25,6 +25,17 @@ public final class Bounded {
    * @throws Ep4jException what the call throws, or that it has not ended
    */
   public static long call(BackendWorld world, String name, Duration limit, LongSupplier call) {
+    return call(
+        world.meeting(),
+        name,
+        limit,
+        () -> {
+          world.device().makeCurrent();
+          return call.getAsLong();
+        });
+  }
+
+  static long call(Meeting meeting, String name, Duration limit, LongSupplier call) {
     AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
     long[] result = new long[1];
     Thread caller =
@@ -34,14 +45,13 @@ public final class Bounded {
             .unstarted(
                 () -> {
                   try {
-                    world.device().makeCurrent();
                     result[0] = call.getAsLong();
                   } catch (Throwable t) {
                     failure.set(t);
                   }
                 });
     caller.start();
-    await(world.meeting(), name, limit, caller);
+    await(meeting, name, limit, caller);
     Throwable thrown = failure.get();
     if (thrown instanceof Ep4jException known) {
       throw known;
@@ -52,17 +62,29 @@ public final class Bounded {
     return result[0];
   }
 
-  private static void await(Meeting meeting, String name, Duration limit, Thread caller) {
+  /**
+   * Which rank a call waits for in vain, and why; empty if all are there.
+   *
+   * @param name of the native function
+   */
+  public static String lost(Meeting meeting, String name) {
     Group group = meeting.group();
+    for (int i = 0; i < group.size(); i++) {
+      if (!group.isAlive(i)) {
+        return "rank %d is gone while %s waits for it: %s"
+            .formatted(meeting.number(i), name, group.deathReport(i));
+      }
+    }
+    return "";
+  }
+
+  private static void await(Meeting meeting, String name, Duration limit, Thread caller) {
     long deadline = System.nanoTime() + limit.toNanos();
     try {
       while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {
-        for (int i = 0; i < group.size(); i++) {
-          if (!group.isAlive(i)) {
-            throw new Ep4jException(
-                "rank %d is gone while %s waits for it: %s"
-                    .formatted(meeting.number(i), name, group.deathReport(i)));
-          }
+        String lost = lost(meeting, name);
+        if (!lost.isEmpty()) {
+          throw new Ep4jException(lost);
         }
         if (System.nanoTime() - deadline > 0) {
           throw new Ep4jException(

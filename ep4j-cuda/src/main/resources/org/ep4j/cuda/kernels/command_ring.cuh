@@ -16,7 +16,12 @@
 //   seen      device  the highest tail that any warp has read, behind a fence: looking at the host's
 //                     takes a microsecond. Its highest bit says that the ring has stopped, whoever
 //                     stopped it. Warps with no room wait for it.
-//   asking    device  1 while a warp looks at the tail for all: one look at a time crosses PCIe.
+//   asking    device  1 while a warp looks at the tail for all: one look at a time crosses PCIe. Atomic
+//                     exchange; nobody waits for it.
+//   failed    device  1 once a push has given up: atomic exchange, so that one warp writes the record.
+//                     Nobody waits for it.
+//   record    host    what that push left: its `state` last, release. The host reads it once kernels
+//                     have ended or waits are vain. Nobody on the GPU does.
 //   failure   host    by rank: not 0 once nothing goes to that rank, or comes from it, any more (see
 //                     LaneFailure.Cause, counted from 1): threads of the host, release; whoever waits
 //                     for that rank reads it with acquire.
@@ -25,8 +30,8 @@
 //
 // A push takes a fixed number of steps while there is room. Tickets are handed out without looking, so a
 // warp that finds no room within its deadline leaves a hole, behind which the host reads nothing: it
-// stops the ring, says so in the ring's record, and all others leave too. It never traps. What was pushed before the
-// hole is posted. A ring that has stopped stays so until the proxy is opened anew.
+// stops the ring, says so in the ring's record, and all others leave too. It never traps. What was
+// pushed before the hole is posted. A ring that has stopped stays so until the proxy is opened anew.
 //
 // Order: commands of one warp in one ring are read in the order of its pushes, those of one push by lane.
 #pragma once

@@ -14,7 +14,15 @@
 //             add once all its reads of the slot have returned; the filler waits for it, acquire
 //   seen      device, a copy of `arrived` and `credits`: whichever warp looks at those leaves what it has
 //             seen behind a fence, with an atomic maximum; the others read it with acquire
-//   told      wire, [ranks] at the receiver: how often the words of a rank's counts have been written
+//   asking    device, 1 while a warp looks at the counters of a ring: atomic exchange. Nobody waits for it.
+//   counts    host, [ranks, count_stride] at the receiver: block 0 of each rank writes its words, relaxed
+//             and behind a fence, or has them put; block 0 of the receiver reads them after `told`
+//   told      wire, [ranks] at the receiver: how often the words of a rank's counts have been written;
+//             the first warp of block 0 that has written them pushes an add (after the put, on the same
+//             lane, if the wire has to carry them); block 0 of the receiver waits for it, acquire
+//   sent, taken, tellings
+//             device: slots and tellings of the operations that ended; the last block of a kernel writes
+//             them, the next kernel reads them. Nobody waits for them.
 //
 // Number n lies in place n % slots: it may be filled once credits > n / slots - 1, and is there once
 // arrived > n / slots. No order between places is needed, so it does not matter on which lane a number
@@ -74,7 +82,7 @@ struct FarWorld {
   // Counts (see protocol.cuh) of ranks of other nodes.
   const u64* told;         // [ranks] counters
   u64 told_there;          // number of this rank's counter `told` at all others
-  u64* tellings;           // dispatches with counts that ended: last block alone
+  u64* tellings;           // dispatches with counts that ended: the same
   u64* counts_out;         // not mapped: this rank's words, one copy for all
   u64 counts_source;       // not mapped: where they lie in the region of outgoing memory
   u64 counts_target;       // not mapped: where they belong in the landing memory of every other rank

@@ -82,10 +82,10 @@ __device__ __forceinline__ void far_combine(const CombineParameters& p) {
 }
 
 // Rows of the named type; the second type is that in which they travel.
-#define EP4J_FAR_COMBINE(name, T, H)                                \
+#define EP4J_FAR_COMBINE(name, T, H)                            \
   extern "C" __global__ void __launch_bounds__(512, 1)          \
       name(const __grid_constant__ CombineParameters p) {       \
-    far_combine<T, H>(p);                                           \
+    far_combine<T, H>(p);                                       \
   }
 
 EP4J_FAR_COMBINE(ep4j_far_combine_bf16, Bf16, Bf16)

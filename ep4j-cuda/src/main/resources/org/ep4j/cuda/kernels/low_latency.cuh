@@ -187,7 +187,7 @@ struct LowLatencyParameters {
   u64 near_first;    // the first rank of this node
   u64 near_ranks;    // and how many they are
   u64 source_bytes;  // from the words of a source to those of the next
-  u64 packed_offset;  // puts: u64 [max_tokens, even number of pieces] among the words of a source
+  u64 packed_offset;  // u64 [max_tokens, even number of pieces] among the words of a source
   const FarPosts* posts;  // puts
   u64* far_state;  // [ranks, 1 + GROUPS], then [ranks, GROUPS]; see low_latency_far.cuh
 };
@@ -256,7 +256,8 @@ struct Operation {
     return tokens_of(area + p.weights_offset, source, token);
   }
 
-  // Puts: bit k of the word of a piece says that choice k travels as LogFMT.
+  // Rows from far ranks have no flags: bit k of the word of a piece says that choice k travels as LogFMT.
+  // The warp that pushes the piece writes it, and it crosses as rows do; read once those have come.
   __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
     return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
            (u64)token * even_pieces_of(p) + piece;

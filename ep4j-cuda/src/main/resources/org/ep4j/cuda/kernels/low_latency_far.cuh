@@ -5,15 +5,20 @@
 // all its rows of a group of tokens are; one warp of the receiver looks, and says so to the others in
 // memory of the GPU.
 //
-//   mapped   words behind a header in the far part: number, written with release by the last warp that
-//            had something to write; warps count what they have done in `progress`
+//   mapped   words behind a header in the far part: number. The first says that the words are there, one
+//            thread writes it behind a barrier of all that wrote them. One for each group says that the
+//            rows are: the warp that has done the last piece of the group writes it, warps count
+//            what they have done in `progress`. All are written with system-wide release; the relay
+//            waits for them, acquire.
 //   puts     counters, see low_latency_posts.cuh; all groups at once
 //
 // In memory of this GPU, `far_state`:
-//   told[s]         number of the last operation whose words of s are there: relay, release
+//   told[s]         number of the last operation whose words of s are there: relay, release; whoever
+//                   reads such words waits for it, acquire
 //   came[s][group]  the same of its rows
 //   progress[s][g]  pieces of the running operation that are done, for far source s (a dispatch: this
-//                   rank): atomic, cleared by whoever does the last
+//                   rank): atomic, behind a fence of whoever wrote one; cleared by whoever does the last,
+//                   who fences too. Nobody waits for it.
 #pragma once
 #include "low_latency_waits.cuh"
 #if EP4J_FAR == EP4J_FAR_PUTS

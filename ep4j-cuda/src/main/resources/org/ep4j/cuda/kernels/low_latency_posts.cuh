@@ -1,15 +1,20 @@
 // Low-latency operations with ranks of other nodes whose memory kernels cannot write: what is for them
 // is written to a shadow in this rank's own page-locked memory, and commands to the proxy put it where
 // it belongs (far.cuh, command_ring.cuh). Puts overtake each other, so nothing is looked at before a
-// counter says that all of it has come. Each rank has five counters of every other:
+// counter says that all of it has come. Each rank has five counters of every other; warps of the other
+// push commands that let them grow, and they are read with acquire:
 //
 //   words    by parity of the number: grows by 1 when the words of an operation are there, after them
-//            on the same lane
+//            on the same lane: the warp that posts the words. The relay waits for it.
 //   rows     by parity: each put of an operation's rows lets it grow by 1, and one add by ALL less
-//            their number, so it has grown by ALL once they are all there, whatever came first
-//   granted  operations that the other has received. There are two areas, used in turn.
+//            their number, so it has grown by ALL once they are all there, whatever came first: the
+//            warps that post rows, and the one that posts the words. The relay waits for it.
+//   granted  operations that the other has received: the last block of the kernel that receives, once
+//            all its blocks have read what came. Who begins to send waits for it. There are two areas,
+//            used in turn.
 //
-// Counters only grow; `base` is what they were when numbers began.
+// Counters only grow; `base` is what they were when numbers began: the host writes it before the first
+// operation.
 //
 // What a source tells another rank lies in one run in these parts, near or far, so that it is one put:
 // header, counts, entries, and behind them weights.
