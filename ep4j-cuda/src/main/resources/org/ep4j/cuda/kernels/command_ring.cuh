@@ -177,7 +177,8 @@ __device__ __forceinline__ u64 claim(const CommandRings& rings, u32 ring, u32 wh
   return first == NO_TICKET ? NO_TICKET : first + __popc(who & ((1u << lane_id()) - 1));
 }
 
-// Whole warps: the lanes with a command write it.
+// Whole warps: the lanes with a command write it; FENCED behind what the warp wrote before.
+template <bool FENCED = true>
 __device__ __forceinline__ void publish(const CommandRings& rings, u32 ring, bool mine, u64 ticket,
                                         Command command) {
   // The fence behind it covers what the other lanes wrote, too.
@@ -185,13 +186,16 @@ __device__ __forceinline__ void publish(const CommandRings& rings, u32 ring, boo
   if (mine) {
     u64 lap = (ticket & rings.capacity) == 0 ? COMMAND_LAP : 0;
     u64* at = rings.commands + (ring * rings.capacity + (ticket & (rings.capacity - 1))) * 2;
-    __threadfence_system();
+    if constexpr (FENCED) {
+      __threadfence_system();
+    }
     store_pair_relaxed_system(at, command.first | lap, command.second | lap);
   }
 }
 
 // Whole warps: pushes the commands of the lanes that have one. False on all lanes if the ring has stopped,
 // or stops now because there was no room within the deadline (of the GPU's nanosecond clock).
+template <bool FENCED = true>
 __device__ __forceinline__ bool push(const CommandRings& rings, u32 ring, bool mine, Command command,
                                      u64 deadline) {
   u32 who = __ballot_sync(0xffffffff, mine);
@@ -202,7 +206,7 @@ __device__ __forceinline__ bool push(const CommandRings& rings, u32 ring, bool m
   if (ticket == NO_TICKET) {
     return false;
   }
-  publish(rings, ring, mine, ticket, command);
+  publish<FENCED>(rings, ring, mine, ticket, command);
   return true;
 }
 

@@ -137,14 +137,16 @@ __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w,
     bool looks = lane_id() == 0 && atomicExch(&seen->asking, 1ull) == 0;
     if (__any_sync(0xffffffff, looks)) {
       for (u64 i = lane_id(); i < far.slots; i += 32) {
-        u64 now = load_acquire_system(at + i);
-        // Who sees it may read what was there before.
-        __threadfence();
-        atomicMax(&seen->values[i], now);
+        // A fence only where there is news: it waits for all that this GPU writes to the host.
+        u64 now = load_relaxed_system(at + i);
+        if (now > load_relaxed_system(&seen->values[i])) {
+          // Who sees it may read what was there before.
+          __threadfence_system();
+          atomicMax(&seen->values[i], now);
+        }
       }
       __syncwarp();
       if (lane_id() == 0) {
-        __threadfence();
         atomicExch(&seen->asking, 0ull);
       }
     }
@@ -204,8 +206,9 @@ __device__ __forceinline__ bool return_slot(const FarWorld& far, const Watch& w,
   u32 ring = (u32)(number % far.rings.rings);
   u32 lane = (u32)(number / far.rings.rings % far.lanes);
   __syncwarp();
-  return push(far.rings, ring, lane_id() == 0,
-              add_command((u32)partner.rank, lane,
-                          (u32)(partner.credits_there + number % far.slots), 1),
-              w.deadline);
+  // Loads have returned, and nothing was written: no fence.
+  return push<false>(far.rings, ring, lane_id() == 0,
+                     add_command((u32)partner.rank, lane,
+                                 (u32)(partner.credits_there + number % far.slots), 1),
+                     w.deadline);
 }

@@ -116,20 +116,56 @@ struct FarHomes {
     return pushed[rank] * p.group_words;
   }
 
-  // The row of a way that leads to a rank of this node, once it has come; null if that is vain.
-  __device__ __forceinline__ const char* find(const CombineParameters& p, const FarWorld& far,
-                                              const Watch& w, u32 number, u64 way) const {
-    u32 holder = (u32)(way >> 32);
-    u32 i = number * near + holder - (u32)far.first;
-    u32 row = (u32)way - first[i];
-    const u64* words = group_words(p, (u32)p.rank) + i * p.group_words;
-    if (!wait_epoch(w, words + row / GROUP, PHASE_ROWS, holder)) {
-      return nullptr;
+  // All lanes: waits for the rows of tokens from `first` to `end`, a lane a token, whose ways begin at
+  // `ways`. One fence for all: an acquire each would wait for what this GPU writes to the host.
+  __device__ __forceinline__ bool await(const CombineParameters& p, const FarWorld& far,
+                                        const Watch& w, u32 number, const u64* ways, u64 first,
+                                        u64 end) const {
+    bool there = true;
+    const u64* mine = ways + (first + lane_id()) * p.top_k;
+    for (u32 k = 0; first + lane_id() < end && there && k < p.top_k; k++) {
+      u64 way = mine[k];
+      if (way != NOWHERE && is_near(far, (u32)(way >> 32))) {
+        there = await_word(w, word(p, far, number, way), way >> 32);
+      }
     }
+    there = __all_sync(0xffffffff, there);
+    __threadfence_system();
+    __syncwarp();
+    return there;
+  }
+
+  // The row of a way that leads to a rank of this node.
+  __device__ __forceinline__ const char* find(const CombineParameters& p, const FarWorld& far,
+                                              u32 number, u64 way) const {
+    u32 i = place(far, number, way);
+    u32 row = (u32)way - first[i];
     return p.peers[p.rank] + p.home_offset + (u64)(home[i] + row) * p.home_row_bytes;
   }
 
  private:
+  __device__ __forceinline__ u32 place(const FarWorld& far, u32 number, u64 way) const {
+    return number * near + (u32)(way >> 32) - (u32)far.first;
+  }
+
+  __device__ __forceinline__ const u64* word(const CombineParameters& p, const FarWorld& far,
+                                             u32 number, u64 way) const {
+    u32 i = place(far, number, way);
+    return group_words(p, (u32)p.rank) + i * p.group_words + ((u32)way - first[i]) / GROUP;
+  }
+
+  static __device__ __forceinline__ bool await_word(const Watch& w, const u64* at, u64 peer) {
+    for (u32 polls = 1;; polls++) {
+      u64 seen = load_relaxed_system(at);
+      if (seen >= w.epoch) {
+        return true;
+      }
+      if ((polls & 0xff) == 0 && vain(w, polls, PHASE_ROWS, peer, w.epoch, seen)) {
+        return false;
+      }
+    }
+  }
+
   static __device__ __forceinline__ u32 owner(const CombineParameters& p, const FarWorld& far,
                                               const Streams& streams, u32 number) {
     return number == 0 ? (u32)p.rank : (u32)far.partner[streams.givers[number - 1]].rank;

@@ -80,21 +80,24 @@ struct Returner {
     }
     char* slot = partner.out + slot_at(far, number);
     char* to = slot;
-    bool there = true;
-    u64 end = min((u64)(c + 1) * p.chunk_tokens, tokens);
-    for (u64 token = (u64)c * p.chunk_tokens; there && token < end; token++) {
-      int count = find(1 + g, p.far_ways + ((u64)q * p.far_tokens + token) * p.top_k);
-      there = count >= 0;
+    u64 first = (u64)c * p.chunk_tokens;
+    u64 end = min(first + p.chunk_tokens, tokens);
+    const u64* ways = p.far_ways + (u64)q * p.far_tokens * p.top_k;
+    if (!homes.await(p, far, w, 1 + g, ways, first, end)) {
+      return false;
+    }
+    for (u64 token = first; token < end; token++) {
+      int count = find(1 + g, ways + token * p.top_k);
       if (count > 0) {
         to = answer(to, count);
       }
     }
     outlet.drain();
-    return there && pushed(w, (u32)partner.rank, send_slot(far, w, partner, number, to - slot));
+    return pushed(w, (u32)partner.rank, send_slot(far, w, partner, number, to - slot));
   }
 
  private:
-  // The rows of a token, in the order of its ways; -1 if to wait for them is vain.
+  // The rows of a token, in the order of its ways.
   __device__ __forceinline__ int find(u32 home, const u64* ways) {
     u32 found = 0;
     __syncwarp();
@@ -103,12 +106,8 @@ struct Returner {
       u64 way = k < p.top_k ? ways[k] : NOWHERE;
       bool leads = way != NOWHERE;
       u32 mask = __ballot_sync(0xffffffff, leads);
-      const char* row = leads ? homes.find(p, far, w, home, way) : nullptr;
       if (leads) {
-        rows[found + __popc(mask & ((1u << lane_id()) - 1))] = row;
-      }
-      if (__any_sync(0xffffffff, leads && row == nullptr)) {
-        return -1;
+        rows[found + __popc(mask & ((1u << lane_id()) - 1))] = homes.find(p, far, home, way);
       }
       found += __popc(mask);
     }

@@ -42,12 +42,14 @@ struct Summer {
     if (!await_slots(c)) {
       return false;
     }
-    u64 end = min((u64)(c + 1) * p.chunk_tokens, p.tokens);
-    for (u64 token = (u64)c * p.chunk_tokens; token < end; token++) {
+    u64 first = (u64)c * p.chunk_tokens;
+    u64 end = min(first + p.chunk_tokens, p.tokens);
+    if (!homes.await(p, far, w, 0, p.ways, first, end)) {
+      return false;
+    }
+    for (u64 token = first; token < end; token++) {
       FoundRows found;
-      if (!find((u32)token, found)) {
-        return false;
-      }
+      find((u32)token, found);
       sum_token((u32)token, found);
       if (AnswerShape::carries_weights(p)) {
         sum_weights((u32)token, found);
@@ -87,7 +89,7 @@ struct Summer {
     return true;
   }
 
-  __device__ __forceinline__ bool find(u32 token, FoundRows& rows_found) const {
+  __device__ __forceinline__ void find(u32 token, FoundRows& rows_found) const {
     constexpr u32 NO_WAY = 0xffff0000;
     u32 found = 0;
     u32 last = NO_NODE;  // of the lanes before
@@ -105,7 +107,7 @@ struct Summer {
       u32 mask = __ballot_sync(0xffffffff, counts);
       const char* row = nullptr;
       if (near) {
-        row = homes.find(p, far, w, 0, way);
+        row = homes.find(p, far, 0, way);
       } else if (counts) {
         row = slots[node] + (u64)(taken[node] + (rounded() ? 0 : earlier)) * shape.bytes;
       }
@@ -117,9 +119,6 @@ struct Summer {
       if (leader) {
         taken[node] += rounded() ? 1 : __popc(same);
       }
-      if (__any_sync(0xffffffff, counts && row == nullptr)) {
-        return false;
-      }
       u32 near_mask = __ballot_sync(0xffffffff, near);
       u32 before = __ballot_sync(0xffffffff, counts && !near && node < far.node);
       rows_found.near += __popc(near_mask);
@@ -130,7 +129,6 @@ struct Summer {
     }
     rows_found.after = (int)found - rows_found.before - rows_found.near;
     __syncwarp();
-    return true;
   }
 
   static __device__ __forceinline__ u32 highest(u32 mask) {
