@@ -12,6 +12,7 @@ module org.ep4j {
   exports org.ep4j.verify;
   exports org.ep4j.wire;
   exports org.ep4j.wire.support;
+  exports org.ep4j.wire.tcp;
 
   uses org.ep4j.engine.DeviceAccess;
   uses org.ep4j.engine.EngineProvider;

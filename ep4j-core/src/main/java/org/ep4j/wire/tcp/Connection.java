@@ -66,6 +66,10 @@ final class Connection {
     return peer;
   }
 
+  boolean carried() {
+    return pipe.carried();
+  }
+
   int number() {
     return number;
   }
@@ -106,7 +110,7 @@ final class Connection {
         block(true);
         return 0;
       }
-      left = outgoing.written();
+      left = outgoing.written() - pipe.underWay();
       if (!acknowledging && !outgoing.waits()) {
         return 0;
       }
@@ -118,7 +122,7 @@ final class Connection {
         block(true);
       }
       if (!held) {
-        left = outgoing.written();
+        left = outgoing.written() - pipe.underWay();
       }
       return more ? -1 - written : written;
     } catch (IOException e) {
@@ -217,7 +221,7 @@ final class Connection {
   /** Closes the socket as it is. */
   void drop() {
     try {
-      pipe.channel().close();
+      pipe.drop();
     } catch (IOException e) {
       // Nothing more can be done for it.
     }
@@ -232,7 +236,7 @@ final class Connection {
           outgoing.bye();
           outgoing.write(pipe, false);
         }
-        if (!outgoing.holds() && !pipe.holdsOutput()) {
+        if (!outgoing.holds() && pipe.mayEnd()) {
           pipe.end();
           return true;
         }

@@ -118,7 +118,7 @@ final class Incoming {
         break;
       }
     }
-    if (total > 0 && missing > WORTH_A_REST) {
+    if (total > 0 && missing > WORTH_A_REST && !pipe.carried()) {
       resting = true;
       restEnd = System.nanoTime() + REST_NANOS;
     }

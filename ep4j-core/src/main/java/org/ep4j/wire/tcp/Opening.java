@@ -32,8 +32,10 @@ final class Opening {
   private static final Duration PROVING = Duration.ofSeconds(10);
   private static final Duration ACCEPT_NAP = Duration.ofMillis(1);
 
+  private final String name;
   private final Group group;
   private final WireConfig config;
+  private final @Nullable CarrierService carriers;
   private final Security security;
   private final byte[] ticket = Handshake.random(Handshake.TICKET_BYTES);
   private final long end;
@@ -43,9 +45,15 @@ final class Opening {
   private final Semaphore unproven = new Semaphore(MOST_UNPROVEN);
   private volatile boolean done;
 
-  Opening(Group group, WireConfig config) {
+  /**
+   * @param name kind of wire
+   * @param carriers what carries most bytes; null if the connections do
+   */
+  Opening(String name, Group group, WireConfig config, @Nullable CarrierService carriers) {
+    this.name = name;
     this.group = group;
     this.config = config;
+    this.carriers = carriers;
     security = config.encrypted() ? Security.tls() : Security.none();
     end = System.nanoTime() + config.timeout().toNanos();
     pipes = new Pipe[group.size()][config.connections()];
@@ -68,14 +76,29 @@ final class Opening {
       byte[][] offers = Agreement.exchange(group, error, offer, config.timeout());
       error = connect(server, offers);
       Agreement.exchange(group, error, new byte[0], remaining());
-      TcpWire wire = new TcpWire(group, config, complete());
+      Pipe[][] complete = complete();
+      if (carriers != null) {
+        load(complete, carriers.open(group, config));
+      }
+      TcpWire wire = new TcpWire(name, group, config, complete, carriers);
       opened = true;
       return wire;
     } catch (IOException e) {
-      throw new WireException("wire 'tcp' cannot be opened: " + e.getMessage(), e);
+      throw new WireException("wire '" + name + "' cannot be opened: " + e.getMessage(), e);
     } finally {
       done = true;
+      if (carriers != null && !opened) {
+        carriers.close();
+      }
       close(server, opened);
+    }
+  }
+
+  private static void load(Pipe[][] pipes, Carrier[][] carriers) {
+    for (int peer = 0; peer < pipes.length; peer++) {
+      for (int i = 0; i < pipes[peer].length; i++) {
+        pipes[peer][i] = new CarriedPipe(pipes[peer][i], carriers[peer][i]);
+      }
     }
   }
 

@@ -34,7 +34,8 @@ final class Strand {
   }
 
   static Strand open(Group group, List<Connection> connections) throws IOException {
-    Selector selector = connections.size() > TRIED ? Selector.open() : null;
+    boolean carried = connections.stream().anyMatch(Connection::carried);
+    Selector selector = connections.size() > TRIED && !carried ? Selector.open() : null;
     for (Connection connection : new ArrayList<>(connections)) {
       if (selector != null) {
         connection.register(selector);

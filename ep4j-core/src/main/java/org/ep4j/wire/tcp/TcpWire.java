@@ -32,6 +32,7 @@ final class TcpWire extends GroupWire {
   private final List<TcpRegion> regions = new CopyOnWriteArrayList<>();
   // Exposed regions by id; replaced as a whole, so that strands read it without a lock.
   private volatile @Nullable TcpRegion[] exposed = {};
+  private final @Nullable CarrierService carriers;
   private final Lane[][] lanes;
   private final Strand[] strands;
 
@@ -39,9 +40,17 @@ final class TcpWire extends GroupWire {
    * A wire over connections that are proven.
    *
    * @param pipes by peer, then by index of the connection; none to this rank itself
+   * @param carriers that the pipes have; null if they have none
    */
-  TcpWire(Group group, WireConfig config, Pipe[][] pipes) throws IOException {
-    super(TcpWireProvider.NAME, group, config);
+  TcpWire(
+      String name,
+      Group group,
+      WireConfig config,
+      Pipe[][] pipes,
+      @Nullable CarrierService carriers)
+      throws IOException {
+    super(name, group, config);
+    this.carriers = carriers;
     counters = Counters.allocate(arena, config.counters());
     lanes = new Lane[group.size()][];
     List<List<Connection>> byStrand = new ArrayList<>();
@@ -184,6 +193,9 @@ final class TcpWire extends GroupWire {
         connection.drop();
       }
       strand.close();
+    }
+    if (carriers != null) {
+      carriers.close();
     }
     regions.forEach(TcpRegion::close);
     arena.close();

@@ -24,6 +24,6 @@ public final class TcpWireProvider implements WireProvider {
 
   @Override
   public Wire open(Group group, WireConfig config) {
-    return new Opening(group, config).open();
+    return new Opening(NAME, group, config, null).open();
   }
 }

@@ -38,7 +38,7 @@ class HostileFramesTest {
     toGood = SocketPair.open();
     Pipe[][] pipes = {{}, {new PlainPipe(toBad.here())}, {new PlainPipe(toGood.here())}};
     WireConfig config = WireConfig.builder().lanes(2).counters(4).build();
-    wire = new TcpWire(groups.getFirst(), config, pipes);
+    wire = new TcpWire("tcp", groups.getFirst(), config, pipes, null);
     Thread[] others = {expose(1), expose(2)};
     region = wire.allocate(REGION_BYTES, PATIENCE);
     for (Thread other : others) {

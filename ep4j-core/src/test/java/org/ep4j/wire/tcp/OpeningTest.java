@@ -41,7 +41,7 @@ class OpeningTest {
                     PATIENCE,
                     group -> {
                       if (group.rank() == 0) {
-                        new Opening(group, config).open();
+                        new Opening("tcp", group, config, null).open();
                       } else {
                         offers(group);
                         Agreement.exchange(group, "", new byte[0], PATIENCE);
@@ -62,7 +62,7 @@ class OpeningTest {
         PATIENCE,
         group -> {
           if (group.rank() == 0) {
-            try (Wire wire = new Opening(group, config).open()) {
+            try (Wire wire = new Opening("tcp", group, config, null).open()) {
               assertThat(wire.failedLanes()).isZero();
               group.barrier(PATIENCE);
             }

@@ -1,0 +1,17 @@
+package org.ep4j.conformance.wire;
+
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+
+/** What connections whose bytes something else carries agree on. */
+class CarriedWireTest extends WireKit {
+  @Override
+  protected WireSetup setup() {
+    return WireSetup.of(CarriedWireProvider.NAME);
+  }
+
+  @Override
+  protected World world() {
+    return new ThreadWorld();
+  }
+}

@@ -1,0 +1,128 @@
+package org.ep4j.wire.tcp;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+
+/**
+ * One direction of a {@link CarriedPipe}, at the receiver: segments in a ring of slots, by number
+ * from 0. {@code read <= begun <= announced}; those before {@code begun} are there or being
+ * received.
+ */
+final class SegmentsIn {
+  private final Carrier carrier;
+  private final int slots;
+  private final ByteBuffer[] slot;
+  private final int[] bytes;
+  private final boolean[] inline;
+  private long announced;
+  private long begun;
+  private long read;
+
+  // Of the carrier's segments: how many of those that were read, and how many have come.
+  private long carried;
+  private long received;
+
+  // Of the carrier's segments, how many it has begun to receive.
+  private long asked;
+
+  private int grants;
+  private int credits;
+
+  SegmentsIn(Carrier carrier) {
+    this.carrier = carrier;
+    slots = carrier.slots();
+    slot = new ByteBuffer[slots];
+    for (int i = 0; i < slots; i++) {
+      slot[i] = carrier.incoming(i).asByteBuffer();
+    }
+    bytes = new int[slots];
+    inline = new boolean[slots];
+  }
+
+  /**
+   * The peer has announced a segment; a short one lies in {@code socket}.
+   *
+   * @throws IOException if it cannot be
+   */
+  void announce(ByteBuffer socket, int size, boolean short_) throws IOException {
+    int at = (int) (announced % slots);
+    if (announced - read == slots || size <= 0 || size > slot[at].capacity()) {
+      throw new IOException("a segment of " + size + " bytes, for which there is no room");
+    }
+    bytes[at] = size;
+    inline[at] = short_;
+    slot[at].clear().limit(size);
+    if (short_) {
+      slot[at].put(0, socket, socket.position(), size);
+      socket.position(socket.position() + size);
+    }
+    announced++;
+  }
+
+  /** Begins to receive what has been announced. */
+  void advance() throws IOException {
+    while (begun < announced) {
+      int at = (int) (begun % slots);
+      if (!inline[at]) {
+        if (!carrier.receive(at, bytes[at])) {
+          break;
+        }
+        asked++;
+        grants++;
+      }
+      begun++;
+    }
+    if (asked > received) {
+      received = carrier.received();
+    }
+  }
+
+  /** Reads what has come, as far as it fits. */
+  int read(ByteBuffer target) {
+    int before = target.position();
+    while (target.hasRemaining() && ready()) {
+      int at = (int) (read % slots);
+      ByteBuffer from = slot[at];
+      int part = Math.min(from.remaining(), target.remaining());
+      target.put(target.position(), from, from.position(), part);
+      target.position(target.position() + part);
+      from.position(from.position() + part);
+      if (!from.hasRemaining()) {
+        carried += inline[at] ? 0 : 1;
+        read++;
+        credits++;
+      }
+    }
+    return target.position() - before;
+  }
+
+  private boolean ready() {
+    return read < begun && (inline[(int) (read % slots)] || received > carried);
+  }
+
+  /** Whether something is announced that nobody has read. */
+  boolean waits() {
+    return read < announced;
+  }
+
+  /**
+   * Tells the peer what it has to know.
+   *
+   * @param queued bytes that were ever put into {@code socket}
+   * @return the same, with what was added
+   */
+  long reply(ByteBuffer socket, long queued) {
+    long count = queued;
+    if (grants > 0 && socket.remaining() >= SegmentLayout.HEADER) {
+      SegmentLayout.append(socket, SegmentLayout.GRANT, grants);
+      count += SegmentLayout.HEADER;
+      grants = 0;
+    }
+    if (credits > 0 && socket.remaining() >= SegmentLayout.HEADER) {
+      SegmentLayout.append(socket, SegmentLayout.CREDIT, credits);
+      count += SegmentLayout.HEADER;
+      credits = 0;
+    }
+    return count;
+  }
+}
