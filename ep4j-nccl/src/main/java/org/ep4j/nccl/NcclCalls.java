@@ -23,6 +23,10 @@ final class NcclCalls {
   private static final MethodHandle MEM_FREE = link(NcclFunction.MEM_FREE);
   private static final MethodHandle WINDOW_REGISTER = link(NcclFunction.WINDOW_REGISTER);
   private static final MethodHandle WINDOW_DEREGISTER = link(NcclFunction.WINDOW_DEREGISTER);
+  private static final MethodHandle GROUP_START = link(NcclFunction.GROUP_START);
+  private static final MethodHandle GROUP_END = link(NcclFunction.GROUP_END);
+  private static final MethodHandle SEND = link(NcclFunction.SEND);
+  private static final MethodHandle RECEIVE = link(NcclFunction.RECEIVE);
   private static final MethodHandle ALL_REDUCE = link(NcclFunction.ALL_REDUCE);
   private static final @Nullable MethodHandle PEER_POINTER =
       NcclLibrary.has(NcclFunction.PEER_POINTER.symbol()) ? link(NcclFunction.PEER_POINTER) : null;
@@ -131,6 +135,42 @@ final class NcclCalls {
       long from, long to, long count, int type, int operation, long comm, long stream) {
     try {
       return (int) ALL_REDUCE.invokeExact(from, to, count, type, operation, comm, stream);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Calls of this thread are gathered from here on. */
+  static int groupStart() {
+    try {
+      return (int) GROUP_START.invokeExact();
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** What was gathered begins. */
+  static int groupEnd() {
+    try {
+      return (int) GROUP_END.invokeExact();
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Enqueues a send. */
+  static int send(long from, long count, int type, int peer, long comm, long stream) {
+    try {
+      return (int) SEND.invokeExact(from, count, type, peer, comm, stream);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Enqueues a receive. */
+  static int receive(long to, long count, int type, int peer, long comm, long stream) {
+    try {
+      return (int) RECEIVE.invokeExact(to, count, type, peer, comm, stream);
     } catch (Throwable t) {
       throw NcclException.unexpected(t);
     }

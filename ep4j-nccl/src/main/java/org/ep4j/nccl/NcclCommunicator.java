@@ -63,6 +63,17 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   private void init(byte[] id) {
+    int result = begin(arena, handle, world.meeting().ranks(), id, world.meeting().rank());
+    await(result, NcclFunction.COMM_INIT, world.setUpTimeout());
+  }
+
+  /**
+   * Begins to make a communicator that does not block.
+   *
+   * @param arena for as long as it lives
+   * @param handle where it will be
+   */
+  static int begin(Arena arena, MemorySegment handle, int ranks, byte[] id, int rank) {
     MemorySegment config = arena.allocate(NcclLayouts.CONFIG);
     config.set(ValueLayout.JAVA_LONG, field("size"), NcclLayouts.CONFIG.byteSize());
     config.set(ValueLayout.JAVA_INT, field("magic"), NcclLayouts.CONFIG_MAGIC);
@@ -70,14 +81,7 @@ final class NcclCommunicator implements AutoCloseable {
     config.set(ValueLayout.JAVA_INT, field("blocking"), 0);
     MemorySegment copy = arena.allocate(NcclLayouts.UNIQUE_ID);
     copy.copyFrom(MemorySegment.ofArray(id));
-    int result =
-        NcclCalls.commInit(
-            handle.address(),
-            world.meeting().ranks(),
-            copy,
-            world.meeting().rank(),
-            config.address());
-    await(result, NcclFunction.COMM_INIT, world.setUpTimeout());
+    return NcclCalls.commInit(handle.address(), ranks, copy, rank, config.address());
   }
 
   private static long field(String name) {

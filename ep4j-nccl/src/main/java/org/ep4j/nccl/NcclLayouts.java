@@ -56,6 +56,9 @@ final class NcclLayouts {
   static final int SUCCESS = 0;
   static final int IN_PROGRESS = 7;
 
+  /** Data type of sends and receives: bytes. */
+  static final int BYTE = 0;
+
   /** Data type of all-reduce: 32-bit floats. */
   static final int FLOAT = 7;
 

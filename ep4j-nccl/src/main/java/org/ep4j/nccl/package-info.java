@@ -1,4 +1,4 @@
-/** The backend {@code nccl}: bindings of the library, and what the ranks do with it. */
+/** The backend and the wire {@code nccl}: bindings of the library, what ranks do with it. */
 @NullMarked
 package org.ep4j.nccl;
 

@@ -9,6 +9,7 @@ import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.Backends;
+import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -83,8 +84,7 @@ final class Opening implements AutoCloseable {
   }
 
   private static int ordinal(Group group) {
-    return DeviceChoice.ordinal(
-        group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
+    return DeviceChoice.ordinal(group);
   }
 
   /**

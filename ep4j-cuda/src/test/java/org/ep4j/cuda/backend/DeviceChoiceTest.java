@@ -1,4 +1,4 @@
-package org.ep4j.cuda.engine;
+package org.ep4j.cuda.backend;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;

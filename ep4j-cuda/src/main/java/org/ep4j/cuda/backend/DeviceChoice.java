@@ -1,15 +1,22 @@
-package org.ep4j.cuda.engine;
+package org.ep4j.cuda.backend;
 
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 
 /** Which device a rank works on: the ranks of a host take its devices in turn. */
-final class DeviceChoice {
+public final class DeviceChoice {
   /** Names the device of this process. */
   static final String VARIABLE = "EP4J_CUDA_DEVICE";
 
   private DeviceChoice() {}
+
+  /** The ordinal for this rank of a group, in this process. */
+  public static int ordinal(Group group) {
+    return ordinal(group.rank(), group.inProcess(), System.getenv(), CudaDevice.count());
+  }
 
   /**
    * The ordinal for a rank.

@@ -1,0 +1,138 @@
+package org.ep4j.nccl;
+
+import java.io.IOException;
+import java.lang.System.Logger.Level;
+import java.lang.foreign.MemorySegment;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.wire.tcp.Carrier;
+
+/**
+ * Sends and receives of NCCL between this rank's GPU and that of one peer, out of and into
+ * page-locked memory of its own: memory of callers, which they may give back at any time, no GPU
+ * ever touches.
+ */
+final class NcclCarrier implements Carrier {
+  /** Two under way, one behind them, one being read or written. */
+  static final int SLOTS = 4;
+
+  /** So long that what a call costs counts little beside what it moves. */
+  private static final int SLOT_BYTES = 2 << 20;
+
+  private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
+
+  private final NcclCarrierService service;
+  private final NcclWay out;
+  private final NcclWay in;
+  private final PinnedMemory memory;
+  private final AtomicBoolean closed = new AtomicBoolean();
+
+  NcclCarrier(NcclCarrierService service, CudaDevice device, NcclWay out, NcclWay in) {
+    this.service = service;
+    this.out = out;
+    this.in = in;
+    memory = PinnedMemory.allocate(device, 2L * SLOTS * SLOT_BYTES);
+  }
+
+  NcclWay out() {
+    return out;
+  }
+
+  NcclWay in() {
+    return in;
+  }
+
+  @Override
+  public int slots() {
+    return SLOTS;
+  }
+
+  private static long outgoingAt(int slot) {
+    return (long) slot * SLOT_BYTES;
+  }
+
+  private static long incomingAt(int slot) {
+    return (long) (SLOTS + slot) * SLOT_BYTES;
+  }
+
+  @Override
+  public MemorySegment outgoing(int slot) {
+    return memory.segment().asSlice(outgoingAt(slot), SLOT_BYTES);
+  }
+
+  @Override
+  public MemorySegment incoming(int slot) {
+    return memory.segment().asSlice(incomingAt(slot), SLOT_BYTES);
+  }
+
+  /** For the first batch, which takes NCCL long; not under way with others. */
+  boolean tryOut() {
+    return out.post(memory.deviceAddress() + outgoingAt(0), Long.BYTES);
+  }
+
+  /** The same in the other direction. */
+  boolean tryIn() {
+    return in.post(memory.deviceAddress() + incomingAt(0), Long.BYTES);
+  }
+
+  @Override
+  public boolean send(int slot, int bytes) throws IOException {
+    try {
+      return out.post(memory.deviceAddress() + outgoingAt(slot), bytes);
+    } catch (Ep4jException e) {
+      throw failure(e);
+    }
+  }
+
+  @Override
+  public boolean receive(int slot, int bytes) throws IOException {
+    try {
+      return in.post(memory.deviceAddress() + incomingAt(slot), bytes);
+    } catch (Ep4jException e) {
+      throw failure(e);
+    }
+  }
+
+  /** Without the first, which was a trial. */
+  @Override
+  public long sent() throws IOException {
+    try {
+      return out.done() - 1;
+    } catch (Ep4jException e) {
+      throw failure(e);
+    }
+  }
+
+  /** Without the first, which was a trial. */
+  @Override
+  public long received() throws IOException {
+    try {
+      return in.done() - 1;
+    } catch (Ep4jException e) {
+      throw failure(e);
+    }
+  }
+
+  private static IOException failure(Ep4jException e) {
+    return new IOException(e.getMessage(), e);
+  }
+
+  @Override
+  public void close() {
+    if (closed.compareAndSet(false, true)) {
+      service.part("ep4j-nccl-end", this::end);
+    }
+  }
+
+  private void end() {
+    boolean sent = out.close();
+    boolean received = in.close();
+    if (sent && received) {
+      memory.close();
+    } else {
+      LOG.log(Level.WARNING, "NCCL still works on what was aborted; its memory is kept");
+    }
+  }
+}

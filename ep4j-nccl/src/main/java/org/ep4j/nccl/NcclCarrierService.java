@@ -1,0 +1,230 @@
+package org.ep4j.nccl;
+
+import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.DeviceChoice;
+import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.group.Group;
+import org.ep4j.memory.Meeting;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.tcp.Carrier;
+import org.ep4j.wire.tcp.CarrierService;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Makes the carriers of a wire: for each connection a communicator in each direction, whose id its
+ * sender makes. All are made at once, which costs little more than one; then every pair connects,
+ * one pair after the other, because NCCL allocates memory for that, and what runs on a GPU
+ * meanwhile may hold it up.
+ */
+final class NcclCarrierService implements CarrierService {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
+  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+  private static final Duration PARTING = Duration.ofSeconds(8);
+  private static final long LOOK_NANOS = 100_000;
+
+  private final List<Carrier> made = new ArrayList<>();
+  private final List<NcclWay> loose = new ArrayList<>();
+  private final List<Thread> parting = new ArrayList<>();
+  private @Nullable CudaDevice device;
+  private boolean closed;
+
+  @Override
+  public Carrier[][] open(Group group, WireConfig config) {
+    Duration setUp = config.timeout().compareTo(LEAST_SET_UP) > 0 ? config.timeout() : LEAST_SET_UP;
+    // Who waits for what a library does waits longer than that may take.
+    Duration patience = setUp.plus(config.timeout());
+    byte[][] ids = new byte[1][];
+    agree(group, patience, () -> ids[0] = prepare(group, config));
+    requireSeats(group, config);
+    byte[][] all = Agreement.exchange(group, "", ids[0], config.timeout());
+    long end = System.nanoTime() + setUp.toNanos();
+    NcclCarrier[][] carriers = new NcclCarrier[group.size()][];
+    agree(
+        group,
+        patience,
+        () -> {
+          for (int peer = 0; peer < carriers.length; peer++) {
+            int connections = peer == group.rank() ? 0 : config.connections();
+            carriers[peer] = new NcclCarrier[connections];
+            for (int i = 0; i < connections; i++) {
+              byte[] out = id(all[group.rank()], peer * config.connections() + i);
+              byte[] in = id(all[peer], group.rank() * config.connections() + i);
+              carriers[peer][i] = carrier(out, in);
+            }
+          }
+          for (NcclCarrier[] toPeer : carriers) {
+            for (NcclCarrier each : toPeer) {
+              await(group, end, "the communicators", () -> each.out().idle() && each.in().idle());
+            }
+          }
+        });
+    agree(group, patience, () -> connect(group, end, carriers));
+    return carriers;
+  }
+
+  /** The ids of all ways from this rank. */
+  private byte[] prepare(Group group, WireConfig config) {
+    CudaDevice opened = CudaDevice.open(DeviceChoice.ordinal(group));
+    device = opened;
+    opened.makeCurrent();
+    NcclBackendProvider provider = new NcclBackendProvider();
+    int count = group.size() * config.connections();
+    byte[] ids = new byte[count * NcclLayouts.UNIQUE_ID_BYTES];
+    for (int i = 0; i < count; i++) {
+      if (i / config.connections() != group.rank()) {
+        byte[] id = provider.uniqueId();
+        System.arraycopy(id, 0, ids, i * id.length, id.length);
+      }
+    }
+    return ids;
+  }
+
+  private CudaDevice device() {
+    return Objects.requireNonNull(device, "opened first");
+  }
+
+  private static byte[] id(byte[] ids, int number) {
+    byte[] id = new byte[NcclLayouts.UNIQUE_ID_BYTES];
+    System.arraycopy(ids, number * id.length, id, 0, id.length);
+    return id;
+  }
+
+  /** The same decision on all ranks. */
+  private void requireSeats(Group group, WireConfig config) {
+    BackendWorld world =
+        BackendWorld.gather(
+            Meeting.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
+    int[] two = world.sharingDevice();
+    if (two != null) {
+      throw new WireException(
+          "wire 'nccl': ranks %d and %d share a GPU, and NCCL serves one rank a GPU: use as many GPUs as ranks, or wire tcp"
+              .formatted(two[0], two[1]));
+    }
+    List<Seat> seats = world.seats();
+    for (int rank = 1; rank < seats.size(); rank++) {
+      String version = seats.get(rank).version();
+      if (!version.equals(seats.getFirst().version())) {
+        throw new WireException(
+            "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
+                .formatted(seats.getFirst().version(), rank, version));
+      }
+    }
+  }
+
+  private NcclCarrier carrier(byte[] outId, byte[] inId) {
+    NcclWay out = new NcclWay(device(), outId, true, NcclCarrier.SLOTS);
+    loose.add(out);
+    NcclWay in = new NcclWay(device(), inId, false, NcclCarrier.SLOTS);
+    loose.add(in);
+    NcclCarrier carrier = new NcclCarrier(this, device(), out, in);
+    loose.clear();
+    made.add(carrier);
+    return carrier;
+  }
+
+  /** Each rank meets each other one, in an order in which all meetings come to pass. */
+  private static void connect(Group group, long end, NcclCarrier[][] carriers) {
+    int ranks = group.size();
+    for (int round = 0; round < ranks; round++) {
+      int peer = Math.floorMod(round - group.rank(), ranks);
+      for (NcclCarrier carrier : carriers[peer]) {
+        boolean first = group.rank() < peer;
+        tryWay(group, end, carrier, first);
+        tryWay(group, end, carrier, !first);
+      }
+    }
+  }
+
+  private static void tryWay(Group group, long end, NcclCarrier carrier, boolean out) {
+    if (!(out ? carrier.tryOut() : carrier.tryIn())) {
+      throw new NcclException("a communicator that has done nothing takes nothing");
+    }
+    NcclWay way = out ? carrier.out() : carrier.in();
+    await(group, end, "the first bytes between two ranks", () -> way.done() == 1);
+  }
+
+  /** A step that ends on all ranks if it fails on one. */
+  private static void agree(Group group, Duration patience, Runnable step) {
+    String error = "";
+    try {
+      step.run();
+    } catch (Ep4jException e) {
+      error = "wire 'nccl': " + e.getMessage();
+    }
+    Agreement.exchange(group, error, new byte[0], patience);
+  }
+
+  private static void await(Group group, long end, String what, BooleanSupplier condition) {
+    while (!condition.getAsBoolean()) {
+      for (int rank = 0; rank < group.size(); rank++) {
+        if (!group.isAlive(rank)) {
+          throw new NcclException(
+              "rank %d is gone while NCCL makes %s: %s"
+                  .formatted(rank, what, group.deathReport(rank)));
+        }
+      }
+      if (System.nanoTime() - end > 0) {
+        throw new NcclException(
+            "NCCL has not made "
+                + what
+                + " in time: does a firewall keep the ranks apart? NCCL_SOCKET_IFNAME names the"
+                + " interface that they meet on, NCCL_DEBUG=INFO tells what it does");
+      }
+      LockSupport.parkNanos(LOOK_NANOS);
+    }
+  }
+
+  /** Does something that takes time, which closing waits for. */
+  synchronized void part(String name, Runnable work) {
+    Thread thread = Thread.ofPlatform().daemon().name(name).unstarted(work);
+    parting.add(thread);
+    thread.start();
+  }
+
+  @Override
+  public void close() {
+    List<Thread> threads;
+    synchronized (this) {
+      if (closed) {
+        return;
+      }
+      closed = true;
+      for (NcclWay way : loose) {
+        part("ep4j-nccl-end", way::close);
+      }
+      made.forEach(Carrier::close);
+      threads = List.copyOf(parting);
+    }
+    boolean all = true;
+    long end = System.nanoTime() + PARTING.toNanos();
+    for (Thread thread : threads) {
+      all &= ends(thread, end);
+    }
+    CudaDevice opened = device;
+    if (all && opened != null) {
+      opened.close();
+    } else if (!all) {
+      LOG.log(Level.WARNING, "NCCL has not freed all communicators; it goes on by itself");
+    }
+  }
+
+  private static boolean ends(Thread thread, long end) {
+    try {
+      return thread.join(Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+}

@@ -1,0 +1,51 @@
+package org.ep4j.nccl;
+
+import org.ep4j.cuda.backend.BackendProbe;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireProvider;
+import org.ep4j.wire.tcp.CarriedWires;
+
+/**
+ * The wire {@code nccl}: ranks with a GPU each, between which NCCL sends and receives what is long,
+ * over whatever it finds, its sockets too. What is short travels on the TCP connections that agree
+ * on the rest.
+ */
+public final class NcclWireProvider implements WireProvider {
+  static final String NAME = "nccl";
+
+  /** Used by the service loader. */
+  public NcclWireProvider() {}
+
+  @Override
+  public String name() {
+    return NAME;
+  }
+
+  @Override
+  public String unavailableHere() {
+    BackendProbe probe = new NcclBackendProvider().probe();
+    if (!probe.usable()) {
+      return probe.problem();
+    }
+    return CudaDevice.count() == 0 ? "there is no GPU: use wire tcp" : "";
+  }
+
+  @Override
+  public String unavailableBecause(Group group) {
+    return unavailableHere();
+  }
+
+  @Override
+  public Wire open(Group group, WireConfig config) {
+    if (config.encrypted()) {
+      // All ranks were asked for the same.
+      throw new WireException(
+          "wire 'nccl' does not encrypt: take wire tcp, or encrypt below it, as with IPsec");
+    }
+    return CarriedWires.open(NAME, group, config, new NcclCarrierService());
+  }
+}

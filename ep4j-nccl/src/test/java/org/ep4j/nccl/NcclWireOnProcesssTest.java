@@ -1,0 +1,12 @@
+package org.ep4j.nccl;
+
+import java.time.Duration;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.World;
+
+class NcclWireOnProcesssTest extends NcclWireKit {
+  @Override
+  protected World world() {
+    return new ProcessWorld(Duration.ofMinutes(5), Duration.ofSeconds(10));
+  }
+}

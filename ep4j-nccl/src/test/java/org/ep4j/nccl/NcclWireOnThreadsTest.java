@@ -1,0 +1,12 @@
+package org.ep4j.nccl;
+
+import java.time.Duration;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+
+class NcclWireOnThreadsTest extends NcclWireKit {
+  @Override
+  protected World world() {
+    return new ThreadWorld(Duration.ofMinutes(5));
+  }
+}
