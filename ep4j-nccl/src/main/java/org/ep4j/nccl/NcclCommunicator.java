@@ -5,6 +5,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
@@ -111,6 +112,41 @@ final class NcclCommunicator implements AutoCloseable {
         NcclCalls.allReduce(
             address, address, floats, NcclLayouts.FLOAT, NcclLayouts.SUM, handle(), stream);
     await(result, NcclFunction.ALL_REDUCE, world.setUpTimeout());
+  }
+
+  /**
+   * Enqueues sends of {@code bytes} to some ranks and receives from some, which lie {@code stride}
+   * apart.
+   */
+  void exchange(
+      long from,
+      long to,
+      long stride,
+      long bytes,
+      List<Integer> targets,
+      List<Integer> sources,
+      long stream) {
+    NcclException.check(NcclCalls.groupStart(), NcclFunction.GROUP_START, handle());
+    int failed = NcclLayouts.SUCCESS;
+    for (int i = 0; i < targets.size(); i++) {
+      int result =
+          NcclCalls.send(
+              from + i * stride, bytes, NcclLayouts.BYTE, targets.get(i), handle(), stream);
+      failed = worse(failed, result);
+    }
+    for (int i = 0; i < sources.size(); i++) {
+      int result =
+          NcclCalls.receive(
+              to + i * stride, bytes, NcclLayouts.BYTE, sources.get(i), handle(), stream);
+      failed = worse(failed, result);
+    }
+    int ended = NcclCalls.groupEnd();
+    NcclException.check(failed, NcclFunction.SEND, handle());
+    await(ended, NcclFunction.GROUP_END, world.setUpTimeout());
+  }
+
+  private static int worse(int known, int result) {
+    return known != NcclLayouts.SUCCESS || result == NcclLayouts.IN_PROGRESS ? known : result;
   }
 
   /**

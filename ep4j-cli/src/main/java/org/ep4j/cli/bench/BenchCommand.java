@@ -235,7 +235,9 @@ public final class BenchCommand implements Callable<Integer> {
 
   private BenchSettings across(BenchSettings settings, int worldSize) {
     nodes.check(CommandSpecs.require(spec), worldSize);
-    return settings.across(new NodeChoice(nodes.ranksPerNode(worldSize), nodes.wire()));
+    boolean device = settings.onDevice() && settings.highThroughput() && nodes.declared();
+    boolean against = beside.against(CommandSpecs.require(spec), device);
+    return settings.across(new NodeChoice(nodes.ranksPerNode(worldSize), nodes.wire(), against));
   }
 
   private int ranks(BenchSettings settings) {

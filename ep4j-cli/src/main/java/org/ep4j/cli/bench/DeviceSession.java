@@ -33,7 +33,7 @@ final class DeviceSession {
       if (trees.isEmpty() && !warm) {
         warmUp(own);
       }
-      measure(own).forEach(result -> trees.add(result.tree()));
+      trees.addAll(measure(own));
     }
     return trees;
   }
@@ -56,7 +56,7 @@ final class DeviceSession {
     }
   }
 
-  private List<DeviceResult> measure(RankContext own) {
+  private List<Map<String, Object>> measure(RankContext own) {
     BenchSettings settings = own.settings();
     try (DeviceWork work = new DeviceWork(own)) {
       own.print(head(work));
@@ -77,7 +77,11 @@ final class DeviceSession {
         results.addAll(measure(work, dispatchCeiling, combineCeiling));
       }
       own.print(table(own.style(), results, work.severalNodes()));
-      return results;
+      List<Map<String, Object>> trees = results.stream().map(DeviceResult::tree).toList();
+      if (settings.nodes().againstNccl()) {
+        own.print(new NcclRival(work).measure(results, trees));
+      }
+      return trees;
     }
   }
 

@@ -5,10 +5,11 @@ package org.ep4j.cli.bench;
  *
  * @param ranksPerNode ranks of a node; 0 = the ranks of a host
  * @param wire kind of wire between nodes
+ * @param againstNccl whether NCCL exchanges the same bytes, too
  */
-record NodeChoice(int ranksPerNode, String wire) {
+record NodeChoice(int ranksPerNode, String wire, boolean againstNccl) {
   /** The ranks of a host are a node. */
-  static final NodeChoice HOSTS = new NodeChoice(0, "auto");
+  static final NodeChoice HOSTS = new NodeChoice(0, "auto", false);
 
   /** Whether so many ranks are of several nodes. */
   boolean several(int ranks) {

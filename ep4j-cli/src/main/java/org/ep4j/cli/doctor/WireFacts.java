@@ -19,6 +19,7 @@ final class WireFacts {
           "inproc", "threads of one JVM",
           "shm", "processes of one host",
           "tcp", "any hosts",
+          "nccl", "GPUs, one a rank, over whatever NCCL drives; with backend nccl the default",
           "ucx", "any fabric that UCX drives; bench wire --wire ucx",
           "verbs", "RDMA devices; bench wire --wire verbs");
 

@@ -31,9 +31,9 @@ public final class NodeOptions {
       names = "--wire",
       paramLabel = "NAME",
       description =
-          "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs, staged (GPUs: through"
-              + " the memory of their host) or auto; default auto: the best"
-              + " that all ranks have.")
+          "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs, nccl (a GPU a rank), staged"
+              + " (GPUs: through the memory of their host) or auto; default auto: nccl with"
+              + " --backend nccl, else the best of the first three that all ranks have.")
   private @Nullable String wire;
 
   /** Used by picocli. */

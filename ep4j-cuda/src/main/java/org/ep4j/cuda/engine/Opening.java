@@ -25,6 +25,7 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Meeting;
+import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -34,6 +35,10 @@ import org.jspecify.annotations.Nullable;
 final class Opening implements AutoCloseable {
   private static final int MOST_EXPERTS_OF_A_RANK = 1 << 16;
   private static final int NOBODY = 0xffff;
+  private static final String AUTO = "auto";
+
+  /** Name of a backend, and of a wire. */
+  private static final String NCCL = "nccl";
 
   private final ResourceStack owned = new ResourceStack();
 
@@ -45,7 +50,14 @@ final class Opening implements AutoCloseable {
   static CudaBuffer open(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
     // Nothing is sent before all ranks agree, on the backend too.
-    return open(group, config, ConfigAgreement.require(group, config), null);
+    Nodes nodes = ConfigAgreement.require(group, config);
+    return open(group, nodes.count() > 1 ? wired(config) : config, nodes, null);
+  }
+
+  /** Whoever has chosen NCCL and left the wire open has NCCL between nodes, too. */
+  static BufferConfig wired(BufferConfig config) {
+    boolean open = config.wire().equals(AUTO) && WireConfig.builder().build().wire().equals(AUTO);
+    return open && config.backend().equals(NCCL) ? config.toBuilder().wire(NCCL).build() : config;
   }
 
   /** With the backend that property and variables name, so that ranks compare what counts. */
