@@ -97,7 +97,7 @@ final class CarriedPipe implements Pipe {
       byte type = SegmentLayout.type(coming, at);
       int value = SegmentLayout.value(coming, at);
       boolean inline = type == SegmentLayout.INLINE;
-      if (inline && value > SegmentLayout.MOST_INLINE) {
+      if (inline && (value <= 0 || value > SegmentLayout.MOST_INLINE)) {
         throw new IOException("the peer has sent a short segment of " + value + " bytes");
       }
       if (inline && coming.remaining() < SegmentLayout.HEADER + value) {

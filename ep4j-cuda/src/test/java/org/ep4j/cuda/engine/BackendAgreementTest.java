@@ -25,6 +25,15 @@ class BackendAgreementTest {
     new ProcessWorld().run(2, Same.class, List.of());
   }
 
+  @Test
+  void whoeverHasChosenNcclHasItBetweenNodesTooUnlessTheySayOtherwise() {
+    BufferConfig nccl =
+        BufferConfig.builder().hidden(128).topK(1).experts(4).maxTokens(1).backend("nccl").build();
+    assertThat(Opening.wired(nccl).wire()).isEqualTo("nccl");
+    assertThat(Opening.wired(nccl.toBuilder().wire("tcp").build()).wire()).isEqualTo("tcp");
+    assertThat(Opening.wired(nccl.toBuilder().backend("direct").build()).wire()).isEqualTo("auto");
+  }
+
   private static BufferConfig config(Group group, String backend) {
     return BufferConfig.builder()
         .hidden(128)
