@@ -256,8 +256,7 @@ struct Operation {
     return tokens_of(area + p.weights_offset, source, token);
   }
 
-  // Rows from far ranks have no flags: bit k of the word of a piece says that choice k travels as LogFMT.
-  // The warp that pushes the piece writes it, and it crosses as rows do; read once those have come.
+  // From far ranks: bit k of a piece's word says that choice k travels as LogFMT; comes and goes as rows do.
   __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
     return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
            (u64)token * even_pieces_of(p) + piece;
