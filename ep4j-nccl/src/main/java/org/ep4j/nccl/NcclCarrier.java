@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.PinnedMemory;
@@ -28,6 +29,9 @@ final class NcclCarrier implements Carrier {
   private final NcclWay in;
   private final PinnedMemory memory;
   private final AtomicBoolean closed = new AtomicBoolean();
+
+  /** Ways that the GPU uses no more. */
+  private final AtomicInteger ended = new AtomicInteger();
 
   NcclCarrier(NcclCarrierService service, CudaDevice device, NcclWay out, NcclWay in) {
     this.service = service;
@@ -122,17 +126,17 @@ final class NcclCarrier implements Carrier {
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {
-      service.part("ep4j-nccl-end", this::end);
+      // At once: what frees one waits for the GPU, and so for a batch of the other that never ends.
+      service.part("ep4j-nccl-end", () -> end(out));
+      service.part("ep4j-nccl-end", () -> end(in));
     }
   }
 
-  private void end() {
-    boolean sent = out.close();
-    boolean received = in.close();
-    if (sent && received) {
-      memory.close();
-    } else {
+  private void end(NcclWay way) {
+    if (!way.close()) {
       LOG.log(Level.WARNING, "NCCL still works on what was aborted; its memory is kept");
+    } else if (ended.incrementAndGet() == 2) {
+      memory.close();
     }
   }
 }

@@ -35,6 +35,8 @@ final class NcclWay {
   /** Urgent: what others wait for is short, and kernels of the engine are not behind it. */
   private final CudaStream stream;
 
+  private final Cores cores = new Cores(arena);
+
   /** The end of each batch that the stream has, by its number. */
   private final CudaEvent[] ends;
 
@@ -94,10 +96,12 @@ final class NcclWay {
       return false;
     }
     device.makeCurrent();
+    cores.widen();
     int result =
         sends
             ? NcclCalls.send(address, bytes, NcclLayouts.BYTE, RECEIVER, comm(), stream.handle())
             : NcclCalls.receive(address, bytes, NcclLayouts.BYTE, SENDER, comm(), stream.handle());
+    cores.restore();
     if (result != NcclLayouts.IN_PROGRESS) {
       NcclException.check(result, sends ? NcclFunction.SEND : NcclFunction.RECEIVE, comm());
     }
@@ -127,7 +131,8 @@ final class NcclWay {
   }
 
   /**
-   * Ends it, whatever the other rank does; takes a while.
+   * Ends it, whatever the other rank does; takes a while, and waits for whatever else NCCL has
+   * under way on the device.
    *
    * @return whether the device uses nothing of it any more
    */

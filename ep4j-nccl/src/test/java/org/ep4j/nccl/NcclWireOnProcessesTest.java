@@ -4,7 +4,7 @@ import java.time.Duration;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.World;
 
-class NcclWireOnProcesssTest extends NcclWireKit {
+class NcclWireOnProcessesTest extends NcclWireKit {
   @Override
   protected World world() {
     return new ProcessWorld(Duration.ofMinutes(5), Duration.ofSeconds(10));

@@ -1,0 +1,60 @@
+package org.ep4j.nccl;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.BitSet;
+import java.util.concurrent.FutureTask;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Test;
+
+/** What threads that one with a core of its own makes may run on. */
+class CoresTest {
+  @Test
+  void whoIsMadeWhileTheyAreWideHasThemAll() throws Exception {
+    BitSet all = mine();
+    assumeTrue(all.cardinality() > 1, "several cores are needed");
+    BitSet one = new BitSet();
+    one.set(all.length() - 1);
+    try (Arena arena = Arena.ofShared()) {
+      Cores cores = new Cores(arena);
+      FutureTask<@Nullable Void> poller =
+          new FutureTask<>(
+              () -> {
+                pin(one);
+                assertThat(ofAnother()).as("made by who is pinned").isEqualTo(one);
+                cores.widen();
+                assertThat(ofAnother()).as("made while they are wide").isEqualTo(all);
+                cores.restore();
+                assertThat(mine()).as("afterwards").isEqualTo(one);
+                return null;
+              });
+      Thread.ofPlatform().start(poller);
+      poller.get();
+    }
+  }
+
+  private static BitSet ofAnother() throws Exception {
+    FutureTask<BitSet> task = new FutureTask<>(CoresTest::mine);
+    Thread.ofPlatform().start(task);
+    return task.get();
+  }
+
+  private static BitSet mine() {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment mask = arena.allocate(128, Long.BYTES);
+      assertThat(CoreCalls.get(mask)).isNotNegative();
+      return BitSet.valueOf(mask.asByteBuffer());
+    }
+  }
+
+  private static void pin(BitSet cores) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment mask = arena.allocate(128, Long.BYTES);
+      mask.copyFrom(MemorySegment.ofArray(cores.toByteArray()));
+      assertThat(CoreCalls.set(mask)).isZero();
+    }
+  }
+}
