@@ -33,7 +33,16 @@ final class NcclCarrierService implements CarrierService {
   private static final Duration PARTING = Duration.ofSeconds(8);
   private static final long LOOK_NANOS = 100_000;
 
-  private final List<Carrier> made = new ArrayList<>();
+  /** Calls that were begun return within this. */
+  private static final long CALL_NANOS = 20_000_000;
+
+  /**
+   * A process that ends takes down what NCCL's threads work with, and dies of that if one still
+   * does.
+   */
+  private final Thread atExit = Thread.ofPlatform().name("ep4j-nccl-exit").unstarted(this::leave);
+
+  private final List<NcclCarrier> made = new ArrayList<>();
   private final List<NcclWay> loose = new ArrayList<>();
   private final List<Thread> parting = new ArrayList<>();
   private @Nullable CudaDevice device;
@@ -45,6 +54,7 @@ final class NcclCarrierService implements CarrierService {
     // Who waits for what a library does waits longer than that may take.
     Duration patience = setUp.plus(config.timeout());
     byte[][] ids = new byte[1][];
+    Runtime.getRuntime().addShutdownHook(atExit);
     agree(group, patience, () -> ids[0] = prepare(group, config));
     requireSeats(group, config);
     byte[][] all = Agreement.exchange(group, "", ids[0], config.timeout());
@@ -122,7 +132,7 @@ final class NcclCarrierService implements CarrierService {
     }
   }
 
-  private NcclCarrier carrier(byte[] outId, byte[] inId) {
+  private synchronized NcclCarrier carrier(byte[] outId, byte[] inId) {
     NcclWay out = new NcclWay(device(), outId, true, NcclCarrier.SLOTS);
     loose.add(out);
     NcclWay in = new NcclWay(device(), inId, false, NcclCarrier.SLOTS);
@@ -206,17 +216,45 @@ final class NcclCarrierService implements CarrierService {
       made.forEach(Carrier::close);
       threads = List.copyOf(parting);
     }
+    CudaDevice opened = device;
+    if (!end(threads)) {
+      LOG.log(Level.WARNING, "NCCL has not freed all communicators; it goes on by itself");
+    } else if (opened != null) {
+      opened.close();
+    }
+    try {
+      Runtime.getRuntime().removeShutdownHook(atExit);
+    } catch (IllegalStateException e) {
+      // The process ends already: it finds nothing left to end.
+    }
+  }
+
+  /** Ends everything and frees nothing: whoever drives the wire may still do so. */
+  private void leave() {
+    List<NcclWay> ways;
+    synchronized (this) {
+      ways = new ArrayList<>(loose);
+      for (NcclCarrier carrier : made) {
+        ways.add(carrier.out());
+        ways.add(carrier.in());
+      }
+    }
+    ways.forEach(NcclWay::stop);
+    LockSupport.parkNanos(CALL_NANOS);
+    List<Thread> threads = new ArrayList<>();
+    for (NcclWay way : ways) {
+      threads.add(Thread.ofPlatform().daemon().name("ep4j-nccl-end").start(way::close));
+    }
+    boolean ignored = end(threads);
+  }
+
+  private static boolean end(List<Thread> threads) {
     boolean all = true;
     long end = System.nanoTime() + PARTING.toNanos();
     for (Thread thread : threads) {
       all &= ends(thread, end);
     }
-    CudaDevice opened = device;
-    if (all && opened != null) {
-      opened.close();
-    } else if (!all) {
-      LOG.log(Level.WARNING, "NCCL has not freed all communicators; it goes on by itself");
-    }
+    return all;
   }
 
   private static boolean ends(Thread thread, long end) {

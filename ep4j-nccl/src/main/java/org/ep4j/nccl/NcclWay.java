@@ -9,6 +9,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One direction from one rank to another: a communicator of these two, the sender its rank 0, and a
@@ -46,6 +47,12 @@ final class NcclWay {
   private long posted;
   private long done;
 
+  /** NCCL is asked nothing any more. */
+  private volatile boolean stopped;
+
+  /** Whether the device uses nothing of it any more; null as long as it has not been ended. */
+  private @Nullable Boolean free;
+
   /**
    * Begins to make it, on both of its ranks.
    *
@@ -76,6 +83,9 @@ final class NcclWay {
   }
 
   private boolean settled(NcclFunction function) {
+    if (stopped) {
+      return false;
+    }
     int asked = NcclCalls.asyncError(comm(), state.address());
     int now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
     if (now == NcclLayouts.IN_PROGRESS) {
@@ -92,7 +102,7 @@ final class NcclWay {
    */
   boolean post(long address, int bytes) {
     look();
-    if (posting || posted - done == ends.length) {
+    if (stopped || posting || posted - done == ends.length) {
       return false;
     }
     device.makeCurrent();
@@ -130,13 +140,26 @@ final class NcclWay {
     }
   }
 
+  /** Begins nothing and looks at nothing any more, as if all took long. */
+  void stop() {
+    stopped = true;
+  }
+
   /**
-   * Ends it, whatever the other rank does; takes a while, and waits for whatever else NCCL has
-   * under way on the device.
+   * Ends it, once, whatever the other rank does; takes a while, and waits for whatever else NCCL
+   * has under way on the device.
    *
    * @return whether the device uses nothing of it any more
    */
-  boolean close() {
+  synchronized boolean close() {
+    if (free == null) {
+      stop();
+      free = end();
+    }
+    return free;
+  }
+
+  private boolean end() {
     device.makeCurrent();
     if (comm() != 0) {
       int ignored = NcclCalls.abort(comm());
