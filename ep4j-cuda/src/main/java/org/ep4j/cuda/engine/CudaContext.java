@@ -20,6 +20,9 @@ import org.jspecify.annotations.Nullable;
  * peers, the stream, and the order of the operations. Used by one thread at a time.
  */
 final class CudaContext {
+  /** What lets an operation be that works within a node only. */
+  static final String ONE_NODE = "leave ranksPerNode out, or choose the engine 'host'";
+
   final Group group;
 
   /** The ranks as the processes whose memory is mapped here. */
@@ -175,13 +178,11 @@ final class CudaContext {
     }
   }
 
-  /** Refuses what has no kernels between nodes yet. */
-  void requireOneNode(String operation) {
+  /** Refuses what a buffer that spans several nodes cannot do yet. */
+  void requireOneNode(String what, String remedy) {
     if (far != null) {
       throw new UnsupportedOperationException(
-          operation
-              + " of the CUDA engine does not reach other nodes yet: leave ranksPerNode out, or"
-              + " choose the engine 'host'");
+          what + " of the CUDA engine does not reach other nodes yet: " + remedy);
     }
   }
 

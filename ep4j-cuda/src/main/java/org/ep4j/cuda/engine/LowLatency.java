@@ -180,7 +180,7 @@ final class LowLatency {
 
   /** Masks or admits one rank. */
   void updateMask(int rank, boolean masked) {
-    context.requireOneNode("the mask of low latency");
+    context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     LowLatencyShapes.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
     part.mask(rank, masked);
@@ -196,7 +196,7 @@ final class LowLatency {
 
   /** Admits all ranks that are not excluded or, with masking, dead. */
   void cleanMask() {
-    context.requireOneNode("the mask of low latency");
+    context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     context.completion.awaitAll();
     for (int r = 0; r < context.ranks; r++) {
       boolean dead = context.config.masking() && !context.members.isAlive(r);

@@ -17,6 +17,9 @@ import org.jspecify.annotations.Nullable;
  * their words before any of them begins anew. One that comes back has words as clear as these.
  */
 final class Recovery {
+  private static final String REMEDY =
+      "close the buffer on all live ranks and open another among them";
+
   private final CudaContext context;
   private final @Nullable LowLatency lowLatency;
   private final @Nullable LowLatencyPart part;
@@ -32,7 +35,7 @@ final class Recovery {
 
   /** Collective among the live ranks; returns their group, owned by the caller. */
   Group reset() {
-    requireOneNode();
+    context.requireOneNode("beginning anew", REMEDY);
     Reunion.requireNobodyBack(context.members);
     quiet();
     Duration timeout = context.config.timeout();
@@ -46,7 +49,7 @@ final class Recovery {
    * what they need, the buffer stays as it was.
    */
   Group readmit() {
-    requireOneNode();
+    context.requireOneNode("beginning anew", REMEDY);
     String refused = context.backend.refusesReadmission();
     if (!refused.isEmpty()) {
       throw new IllegalStateException("readmit: " + refused);
@@ -80,14 +83,6 @@ final class Recovery {
     // The others tell whether they could map this rank's memory.
     reunion.agree("", reunion.timeout());
     return beginAnew(reunion);
-  }
-
-  private void requireOneNode() {
-    if (context.far != null) {
-      throw new UnsupportedOperationException(
-          "a CUDA buffer that spans several nodes cannot begin anew: close it on all live ranks and"
-              + " open another among them");
-    }
   }
 
   /** Kernels that wait for somebody leave now; then nobody writes into anybody's words. */
