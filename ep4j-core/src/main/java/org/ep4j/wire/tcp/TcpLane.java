@@ -1,10 +1,8 @@
 package org.ep4j.wire.tcp;
 
-import org.ep4j.wire.Lane;
-import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
@@ -13,11 +11,9 @@ import org.jspecify.annotations.Nullable;
  * a ring, from when it is accepted, over when its bytes are framed, until the peer has acknowledged
  * it: {@code delivered <= framed <= accepted}.
  */
-final class TcpLane implements Lane {
+final class TcpLane extends GroupLane<TcpRegion> {
   private final TcpWire wire;
   private final Connection connection;
-  private final Window window;
-  private final int index;
   private final int mask;
 
   /** Where the bytes come from; null for an add. */
@@ -48,15 +44,11 @@ final class TcpLane implements Lane {
 
   long acknowledged;
 
-  private volatile @Nullable LaneFailure failure;
-
   TcpLane(TcpWire wire, Connection connection, Window window, int index) {
+    super(wire, window, connection.peer(), index);
     this.wire = wire;
     this.connection = connection;
-    this.window = window;
-    this.index = index;
-    int most = wire.config().operationsInFlight();
-    int capacity = most == 1 ? 1 : Integer.highestOneBit(most - 1) << 1;
+    int capacity = capacity(wire.config());
     mask = capacity - 1;
     local = new TcpRegion[capacity];
     localOffset = new long[capacity];
@@ -67,50 +59,22 @@ final class TcpLane implements Lane {
   }
 
   @Override
-  public int peer() {
-    return connection.peer();
+  protected TcpRegion own(Region given) {
+    return TcpRegion.of(given, wire);
   }
 
   @Override
-  public int index() {
-    return index;
-  }
-
-  @Override
-  public long put(Region from, long fromOffset, Region to, long toOffset, long size, int count) {
-    wire.requireOpen();
-    TcpRegion source = TcpRegion.of(from, wire);
-    TcpRegion target = TcpRegion.of(to, wire);
-    Checks.put(
-        fromOffset, source.bytes(), toOffset, target.bytes(peer()), size, count, wire.config());
-    if (failure != null) {
-      return FAILED;
-    }
-    if (!window.take(size)) {
-      return BACK_PRESSURED;
-    }
-    return accept(source, fromOffset, target.id(), toOffset, size, count);
-  }
-
-  @Override
-  public long add(int count, long value) {
-    wire.requireOpen();
-    Checks.add(count, wire.config());
-    if (failure != null) {
-      return FAILED;
-    }
-    if (!window.take(0)) {
-      return BACK_PRESSURED;
-    }
-    return accept(null, value, TcpRegion.LOCAL, 0, 0, count);
-  }
-
-  private long accept(
-      @Nullable TcpRegion source, long from, int target, long to, long size, int count) {
+  protected long accept(
+      @Nullable TcpRegion source,
+      long from,
+      @Nullable TcpRegion target,
+      long to,
+      long size,
+      int count) {
     int slot = (int) accepted & mask;
     local[slot] = source;
     localOffset[slot] = from;
-    region[slot] = target;
+    region[slot] = target == null ? TcpRegion.LOCAL : target.id();
     remoteOffset[slot] = to;
     bytes[slot] = size;
     counter[slot] = count;
@@ -138,7 +102,7 @@ final class TcpLane implements Lane {
     }
     while (delivered < upTo) {
       int slot = (int) delivered & mask;
-      window.giveBack(bytes[slot]);
+      giveBack(bytes[slot]);
       local[slot] = null;
       delivered++;
     }
@@ -147,10 +111,10 @@ final class TcpLane implements Lane {
 
   /** Ends the lane, once. */
   void fail(Cause cause, String text) {
-    failure = new LaneFailure(peer(), index, cause, text, delivered, accepted);
+    failed(cause, text, delivered, accepted);
     for (long work = delivered; work < accepted; work++) {
       int slot = (int) work & mask;
-      window.giveBack(bytes[slot]);
+      giveBack(bytes[slot]);
       local[slot] = null;
     }
     framed = accepted;
@@ -158,11 +122,11 @@ final class TcpLane implements Lane {
 
   @Override
   public boolean flush() {
-    wire.requireOpen();
-    if (failure == null && (waits() || frameEnd > connection.written())) {
+    requireOpen();
+    if (failure() == null && (waits() || frameEnd > connection.written())) {
       connection.send();
     }
-    return failure != null || (!waits() && frameEnd <= connection.written());
+    return failure() != null || (!waits() && frameEnd <= connection.written());
   }
 
   @Override
@@ -173,10 +137,5 @@ final class TcpLane implements Lane {
   @Override
   public long delivered() {
     return delivered;
-  }
-
-  @Override
-  public @Nullable LaneFailure failure() {
-    return failure;
   }
 }

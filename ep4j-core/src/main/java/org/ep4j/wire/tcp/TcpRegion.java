@@ -7,13 +7,14 @@ import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupRegion;
 import org.jspecify.annotations.Nullable;
 
 /**
  * A region of this rank, and views of it for channels, which know only buffers of less than 2 GiB.
  * Each connection has a view of its own for each direction and each GiB, made on first use.
  */
-final class TcpRegion implements Region {
+final class TcpRegion extends GroupRegion {
   /** Id of a region that only this rank knows of. */
   static final int LOCAL = -1;
 
@@ -22,19 +23,15 @@ final class TcpRegion implements Region {
 
   private final TcpWire wire;
   private final int id;
-  private final WireMemory memory;
   private final MemorySegment segment;
   private final @Nullable PageArena owned;
   // By user of the view, see viewAt(), then by window; each row touched by one strand.
   private final @Nullable ByteBuffer[][] views;
-  // Bytes at each rank; empty until the peers have told, or if they know nothing of it.
-  private long[] sizes = {};
-  private volatile boolean closed;
 
   TcpRegion(TcpWire wire, int id, WireMemory memory, @Nullable PageArena owned, int users) {
+    super(wire, memory, id != LOCAL);
     this.wire = wire;
     this.id = id;
-    this.memory = memory;
     this.segment = Objects.requireNonNull(memory.segment(), "host memory");
     this.owned = owned;
     this.views = new ByteBuffer[users][];
@@ -42,7 +39,7 @@ final class TcpRegion implements Region {
 
   /** The region as one of {@code wire} that may be used. */
   static TcpRegion of(Region region, TcpWire wire) {
-    if (region instanceof TcpRegion tcp && tcp.wire == wire && !tcp.closed) {
+    if (region instanceof TcpRegion tcp && tcp.isOf(wire)) {
       return tcp;
     }
     throw Checks.foreign(region);
@@ -50,10 +47,6 @@ final class TcpRegion implements Region {
 
   int id() {
     return id;
-  }
-
-  void sizes(long[] sizes) {
-    this.sizes = sizes;
   }
 
   /**
@@ -84,33 +77,8 @@ final class TcpRegion implements Region {
   }
 
   @Override
-  public long bytes() {
-    return segment.byteSize();
-  }
-
-  @Override
-  public long bytes(int rank) {
-    if (!exposed()) {
-      throw new IllegalStateException(
-          "the region is registered on this rank only: make it with allocate() or expose()");
-    }
-    return sizes[rank];
-  }
-
-  @Override
-  public boolean exposed() {
-    return id != LOCAL;
-  }
-
-  @Override
-  public WireMemory memory() {
-    return memory;
-  }
-
-  @Override
   public synchronized void close() {
-    if (!closed) {
-      closed = true;
+    if (shut()) {
       wire.forget(this);
       if (owned != null) {
         owned.close();

@@ -1,10 +1,8 @@
 package org.ep4j.rdma.ucx;
 
-import org.ep4j.wire.Lane;
-import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
@@ -14,14 +12,12 @@ import org.jspecify.annotations.Nullable;
  * posted: if its bytes go past the messages, they are given to UCX then. {@code delivered <= framed
  * <= posted <= accepted}.
  */
-final class UcxLane implements Lane {
+final class UcxLane extends GroupLane<UcxRegion> {
   /** Up to here bytes go with the message that counts them, which saves a flush. */
   static final int SHORT = 4096;
 
   private final UcxWire wire;
   private final Link link;
-  private final Window window;
-  private final int index;
   private final int mask;
 
   /** Where the bytes come from; null for an add. */
@@ -63,15 +59,11 @@ final class UcxLane implements Lane {
 
   long acknowledged;
 
-  private volatile @Nullable LaneFailure failure;
-
   UcxLane(UcxWire wire, Link link, Window window, int index) {
+    super(wire, window, link.peer(), index);
     this.wire = wire;
     this.link = link;
-    this.window = window;
-    this.index = index;
-    int most = wire.config().operationsInFlight();
-    int capacity = most == 1 ? 1 : Integer.highestOneBit(most - 1) << 1;
+    int capacity = capacity(wire.config());
     mask = capacity - 1;
     local = new UcxRegion[capacity];
     localOffset = new long[capacity];
@@ -83,45 +75,17 @@ final class UcxLane implements Lane {
   }
 
   @Override
-  public int peer() {
-    return link.peer();
+  protected UcxRegion own(Region given) {
+    return UcxRegion.of(given, wire);
   }
 
   @Override
-  public int index() {
-    return index;
+  protected boolean connected() {
+    return link.isOpen();
   }
 
   @Override
-  public long put(Region from, long fromOffset, Region to, long toOffset, long size, int count) {
-    wire.requireOpen();
-    UcxRegion source = UcxRegion.of(from, wire);
-    UcxRegion target = UcxRegion.of(to, wire);
-    Checks.put(
-        fromOffset, source.bytes(), toOffset, target.bytes(peer()), size, count, wire.config());
-    if (failure != null) {
-      return FAILED;
-    }
-    if (!link.isOpen() || !window.take(size)) {
-      return BACK_PRESSURED;
-    }
-    return accept(source, fromOffset, target, toOffset, size, count);
-  }
-
-  @Override
-  public long add(int count, long value) {
-    wire.requireOpen();
-    Checks.add(count, wire.config());
-    if (failure != null) {
-      return FAILED;
-    }
-    if (!link.isOpen() || !window.take(0)) {
-      return BACK_PRESSURED;
-    }
-    return accept(null, value, null, 0, 0, count);
-  }
-
-  private long accept(
+  protected long accept(
       @Nullable UcxRegion source,
       long from,
       @Nullable UcxRegion target,
@@ -196,19 +160,19 @@ final class UcxLane implements Lane {
     }
     posted = accepted;
     framed = accepted;
-    failure = new LaneFailure(peer(), index, cause, text, delivered, accepted);
+    failed(cause, text, delivered, accepted);
   }
 
   private void forget(int slot) {
-    window.giveBack(bytes[slot]);
+    giveBack(bytes[slot]);
     local[slot] = null;
     remote[slot] = null;
   }
 
   @Override
   public boolean flush() {
-    wire.requireOpen();
-    return failure != null || (link.isOpen() && link.hasLeft(this));
+    requireOpen();
+    return failure() != null || (link.isOpen() && link.hasLeft(this));
   }
 
   /** Whether every accepted piece of work is in a message. */
@@ -224,10 +188,5 @@ final class UcxLane implements Lane {
   @Override
   public long delivered() {
     return delivered;
-  }
-
-  @Override
-  public @Nullable LaneFailure failure() {
-    return failure;
   }
 }

@@ -8,6 +8,7 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupRegion;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -19,26 +20,23 @@ import org.jspecify.annotations.Nullable;
  * its region is closed before. Memory of the caller is written by this rank's own thread, out of
  * messages, while the region is open.
  */
-final class UcxRegion implements Region {
+final class UcxRegion extends GroupRegion {
   /** Id of a region that only this rank knows of. */
   static final int LOCAL = -1;
 
   private final UcxWire wire;
   private final int id;
   private final boolean direct;
-  private final WireMemory memory;
   private final MemorySegment segment;
   // Null if there are no bytes.
   private final @Nullable UcxMemory registered;
   // Bounds the use of memory that the wire has allocated; null for memory of the caller.
   private final @Nullable Arena access;
   // By rank; empty until the peers have told, or if they know nothing of it.
-  private long[] sizes = {};
   private long[] addresses = {};
   private MemorySegment[] packedKeys = {};
   // By number of the link; 0 until the first put through it. Touched by the link's strand.
   private final long[] keys;
-  private volatile boolean closed;
 
   UcxRegion(
       UcxWire wire,
@@ -47,10 +45,10 @@ final class UcxRegion implements Region {
       @Nullable UcxMemory registered,
       @Nullable Arena access,
       int links) {
+    super(wire, memory, id != LOCAL);
     this.wire = wire;
     this.id = id;
     this.direct = access != null;
-    this.memory = memory;
     this.segment = Objects.requireNonNull(memory.segment(), "host memory");
     this.registered = registered;
     this.access = access;
@@ -59,7 +57,7 @@ final class UcxRegion implements Region {
 
   /** The region as one of {@code wire} that may be used. */
   static UcxRegion of(Region region, UcxWire wire) {
-    if (region instanceof UcxRegion ucx && ucx.wire == wire && !ucx.closed) {
+    if (region instanceof UcxRegion ucx && ucx.isOf(wire)) {
       return ucx;
     }
     throw Checks.foreign(region);
@@ -76,7 +74,7 @@ final class UcxRegion implements Region {
 
   /** What the peers have told: where their parts are, how long, and how they are reached. */
   void peers(long[] sizes, long[] addresses, MemorySegment[] packedKeys) {
-    this.sizes = sizes;
+    sizes(sizes);
     this.addresses = addresses;
     this.packedKeys = packedKeys;
   }
@@ -87,7 +85,7 @@ final class UcxRegion implements Region {
 
   /** Address of this rank's memory, and UCX's handle of it. */
   long address() {
-    return memory.address();
+    return memory().address();
   }
 
   long handle() {
@@ -120,33 +118,8 @@ final class UcxRegion implements Region {
   }
 
   @Override
-  public long bytes() {
-    return segment.byteSize();
-  }
-
-  @Override
-  public long bytes(int rank) {
-    if (!exposed()) {
-      throw new IllegalStateException(
-          "the region is registered on this rank only: make it with allocate() or expose()");
-    }
-    return sizes[rank];
-  }
-
-  @Override
-  public boolean exposed() {
-    return id != LOCAL;
-  }
-
-  @Override
-  public WireMemory memory() {
-    return memory;
-  }
-
-  @Override
   public synchronized void close() {
-    if (!closed) {
-      closed = true;
+    if (shut()) {
       wire.forget(this);
       if (access != null) {
         access.close();

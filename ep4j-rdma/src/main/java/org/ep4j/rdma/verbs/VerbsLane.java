@@ -1,10 +1,8 @@
 package org.ep4j.rdma.verbs;
 
-import org.ep4j.wire.Lane;
-import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
@@ -13,11 +11,8 @@ import org.jspecify.annotations.Nullable;
  * a ring, from when it is accepted, over when its requests are posted and when its bytes have left,
  * until it has taken effect: {@code delivered <= left <= posted <= accepted}.
  */
-final class VerbsLane implements Lane {
+final class VerbsLane extends GroupLane<VerbsRegion> {
   private final VerbsWire wire;
-  private final Window window;
-  private final int peer;
-  private final int index;
   private final int mask;
   private QueuePair pair;
 
@@ -40,16 +35,11 @@ final class VerbsLane implements Lane {
   /** Bytes of the next work that have been posted. */
   long postedBytes;
 
-  private volatile @Nullable LaneFailure failure;
-
   VerbsLane(VerbsWire wire, QueuePair pair, Window window, int peer, int index) {
+    super(wire, window, peer, index);
     this.wire = wire;
     this.pair = pair;
-    this.window = window;
-    this.peer = peer;
-    this.index = index;
-    int most = wire.config().operationsInFlight();
-    int capacity = most == 1 ? 1 : Integer.highestOneBit(most - 1) << 1;
+    int capacity = capacity(wire.config());
     mask = capacity - 1;
     local = new VerbsRegion[capacity];
     localOffset = new long[capacity];
@@ -60,45 +50,12 @@ final class VerbsLane implements Lane {
   }
 
   @Override
-  public int peer() {
-    return peer;
+  protected VerbsRegion own(Region given) {
+    return VerbsRegion.of(given, wire);
   }
 
   @Override
-  public int index() {
-    return index;
-  }
-
-  @Override
-  public long put(Region from, long fromOffset, Region to, long toOffset, long size, int count) {
-    wire.requireOpen();
-    VerbsRegion source = VerbsRegion.of(from, wire);
-    VerbsRegion target = VerbsRegion.of(to, wire);
-    Checks.put(
-        fromOffset, source.bytes(), toOffset, target.bytes(peer), size, count, wire.config());
-    if (failure != null) {
-      return FAILED;
-    }
-    if (!window.take(size)) {
-      return BACK_PRESSURED;
-    }
-    return accept(source, fromOffset, target, toOffset, size, count);
-  }
-
-  @Override
-  public long add(int count, long value) {
-    wire.requireOpen();
-    Checks.add(count, wire.config());
-    if (failure != null) {
-      return FAILED;
-    }
-    if (!window.take(0)) {
-      return BACK_PRESSURED;
-    }
-    return accept(null, value, null, 0, 0, count);
-  }
-
-  private long accept(
+  protected long accept(
       @Nullable VerbsRegion source,
       long from,
       @Nullable VerbsRegion target,
@@ -146,7 +103,7 @@ final class VerbsLane implements Lane {
   }
 
   private void release(int slot) {
-    window.giveBack(bytes[slot]);
+    giveBack(bytes[slot]);
     local[slot] = null;
     remote[slot] = null;
   }
@@ -169,7 +126,7 @@ final class VerbsLane implements Lane {
 
   /** Ends the lane, once. */
   void fail(Cause cause, String text) {
-    failure = new LaneFailure(peer, index, cause, text, delivered, accepted);
+    failed(cause, text, delivered, accepted);
     for (long work = delivered; work < accepted; work++) {
       release((int) work & mask);
     }
@@ -178,11 +135,11 @@ final class VerbsLane implements Lane {
 
   @Override
   public boolean flush() {
-    wire.requireOpen();
-    if (failure == null && waits()) {
+    requireOpen();
+    if (failure() == null && waits()) {
       pair.send();
     }
-    return failure != null || left == accepted;
+    return failure() != null || left == accepted;
   }
 
   @Override
@@ -193,10 +150,5 @@ final class VerbsLane implements Lane {
   @Override
   public long delivered() {
     return delivered;
-  }
-
-  @Override
-  public @Nullable LaneFailure failure() {
-    return failure;
   }
 }

@@ -5,29 +5,25 @@ import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupRegion;
 import org.jspecify.annotations.Nullable;
 
 /** A region of this rank, registered with each port; and where its peers have theirs. */
-final class VerbsRegion implements Region {
+final class VerbsRegion extends GroupRegion {
   private final VerbsWire wire;
-  private final WireMemory memory;
   private final @Nullable PageArena owned;
-  private final boolean exposed;
   // By port; 0 where nothing is registered: no bytes, or closed.
   private final long[] registrations;
   private final int[] localKeys;
   // By rank; empty until the peers have told, or if they know nothing of it.
-  private long[] sizes = {};
   private long[] addresses = {};
   private int[][] remoteKeys = {};
-  private volatile boolean closed;
 
   private VerbsRegion(
       VerbsWire wire, WireMemory memory, @Nullable PageArena owned, boolean exposed, int ports) {
+    super(wire, memory, exposed);
     this.wire = wire;
-    this.memory = memory;
     this.owned = owned;
-    this.exposed = exposed;
     registrations = new long[ports];
     localKeys = new int[ports];
   }
@@ -58,7 +54,7 @@ final class VerbsRegion implements Region {
 
   /** The region as one of {@code wire} that may be used. */
   static VerbsRegion of(Region region, VerbsWire wire) {
-    if (region instanceof VerbsRegion own && own.wire == wire && !own.closed) {
+    if (region instanceof VerbsRegion own && own.isOf(wire)) {
       return own;
     }
     throw Checks.foreign(region);
@@ -67,7 +63,7 @@ final class VerbsRegion implements Region {
   /** What the peers need to know: size, address, and a key a port. */
   byte[] offer() {
     ByteBuffer offer = ByteBuffer.allocate(2 * Long.BYTES + registrations.length * Integer.BYTES);
-    offer.putLong(memory.bytes()).putLong(memory.address());
+    offer.putLong(bytes()).putLong(memory().address());
     for (long registration : registrations) {
       offer.putInt(registration == 0 ? 0 : OpenPort.remoteKey(registration));
     }
@@ -76,7 +72,7 @@ final class VerbsRegion implements Region {
 
   /** Takes what all ranks have offered. */
   void meet(byte[][] offers) {
-    sizes = new long[offers.length];
+    long[] sizes = new long[offers.length];
     addresses = new long[offers.length];
     remoteKeys = new int[offers.length][registrations.length];
     for (int rank = 0; rank < offers.length; rank++) {
@@ -87,10 +83,11 @@ final class VerbsRegion implements Region {
         remoteKeys[rank][port] = offer.getInt();
       }
     }
+    sizes(sizes);
   }
 
   long address() {
-    return memory.address();
+    return memory().address();
   }
 
   int localKey(int port) {
@@ -106,33 +103,9 @@ final class VerbsRegion implements Region {
     return remoteKeys[rank][port];
   }
 
-  @Override
-  public long bytes() {
-    return memory.bytes();
-  }
-
-  @Override
-  public long bytes(int rank) {
-    if (!exposed) {
-      throw new IllegalStateException(
-          "the region is registered on this rank only: make it with allocate() or expose()");
-    }
-    return sizes[rank];
-  }
-
-  @Override
-  public boolean exposed() {
-    return exposed;
-  }
-
-  @Override
-  public WireMemory memory() {
-    return memory;
-  }
-
   /** Takes it back before anybody used it; its memory stays with the caller. */
   void withdraw() {
-    closed = true;
+    boolean ignored = shut();
     deregister();
   }
 
@@ -148,8 +121,7 @@ final class VerbsRegion implements Region {
 
   @Override
   public synchronized void close() {
-    if (!closed) {
-      closed = true;
+    if (shut()) {
       deregister();
       wire.forget(this);
       if (owned != null) {
