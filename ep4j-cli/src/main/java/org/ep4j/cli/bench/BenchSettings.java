@@ -167,6 +167,15 @@ record BenchSettings(
 
   /** The same with these nodes. */
   BenchSettings across(NodeChoice choice) {
+    return where(choice, backends);
+  }
+
+  /** The same with one backend. */
+  BenchSettings on(String backend) {
+    return where(nodes, List.of(backend));
+  }
+
+  private BenchSettings where(NodeChoice choice, List<String> reach) {
     return new BenchSettings(
         kind,
         device,
@@ -186,32 +195,7 @@ record BenchSettings(
         options,
         sms,
         choice,
-        backends,
-        beside);
-  }
-
-  /** The same with one backend. */
-  BenchSettings on(String backend) {
-    return new BenchSettings(
-        kind,
-        device,
-        tokens,
-        lowLatencyTokens,
-        sweep,
-        maxTokens,
-        hidden,
-        topk,
-        experts,
-        payloads,
-        layout,
-        mode,
-        routing,
-        effort,
-        seed,
-        options,
-        sms,
-        nodes,
-        List.of(backend),
+        reach,
         beside);
   }
 
