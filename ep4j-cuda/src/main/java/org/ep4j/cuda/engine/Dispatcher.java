@@ -19,6 +19,18 @@ final class Dispatcher {
   /** Warps that may push rows; the others of FLAT write what goes with them. */
   private static final int MOST_WARPS = 10;
 
+  /** Rows of FLAT are moved in pieces of this many bytes at most. */
+  private static final long FLAT_PIECE = 4096;
+
+  /**
+   * So many pieces of that length keep the links busy; with more, dispatches take longer. Up to
+   * {@code FEW_SMS} that takes more warps of each.
+   */
+  private static final int FLAT_WARPS = 5;
+
+  private static final int FLAT_WARPS_OF_FEW = 8;
+  private static final int FEW_SMS = 16;
+
   /** Blocks that send in EXPERT_MAJOR. */
   private static final int MOST_PUSH_BLOCKS = 40;
 
@@ -40,7 +52,6 @@ final class Dispatcher {
   private final KernelCall<DispatchField> experts;
   private final Stages.Memo flatStages;
   private final Stages.Memo expertStages;
-  private final Stages.Memo eagerStages;
   private final ScaleColumns columns;
 
   /** How FLAT runs across nodes; null in one. */
@@ -68,7 +79,6 @@ final class Dispatcher {
         (groupWords * Integer.BYTES + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
     flatStages = new Stages.Memo(context.kernels.sharedBytes, flatWords * Integer.BYTES);
     expertStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
-    eagerStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
     across =
         context.far == null
             ? null
@@ -228,7 +238,10 @@ final class Dispatcher {
     if (across != null && call == flat) {
       across.launchFlat(call, handle, cached, rowBytes, scaleBytes, stream);
     } else if (call == flat) {
-      Stages stages = flatStages.of(rowBytes, 0, MOST_WARPS);
+      long piece = Stages.pieceOf(rowBytes, FLAT_PIECE);
+      int full = context.sms() > FEW_SMS ? FLAT_WARPS : FLAT_WARPS_OF_FEW;
+      int warps = Math.clamp(full * FLAT_PIECE / piece, full, MOST_WARPS);
+      Stages stages = flatStages.of(piece, 0, warps);
       call.set(DispatchField.PUSH_BLOCKS, context.sms());
       launch(call, stages, stages.bytes(), stream);
     } else {
@@ -244,7 +257,7 @@ final class Dispatcher {
         across.launchExperts(call, handle, blocks, rowBytes, companionBytes, tileBytes, stream);
         return;
       }
-      Stages stages = (eager ? eagerStages : expertStages).of(rowBytes, companionBytes, warps);
+      Stages stages = expertStages.of(rowBytes, companionBytes, warps);
       call.set(DispatchField.PUSH_BLOCKS, blocks);
       call.set(DispatchField.EAGER, eager);
       launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);

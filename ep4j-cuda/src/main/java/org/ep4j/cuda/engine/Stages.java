@@ -30,6 +30,7 @@ record Stages(int warps, int stageBytes, int bytes) {
     private @Nullable Stages last;
     private long lastRowBytes;
     private long lastCompanionBytes;
+    private int lastMostWarps;
 
     /** See {@link Stages#of}. */
     Memo(int sharedBytes, long wordBytes) {
@@ -39,11 +40,15 @@ record Stages(int warps, int stageBytes, int bytes) {
 
     Stages of(long rowBytes, long companionBytes, int mostWarps) {
       Stages known = last;
-      if (known == null || lastRowBytes != rowBytes || lastCompanionBytes != companionBytes) {
+      if (known == null
+          || lastRowBytes != rowBytes
+          || lastCompanionBytes != companionBytes
+          || lastMostWarps != mostWarps) {
         known = Stages.of(sharedBytes, wordBytes, rowBytes, companionBytes, mostWarps);
         last = known;
         lastRowBytes = rowBytes;
         lastCompanionBytes = companionBytes;
+        lastMostWarps = mostWarps;
       }
       return known;
     }
@@ -58,8 +63,7 @@ record Stages(int warps, int stageBytes, int bytes) {
    */
   static Stages of(
       int sharedBytes, long wordBytes, long rowBytes, long companionBytes, int mostWarps) {
-    long pieces = Math.ceilDiv(Math.max(rowBytes, UNIT), LONGEST_PIECE);
-    long piece = Math.ceilDiv(Math.ceilDiv(Math.max(rowBytes, UNIT), pieces), UNIT) * UNIT;
+    long piece = Math.ceilDiv(pieceOf(Math.max(rowBytes, UNIT), LONGEST_PIECE), UNIT) * UNIT;
     long room = sharedBytes - wordBytes;
     long others = companionBytes + BARRIER_BYTES;
     long warp = STAGES * (piece + others);
@@ -77,5 +81,10 @@ record Stages(int warps, int stageBytes, int bytes) {
     }
     int warps = (int) Math.min(mostWarps, room / warp);
     return new Stages(warps, (int) piece, (int) (warps * warp + wordBytes));
+  }
+
+  /** The largest of the even pieces of a row of which none is longer than {@code longest}. */
+  static long pieceOf(long rowBytes, long longest) {
+    return Math.ceilDiv(rowBytes, Math.ceilDiv(rowBytes, longest));
   }
 }

@@ -25,9 +25,9 @@ __device__ __forceinline__ void lay_out(const DispatchParameters& p, const Watch
   count_chunk(p, w, chunk, tiles, experts);
   if (blockIdx.x < p.push_blocks) {
     publish_block(p, w, tiles, experts);
+    publish_rank(p, w);
   }
   if (blockIdx.x == 0) {
-    publish_rank(p, w);
     besides();
   }
   find_slots(p, w, slots, tiles, (u32)p.landing_rows);

@@ -12,12 +12,11 @@ __device__ __forceinline__ bool is_far(const FarWorld& far, u32 rank) {
   return !is_near(far, rank) && far.node_of[rank] != NO_NODE;
 }
 
-// All threads of block 0, after publish_rank: each takes the words that it has written.
+// All threads of block 0, after publish_rank, in which other blocks have their share.
 __device__ __forceinline__ void publish_far(const DispatchParameters& p, const FarWorld& far,
                                             const Watch& w) {
-  const u64* own = counts_of(p, (u32)p.rank, (u32)p.rank);
   for (u32 i = threadIdx.x; i < count_words(p); i += blockDim.x) {
-    u64 word = load_relaxed_system(&own[i]);
+    u64 word = tagged(w.epoch, wait_count(p, w, (u32)p.rank, i));
     if (!far.mapped) {
       store_relaxed_system(&far.counts_out[i], word);
     }

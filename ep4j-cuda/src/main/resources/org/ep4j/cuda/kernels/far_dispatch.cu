@@ -48,8 +48,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     Tiles tiles(tile_words, (u32)p.ranks, blockDim.x >> 5);
     count_chunk(p, w, chunk, tiles, experts);
     publish_block(p, w, tiles, experts);
+    publish_rank(p, w);
     if (blockIdx.x == 0) {
-      publish_rank(p, w);
       publish_far(p, far, w);
       import_far(p, far, w);
     }
@@ -72,8 +72,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     if (warp < p.push_warps) {
       Ring ring(stages, its_barriers, stage_bytes);
       RanksOfNode node{(u32)far.first, (u32)far.end};
-      TokenRows<RanksOfNode> rows(p, node, chunk.begin + warp, chunk.end, (u32)p.push_warps);
-      move_rows(ring, rows, rows, (u32)p.row_bytes);
+      EveryToken tokens{chunk.begin + warp, chunk.end, (u32)p.push_warps};
+      TokenRows<EveryToken, RanksOfNode> rows(p, node, tokens);
+      move_rows(ring, rows, (u32)p.row_bytes);
     } else if (warp < moving) {
       SlotWarp<FlatRecord> moves(p, far, w, Pipe(stages, its_barriers, stage_bytes));
       u32 number = warp - (u32)p.push_warps;

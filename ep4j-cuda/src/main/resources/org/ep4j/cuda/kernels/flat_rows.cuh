@@ -4,47 +4,115 @@
 #include "rows.cuh"
 #include "within.cuh"
 
-// The tokens of a warp, one after the other, as far as they lead anywhere: from `token` to `end` in
-// steps of `stride`. Lane i knows the ways i and i + 32 of the token.
-template <class Within>
-struct TokenRows {
-  const DispatchParameters& p;
-  Within within;
+// Every `stride`-th token from `token` to `end`.
+struct EveryToken {
   u32 token;
   u32 end;
   u32 stride;
-  u64 ways[2] = {NOWHERE, NOWHERE};
-  bool begun = false;
 
-  __device__ __forceinline__ TokenRows(const DispatchParameters& p, Within within, u32 token,
-                                       u32 end, u32 stride)
-      : p(p), within(within), token(token), end(end), stride(stride) {}
-
-  __device__ __forceinline__ u64 way(u32 i) const {
-    return i < p.top_k ? within.only(p.ways[(u64)token * p.top_k + i]) : NOWHERE;
+  // All lanes; false at the end, asked once.
+  __device__ __forceinline__ bool next(u32& next) {
+    next = token;
+    token += stride;
+    return next < end;
   }
+};
 
-  // All lanes; false at the end.
-  __device__ __forceinline__ bool next() {
-    for (;;) {
-      if (begun) {
-        token += stride;
+// The first tokens of the chunk, which warps of its block take while other blocks may still find
+// slots, then whichever of this rank's is next: of multiprocessors that all push at once some are
+// twice as fast as others.
+struct TakenTokens {
+  const DispatchParameters& p;
+  const Watch& w;
+  Chunk chunk;
+  u32 first;  // tokens of each chunk that are its block's own
+  u32* own;   // in shared memory: how many of them have been taken
+  Taken jobs;
+  bool shares = false;
+
+  __device__ __forceinline__ TakenTokens(const DispatchParameters& p, const Watch& w, Chunk chunk,
+                                         u32* own)
+      : p(p),
+        w(w),
+        chunk(chunk),
+        first((u32)p.push_warps * 2),
+        own(own),
+        jobs(&w.control->jobs) {}
+
+  // All lanes; false at the end, asked once.
+  __device__ __forceinline__ bool next(u32& token) {
+    if (!shares) {
+      u32 number = lane_id() == 0 ? atomicAdd(own, 1u) : 0;
+      token = chunk.begin + __shfl_sync(0xffffffff, number, 0);
+      if (token < min(chunk.begin + first, chunk.end)) {
+        return true;
       }
-      begun = true;
-      if (token >= end) {
+      shares = true;
+      if (!wait_senders(w, gridDim.x)) {
         return false;
       }
-      ways[0] = way(lane_id());
-      ways[1] = way(lane_id() + 32);
+    }
+    // In turn one of each chunk; some are a token longer than others.
+    for (;;) {
+      u32 job = jobs.next();
+      u32 number = first + job / gridDim.x;
+      Chunk its = Chunk::of(p.tokens, job % gridDim.x, gridDim.x);
+      token = its.begin + number;
+      if (token < its.end) {
+        return true;
+      }
+      if (number > p.tokens / gridDim.x) {
+        return false;
+      }
+    }
+  }
+};
+
+// The tokens of a warp, as far as they lead anywhere. Lane i knows the ways i and i + 32 of the
+// token.
+template <class Tokens, class Within>
+struct TokenRows {
+  const DispatchParameters& p;
+  Within within;
+  Tokens tokens;
+  u32 token = 0;
+  u64 ways[ROUNDS] = {NOWHERE, NOWHERE};
+  // The next token, whose ways have time to come.
+  bool some;
+  u32 ahead = 0;
+  u64 ways_ahead[ROUNDS];
+
+  __device__ __forceinline__ TokenRows(const DispatchParameters& p, Within within, Tokens tokens)
+      : p(p), within(within), tokens(tokens) {
+    look();
+  }
+
+  // Past the first-level cache: other blocks write ways too.
+  __device__ __forceinline__ void look() {
+    some = tokens.next(ahead);
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS; round++) {
+      u32 k = round * 32 + lane_id();
+      ways_ahead[round] =
+          some && k < p.top_k ? __ldcg(&p.ways[(u64)ahead * p.top_k + k]) : NOWHERE;
+    }
+  }
+
+  // All lanes; false at the end, asked once.
+  __device__ __forceinline__ bool next() {
+    while (some) {
+      token = ahead;
+      ways[0] = within.only(ways_ahead[0]);
+      ways[1] = within.only(ways_ahead[1]);
+      look();
       if (__any_sync(0xffffffff, ways[0] != NOWHERE || ways[1] != NOWHERE)) {
         return true;
       }
     }
+    return false;
   }
 
   __device__ __forceinline__ const char* row() const { return p.x + (u64)token * p.row_bytes; }
-
-  __device__ __forceinline__ u32 rounds() const { return p.top_k > 32 ? 2 : 1; }
 
   __device__ __forceinline__ char* place(u32 round) const {
     u64 to = ways[round];
@@ -54,6 +122,41 @@ struct TokenRows {
   }
 };
 
+// Stores `n` values, `threads` threads in turn: a thread loads several before it stores the first, so
+// that it waits once for all of them.
+template <class Load, class Store>
+__device__ __forceinline__ void store_all(u32 n, u32 thread, u32 threads, Load load, Store store) {
+  constexpr u32 AT_ONCE = 4;
+  for (u32 first = thread; first < n; first += AT_ONCE * threads) {
+    decltype(load(0u)) held[AT_ONCE];
+#pragma unroll
+    for (u32 j = 0; j < AT_ONCE; j++) {
+      // Near the end some load the last once more.
+      held[j] = load(min(first + j * threads, n - 1));
+    }
+#pragma unroll
+    for (u32 j = 0; j < AT_ONCE; j++) {
+      if (first + j * threads < n) {
+        store(first + j * threads, held[j]);
+      }
+    }
+  }
+}
+
+// The scales of a run of rows, in units of `Unit`.
+template <class Unit>
+__device__ __forceinline__ void write_scales(const DispatchParameters& p, const u32* list, char* to,
+                                             u32 n, u32 thread, u32 threads) {
+  u32 units = (u32)p.scale_bytes / sizeof(Unit);
+  store_all(
+      n * units, thread, threads,
+      [&](u32 i) {
+        u32 row = i / units;
+        return ((const Unit*)(p.scales + (u64)list[row] * p.scale_bytes))[i - row * units];
+      },
+      [&](u32 i, Unit value) { ((Unit*)to)[i] = value; });
+}
+
 // A run of this rank's rows at rank `to`: numbers `first` to `first + n` of its list, which begin
 // there at slot `slot`. Written by `threads` threads.
 __device__ __forceinline__ void write_companions(const DispatchParameters& p, u32 to, u32 first,
@@ -62,48 +165,53 @@ __device__ __forceinline__ void write_companions(const DispatchParameters& p, u3
   char* region = p.peers[to];
   int* tokens = (int*)(region + p.tokens_offset) + slot;
   int* sources = (int*)(region + p.sources_offset) + slot;
-  for (u32 i = thread; i < n; i += threads) {
-    tokens[i] = (int)list[i];
-    sources[i] = (int)p.rank;
-  }
+  store_all(
+      n, thread, threads, [&](u32 i) { return (int)list[i]; },
+      [&](u32 i, int token) {
+        tokens[i] = token;
+        sources[i] = (int)p.rank;
+      });
   if (p.factors != nullptr) {
     float* factors = (float*)(region + p.factors_offset) + slot;
-    for (u32 i = thread; i < n; i += threads) {
-      factors[i] = p.factors[list[i]];
-    }
+    store_all(
+        n, thread, threads, [&](u32 i) { return p.factors[list[i]]; },
+        [&](u32 i, float factor) { factors[i] = factor; });
   }
   if (!p.cached) {
     i64* ids = (i64*)(region + p.ids_offset) + (u64)slot * p.top_k;
     float* weights = (float*)(region + p.weights_offset) + (u64)slot * p.top_k;
     u32 k_count = (u32)p.top_k;
-    for (u32 i = thread; i < n * k_count; i += threads) {
-      u32 row = i / k_count;
-      u64 at = (u64)list[row] * k_count + (i - row * k_count);
-      i64 id = expert_of(p, at);
-      // Ids that were refused count as none: the host tells the caller.
-      u32 owner = (u64)id < p.experts ? p.placement[id] : 0xffffffff;
-      bool local = owner >> 16 == to;
-      ids[i] = local ? (i64)(owner & 0xffff) : -1;
-      if (p.weights != nullptr) {
-        weights[i] = local ? p.weights[at] : 0.0f;
-      }
-    }
+    struct Choice {
+      u32 owner;
+      float weight;
+    };
+    store_all(
+        n * k_count, thread, threads,
+        [&](u32 i) {
+          u32 row = i / k_count;
+          u64 at = (u64)list[row] * k_count + (i - row * k_count);
+          i64 id = expert_of(p, at);
+          // Ids that were refused count as none: the host tells the caller.
+          return Choice{(u64)id < p.experts ? p.placement[id] : 0xffffffff,
+                        p.weights != nullptr ? p.weights[at] : 0.0f};
+        },
+        [&](u32 i, Choice choice) {
+          bool local = choice.owner >> 16 == to;
+          ids[i] = local ? (i64)(choice.owner & 0xffff) : -1;
+          if (p.weights != nullptr) {
+            weights[i] = local ? choice.weight : 0.0f;
+          }
+        });
   }
   if (p.scales != nullptr) {
     char* scales = region + p.scales_offset + (u64)slot * p.scale_bytes;
-    u32 lanes = threads / 32;
-    if (((p.scale_bytes | (u64)p.scales) & 3) == 0) {
-      u32 words = (u32)p.scale_bytes / 4;
-      for (u32 i = thread; i < n * words; i += threads) {
-        u32 row = i / words;
-        ((u32*)scales)[i] =
-            ((const u32*)(p.scales + (u64)list[row] * p.scale_bytes))[i - row * words];
-      }
+    u64 all = (u64)scales | (u64)p.scales | p.scale_bytes;
+    if ((all & 15) == 0) {
+      write_scales<uint4>(p, list, scales, n, thread, threads);
+    } else if ((all & 3) == 0) {
+      write_scales<u32>(p, list, scales, n, thread, threads);
     } else {
-      for (u32 row = thread / 32; row < n; row += lanes) {
-        copy_bytes(scales + row * p.scale_bytes, p.scales + (u64)list[row] * p.scale_bytes,
-                   p.scale_bytes, lane_id(), 32);
-      }
+      write_scales<u8>(p, list, scales, n, thread, threads);
     }
   }
 }
@@ -123,8 +231,8 @@ __device__ __forceinline__ void mark_unused(const DispatchParameters& p, u32 fro
   }
 }
 
-// The warps of a block that do not move rows, all from `moving` on: what goes with rows to the ranks from
-// `first` to `end`.
+// The warps of a block that do not move rows, all from `moving` on: what goes with rows to the ranks
+// from `first` to `end`.
 __device__ __forceinline__ void accompany(const DispatchParameters& p, const Slots& slots, u32 first,
                                           u32 end, u32 moving) {
   u32 thread = threadIdx.x - moving * 32;

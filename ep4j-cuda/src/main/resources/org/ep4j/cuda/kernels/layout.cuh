@@ -1,9 +1,9 @@
-// From routing to slots: each block counts its own tokens, block 0 tells the peers the sums, and
+// From routing to slots: each block counts its own tokens, all of them tell the peers the sums, and
 // once all ranks' counts are here every block knows the slots of its tokens. No atomics on global
 // memory, so the order is that of the tokens.
 //
-// block_counts[b][*] is written by each block that sends with the epoch in the word, read by block 0
-// (all of it) and by the sending blocks after b.
+// block_counts[b][*] is written by each block that sends with the epoch in the word, and read by all
+// that do.
 #pragma once
 #include "routing.cuh"
 #include "tiles.cuh"
@@ -108,21 +108,25 @@ __device__ __forceinline__ void publish_block(const DispatchParameters& p, const
   }
 }
 
-// Sum of a counter over the blocks before `end`.
+// Sum of a counter over the blocks before `end`: a warp, because blocks are many.
 __device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Watch& w, u32 i,
                                           u32 end) {
-  return sum_tagged(w, p.block_counts + i, end, p.ranks + p.experts);
+  u64 words = p.ranks + p.experts;
+  u32 mine = lane_id() < end ? (end - 1 - lane_id()) / 32 + 1 : 0;
+  u32 sum = sum_tagged(w, p.block_counts + lane_id() * words + i, mine, 32 * words);
+  return __reduce_add_sync(0xffffffff, sum);
 }
 
-// Block 0: the counts of all blocks, to all ranks.
+// All sending blocks: each warp sums some counters of the rank and tells them to all ranks.
 __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const Watch& w) {
-  for (u32 i = threadIdx.x; i < count_words(p); i += blockDim.x) {
-    u32 value = i < limit_word(p)        ? sum_blocks(p, w, i, (u32)p.push_blocks)
+  u32 blocks = (u32)p.push_blocks;
+  for (u32 i = warp_id() * blocks + blockIdx.x; i < count_words(p);
+       i += (blockDim.x >> 5) * blocks) {
+    u32 value = i < limit_word(p)        ? sum_blocks(p, w, i, blocks)
                 : i == limit_word(p)     ? (u32)p.limit
                 : i == alignment_word(p) ? (u32)p.alignment
                                          : (u32)p.tokens;
-    for (u32 r = 0; r < p.ranks; r++) {
-      u32 to = p.rank + 1 + r < p.ranks ? p.rank + 1 + r : p.rank + 1 + r - p.ranks;
+    for (u32 to = lane_id(); to < p.ranks; to += 32) {
       if (is_there(p, to)) {
         store_relaxed_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
       }
@@ -172,14 +176,8 @@ __device__ __forceinline__ u32 earlier_blocks(const DispatchParameters& p) {
 // `most` slots, or if that is 0, as many as it says.
 __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Watch& w,
                                            const Slots& slots, const Tiles& tiles, u32 most) {
-  // A warp a rank, a lane a block: blocks are many.
   for (u32 d = warp_id(); d < p.ranks; d += blockDim.x >> 5) {
-    u32 sum = 0;
-    for (u32 b = lane_id(); b < earlier_blocks(p); b += 32) {
-      sum += wait_tagged(w, p.block_counts + (u64)b * (p.ranks + p.experts) + d, PHASE_BLOCKS,
-                         p.rank);
-    }
-    sum = __reduce_add_sync(0xffffffff, sum);
+    u32 sum = sum_blocks(p, w, d, earlier_blocks(p));
     if (lane_id() == 0) {
       slots.earlier[d] = sum;
     }

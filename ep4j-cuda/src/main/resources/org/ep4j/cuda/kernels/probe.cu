@@ -33,11 +33,9 @@ struct Pushes {
     return source + ((u64)to * rows + current) * row_bytes;
   }
 
-  __device__ __forceinline__ char* place(u32) const {
-    return lane_id() == 0 ? targets[to] + current * row_bytes : nullptr;
+  __device__ __forceinline__ char* place(u32 round) const {
+    return lane_id() == 0 && round == 0 ? targets[to] + current * row_bytes : nullptr;
   }
-
-  __device__ __forceinline__ u32 rounds() const { return 1; }
 };
 
 extern "C" __global__ void __launch_bounds__(512)
@@ -57,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(512)
               gridDim.x * warps,
               0,
               0};
-  move_rows(ring, mine, mine, (u32)row_bytes);
+  move_rows(ring, mine, (u32)row_bytes);
 }
 
 // Holds its stream until the host, or nobody within the limit, has opened the gate: kernels on

@@ -39,8 +39,10 @@ struct Control {
   u64 rows_sent;      // FLAT rows of all dispatches, own ones included: last block alone
   u64 rows_received;  // the same
   u64 payload_bytes;  // rows and scales sent: the same
-  u64 senders;        // blocks that have read the counts and sent: atomic, cleared by the last
-  u64 jobs;           // rows that receiving warps have taken: the same
+  // Atomic, cleared by the last block:
+  u64 senders;  // FLAT: blocks whose tokens may be sent; EXPERT_MAJOR: that have read the counts and
+                // sent; a combine: groups that pushing warps have taken
+  u64 jobs;     // tokens that sending, rows that receiving, parts that summing warps have taken
   u64 unused[5];
 };
 
@@ -137,6 +139,40 @@ __device__ __forceinline__ bool wait_epoch(const Watch& w, const u64* at, u64 ph
     }
   }
 }
+
+// Waits until so many blocks have counted themselves among the senders.
+__device__ __forceinline__ bool wait_senders(const Watch& w, u64 blocks) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_acquire_gpu(&w.control->senders);
+    if (seen >= blocks) {
+      return true;
+    }
+    if ((polls & 0xff) == 0 && vain(w, polls, PHASE_BLOCKS, 0, blocks, seen)) {
+      return false;
+    }
+  }
+}
+
+// Numbers that warps of all blocks take from one counter, each the next. One is always asked for in
+// advance, so that the warp does not wait for it.
+struct Taken {
+  u64* counter;
+  u64 asked;  // lane 0
+
+  __device__ __forceinline__ explicit Taken(u64* counter) : counter(counter), asked(ask()) {}
+
+  // All lanes.
+  __device__ __forceinline__ u32 next() {
+    u32 number = __shfl_sync(0xffffffff, (u32)asked, 0);
+    asked = ask();
+    return number;
+  }
+
+ private:
+  __device__ __forceinline__ u64 ask() const {
+    return (threadIdx.x & 31) == 0 ? atomicAdd(counter, 1ull) : 0;
+  }
+};
 
 // A counter that carries its epoch.
 __device__ __forceinline__ u64 tagged(u64 epoch, u32 value) { return epoch << 32 | value; }

@@ -4,14 +4,15 @@
 #pragma once
 #include "ptx.cuh"
 
-// Places of one row: lane i knows the i-th of the first 32; null leads nowhere.
+// Places of one row: lane i knows the i-th and the 32 + i-th; null leads nowhere.
 //
 // A source of work has:
-//   bool next()                    moves to the next row of this warp; false at the end
+//   bool next()                    moves to the next row of this warp; false at the end, asked once
 //   const char* row()              where it lies
-//   char* place(u32 round)         this lane's place in a round of 32
-//   u32 rounds()                   rounds that are needed
+//   char* place(u32 round)         this lane's place in round 0 or 1
 // All lanes call all of them alike.
+
+constexpr u32 ROUNDS = 2;
 
 // Stages of a warp: one is being filled, one is leaving, one is ready.
 constexpr u32 STAGES = 3;
@@ -50,45 +51,54 @@ struct Ring {
   }
 };
 
-// Copies all rows of `work`, a second walk over the same rows being `ahead`. Returns when nothing
-// of it is left in shared memory and all has been written.
+// Copies all rows of `work`. Returns when nothing of it is left in shared memory and all has been
+// written.
 template <class Work>
-__device__ __forceinline__ void move_rows(Ring& ring, Work work, Work ahead, u32 row_bytes) {
-  u32 pieces = (row_bytes + ring.stage_bytes - 1) / ring.stage_bytes;
-  u32 loaded = 0;
-  u32 ahead_piece = pieces;
-  // Loads the next piece if there is one.
-  auto load = [&]() {
-    if (ahead_piece == pieces) {
-      if (!ahead.next()) {
-        return;
-      }
-      ahead_piece = 0;
-    }
-    u32 at = ahead_piece++ * ring.stage_bytes;
-    ring.load(loaded++, ahead.row() + at, min(ring.stage_bytes, row_bytes - at));
+__device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) {
+  struct Piece {
+    char* places[ROUNDS];
+    u32 bytes;  // 0: there is none
   };
-  for (u32 i = 0; i + 1 < STAGES; i++) {
-    load();
-  }
-  u32 step = 0;
-  while (work.next()) {
-    for (u32 p = 0; p < pieces; p++) {
-      u32 at = p * ring.stage_bytes;
-      u32 bytes = min(ring.stage_bytes, row_bytes - at);
-      const char* stage = ring.arrived(step);
-      for (u32 round = 0; round < work.rounds(); round++) {
+  Piece held[STAGES];  // loaded and not yet stored, the oldest first
+  u32 loaded = 0;
+  u32 at = row_bytes;  // what has been loaded of the newest row
+  bool some = true;
+  auto load = [&](Piece& piece) {
+    if (at == row_bytes) {
+      some = some && work.next();
+      at = 0;
+    }
+    piece.bytes = some ? min(ring.stage_bytes, row_bytes - at) : 0;
+    if (some) {
+      ring.load(loaded++, work.row() + at, piece.bytes);
+#pragma unroll
+      for (u32 round = 0; round < ROUNDS; round++) {
         char* place = work.place(round);
-        if (place != nullptr) {
-          bulk_store(place + at, stage, bytes);
-        }
+        piece.places[round] = place == nullptr ? nullptr : place + at;
       }
-      bulk_commit();
-      // The stage to load into is that of the step before: its stores must have read it.
-      bulk_wait_read<1>();
-      __syncwarp();
-      load();
-      step++;
+      at += piece.bytes;
+    }
+  };
+#pragma unroll
+  for (u32 i = 0; i + 1 < STAGES; i++) {
+    load(held[i]);
+  }
+  for (u32 step = 0; held[0].bytes > 0; step++) {
+    const char* stage = ring.arrived(step);
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS; round++) {
+      if (held[0].places[round] != nullptr) {
+        bulk_store(held[0].places[round], stage, held[0].bytes);
+      }
+    }
+    bulk_commit();
+    // The stage to load into is that of the step before: its stores must have read it.
+    bulk_wait_read<1>();
+    __syncwarp();
+    load(held[STAGES - 1]);
+#pragma unroll
+    for (u32 i = 0; i + 1 < STAGES; i++) {
+      held[i] = held[i + 1];
     }
   }
   bulk_wait<0>();
@@ -102,9 +112,9 @@ struct Ring {
 };
 
 template <class Work>
-__device__ __forceinline__ void move_rows(Ring&, Work work, Work, u32 row_bytes) {
+__device__ __forceinline__ void move_rows(Ring&, Work work, u32 row_bytes) {
   while (work.next()) {
-    for (u32 round = 0; round < work.rounds(); round++) {
+    for (u32 round = 0; round < ROUNDS; round++) {
       u64 mine = (u64)work.place(round);
       for (u32 i = 0; i < 32; i++) {
         char* place = (char*)__shfl_sync(0xffffffff, mine, i);
