@@ -40,5 +40,6 @@ enum CombineField {
   FAR_TOKENS,
   CHUNK_TOKENS,
   ROUNDED,
-  RETURN_WARPS
+  RETURN_WARPS,
+  PARTS
 }

@@ -12,8 +12,19 @@ import org.jspecify.annotations.Nullable;
  * combined in passes of columns. Arguments have been checked.
  */
 final class Combiner {
-  /** Warps that may push rows; the others sum. */
-  private static final int MOST_WARPS = 8;
+  /**
+   * How a block works in one node. With more warps that push, rows come home faster than they are
+   * summed. In more parts, fewer warps are left with something when all others have ended, but to
+   * find the rows of a part takes as long as to find those of a token.
+   *
+   * @param pushWarps warps that push rows of FLAT; the others sum
+   * @param parts parts of a token that a warp each sums
+   */
+  private record Work(int pushWarps, int parts) {}
+
+  private static final Work ON_FEW_SMS = new Work(4, 2);
+  private static final Work ON_MANY_SMS = new Work(3, 4);
+  private static final int FEW_SMS = 32;
 
   /** Warps that add up rows before they push them. */
   private static final int SUM_WARPS = 10;
@@ -106,9 +117,11 @@ final class Combiner {
         if (across != null) {
           across.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
         } else {
-          Stages stages = flat ? rowStages.of(pieceBytes, 0, MOST_WARPS) : sumStages;
+          Work work = context.sms() > FEW_SMS ? ON_MANY_SMS : ON_FEW_SMS;
+          Stages stages = flat ? rowStages.of(pieceBytes, 0, work.pushWarps) : sumStages;
           call.set(CombineField.PUSH_WARPS, stages.warps());
           call.set(CombineField.STAGE_BYTES, stages.stageBytes());
+          call.set(CombineField.PARTS, work.parts);
           call.launch(context.sms(), stages.bytes(), stream.handle());
         }
       }

@@ -3,8 +3,9 @@
 // Each rank pushes the rows that it holds into the home region of their source, where those of
 // holder h lie together in the order of its FLAT rows; row n of holder h belongs to the n-th token
 // that this rank sent to h. After every four rows of a holder the pusher raises the group's word
-// (see protocol.cuh). The warps of the same blocks that do not push take the tokens in order, wait
-// for the groups of their rows and add them in ascending rank order to the biases.
+// (see protocol.cuh). The warps of the same blocks that do not push, in the end those that have
+// pushed too, take parts of the tokens in order, wait for the groups of their rows and add them in
+// ascending rank order to the biases.
 //
 // EXPERT_MAJOR: the pusher first adds the rows of a token here, in ascending local expert order.
 // They travel in the type of the rows (rounded) or as float32.
@@ -16,15 +17,25 @@
 // Rows of one token in its home region, as lanes of a warp find them; shared memory, [64] a warp.
 struct TokenHome {
   const char** rows;
+  u64 ways[ROUNDS];  // of the token looked at: those of the choices i and i + 32
+
+  // All lanes. Looks at a token ahead of time, so that `find` need not wait for its ways.
+  __device__ __forceinline__ void look(const CombineParameters& p, u32 token) {
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS; round++) {
+      u32 k = round * 32 + lane_id();
+      ways[round] = k < p.top_k && token < p.tokens ? p.ways[(u64)token * p.top_k + k] : NOWHERE;
+    }
+  }
 
   // All lanes. Waits for the rows; their number, or -1 if that is vain.
-  __device__ __forceinline__ int find(const CombineParameters& p, const Watch& w, const Homes& homes,
-                                      u32 token) const {
+  __device__ __forceinline__ int find(const CombineParameters& p, const Watch& w,
+                                      const Homes& homes) const {
     const char* region = p.peers[p.rank];
     u32 found = 0;
-    for (u32 first = 0; first < p.top_k; first += 32) {
-      u32 k = first + lane_id();
-      u64 way = k < p.top_k ? p.ways[(u64)token * p.top_k + k] : NOWHERE;
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS; round++) {
+      u64 way = ways[round];
       bool leads = way != NOWHERE;
       u32 mask = __ballot_sync(0xffffffff, leads);
       bool there = true;
@@ -46,30 +57,32 @@ struct TokenHome {
   }
 };
 
+// The columns of a token from `begin` to `end`.
 template <class T, class H>
-__device__ __forceinline__ void sum_token(const CombineParameters& p, u32 token,
-                                          const char* const* rows, int count) {
+__device__ __forceinline__ void sum_columns(const CombineParameters& p, u32 token,
+                                            const char* const* rows, int count, u32 begin,
+                                            u32 end) {
   constexpr u32 E = T::ELEMENTS;
   constexpr u32 U = H::ELEMENTS == E ? 4 : 2;  // vectors of a lane at a time
-  u64 begin = ((u64)token * p.hidden + p.column) * (16 / E);
-  for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
+  u64 row = ((u64)token * p.hidden + p.column) * (16 / E);
+  for (u32 first = begin + lane_id() * E; first < end; first += 32 * E * U) {
     float sum[U][E] = {};
 #pragma unroll
     for (u32 u = 0; u < U; u++) {
       u32 at = first + u * 32 * E;
-      if (at < p.columns && p.bias0 != nullptr) {
-        add_vector<T>(sum[u], load_row(p.bias0 + begin + at * (16 / E)));
+      if (at < end && p.bias0 != nullptr) {
+        add_vector<T>(sum[u], load_row(p.bias0 + row + at * (16 / E)));
         if (p.bias1 != nullptr) {
-          add_vector<T>(sum[u], load_row(p.bias1 + begin + at * (16 / E)));
+          add_vector<T>(sum[u], load_row(p.bias1 + row + at * (16 / E)));
         }
       }
     }
-    add_rows<T, H, U, 2>(sum, rows, count, first, (u32)p.columns);
+    add_rows<T, H, U, 2>(sum, rows, count, first, end);
 #pragma unroll
     for (u32 u = 0; u < U; u++) {
       u32 at = first + u * 32 * E;
-      if (at < p.columns) {
-        store_row(p.out + begin + at * (16 / E), round_vector<T>(sum[u]));
+      if (at < end) {
+        store_row(p.out + row + at * (16 / E), round_vector<T>(sum[u]));
       }
     }
   }
@@ -92,15 +105,23 @@ __device__ __forceinline__ void sum_weights(const CombineParameters& p, u32 toke
 template <class T, class H>
 __device__ __forceinline__ void sum_tokens(const CombineParameters& p, const Watch& w,
                                            const Homes& homes, TokenHome home) {
-  u32 warps = (blockDim.x >> 5) - (u32)p.push_warps;
-  u32 warp = blockIdx.x * warps + warp_id() - (u32)p.push_warps;
-  for (u32 token = warp; token < p.tokens; token += gridDim.x * warps) {
-    int count = home.find(p, w, homes, token);
+  constexpr u32 E = T::ELEMENTS;
+  u32 parts = (u32)p.parts;
+  u32 columns = ((u32)p.columns + parts * E - 1) / (parts * E) * E;
+  Taken taken(&w.control->jobs);
+  u32 next = taken.next();
+  home.look(p, next / parts);
+  while (next < p.tokens * parts) {
+    u32 token = next / parts;
+    u32 begin = next % parts * columns;
+    int count = home.find(p, w, homes);
     if (count < 0) {
       return;
     }
-    sum_token<T, H>(p, token, home.rows, count);
-    if (p.weights != nullptr && p.column == 0) {
+    next = taken.next();
+    home.look(p, next / parts);
+    sum_columns<T, H>(p, token, home.rows, count, begin, min(begin + columns, (u32)p.columns));
+    if (p.weights != nullptr && p.column == 0 && begin == 0) {
       sum_weights(p, token, home.rows, count);
     }
     __syncwarp();
@@ -125,8 +146,7 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   homes.fill(p);
   u32 warp = warp_id();
   if (warp < p.push_warps) {
-    Groups<Homes> groups(p, homes, blockIdx.x * (u32)p.push_warps + warp,
-                         gridDim.x * (u32)p.push_warps);
+    Groups<Homes> groups(p, homes, w);
 #if EP4J_TMA
     if (p.places == nullptr) {
       Ring ring(shared + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,
@@ -138,9 +158,8 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
 #else
     push_sums<T, H>(p, w, groups, pointers + 64 * warp);
 #endif
-  } else {
-    sum_tokens<T, H>(p, w, homes, TokenHome{pointers + 64 * warp});
   }
+  sum_tokens<T, H>(p, w, homes, TokenHome{pointers + 64 * warp, {}});
   if (last_block(control) && threadIdx.x == 0) {
     end_epoch(w, p.receipt);
   }

@@ -44,8 +44,7 @@ __device__ __forceinline__ void far_combine(const CombineParameters& p) {
   u32 summing = returning - (u32)p.return_warps;
   const char** rows = pointers + 64 * warp;
   if (warp < p.push_warps) {
-    Groups<FarHomes> groups(p, homes, blockIdx.x * (u32)p.push_warps + warp,
-                            gridDim.x * (u32)p.push_warps);
+    Groups<FarHomes> groups(p, homes, w);
 #if EP4J_TMA
     if (p.places == nullptr) {
       Ring ring(shared + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,

@@ -54,6 +54,8 @@ struct CombineParameters {
   u64 chunk_tokens;  // tokens that share a slot, at most 32; the same on all ranks
   u64 rounded;       // 1: what a node has for a token is summed and rounded before it travels
   u64 return_warps;  // warps that fill slots
+
+  u64 parts;  // in one node: of a token, to be summed by a warp each
 };
 
 // Rows that holder h sends to source s.
@@ -125,23 +127,23 @@ __device__ __forceinline__ u64* group_words(const CombineParameters& p, u32 rank
   return (u64*)(p.peers[rank] + p.groups_offset);
 }
 
-// The groups of rows that a pushing warp takes: in rounds over the ranks, so that at any moment all
-// links are busy and rows come home in about the order in which they are summed.
+// The groups of rows that a pushing warp takes, each the next of the rank: in rounds over the ranks,
+// so that at any moment all links are busy and rows come home in about the order in which they are
+// summed.
 template <class Homes>
 struct Groups {
   static constexpr u32 ROWS = Homes::ROWS;
 
   const CombineParameters& p;
   const Homes& homes;
-  u32 job;
-  u32 stride;
-  u32 jobs;
+  Taken taken;
+  u32 jobs = 0;
+  u32 job = 0;
   u32 source = 0;
   u32 group = 0;
 
-  __device__ __forceinline__ Groups(const CombineParameters& p, const Homes& homes, u32 job,
-                                    u32 stride)
-      : p(p), homes(homes), job(job), stride(stride), jobs(0) {
+  __device__ __forceinline__ Groups(const CombineParameters& p, const Homes& homes, const Watch& w)
+      : p(p), homes(homes), taken(&w.control->senders) {
     u32 most = 0;
     for (u32 r = 0; r < p.ranks; r++) {
       most = max(most, homes.push_rows[r]);
@@ -149,17 +151,23 @@ struct Groups {
     jobs = (most + GROUP - 1) / GROUP * (u32)p.ranks;
   }
 
+  // All lanes; false at the end, however often it is asked.
   __device__ __forceinline__ bool next() {
-    for (; job < jobs; job += stride) {
-      group = job / (u32)p.ranks;
-      source = job - group * (u32)p.ranks + (u32)p.rank + 1;
-      source = source >= p.ranks ? source - (u32)p.ranks : source;
-      if (group * GROUP < homes.push_rows[source]) {
-        job += stride;
-        return true;
+    do {
+      job = taken.next();
+      if (job >= jobs) {
+        return false;
       }
-    }
-    return false;
+      find();
+    } while (group * GROUP >= homes.push_rows[source]);
+    return true;
+  }
+
+  // The group of `job`.
+  __device__ __forceinline__ void find() {
+    group = job / (u32)p.ranks;
+    source = job - group * (u32)p.ranks + (u32)p.rank + 1;
+    source = source >= p.ranks ? source - (u32)p.ranks : source;
   }
 
   __device__ __forceinline__ u32 rows() const {

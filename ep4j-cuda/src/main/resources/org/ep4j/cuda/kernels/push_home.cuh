@@ -123,15 +123,14 @@ struct Pieces {
   u32 stage_bytes;
   u32 row = 0;
   u32 at = 0;
-  bool begun = false;
-  bool ended = false;
+  bool some = false;
 
   __device__ __forceinline__ Pieces(const G& groups, u32 row_bytes, u32 stage_bytes)
       : groups(groups), row_bytes(row_bytes), stage_bytes(stage_bytes) {}
 
   // False at the end, however often it is asked.
   __device__ __forceinline__ bool next() {
-    if (begun && !ended) {
+    if (some) {
       at += stage_bytes;
       if (at < row_bytes) {
         return true;
@@ -141,10 +140,9 @@ struct Pieces {
         return true;
       }
     }
-    begun = true;
     row = 0;
-    ended = ended || !groups.next();
-    return !ended;
+    some = groups.next();
+    return some;
   }
 
   __device__ __forceinline__ u32 bytes() const { return min(stage_bytes, row_bytes - at); }
@@ -161,38 +159,51 @@ struct Pieces {
 template <class G>
 __device__ __forceinline__ void push_rows(const CombineParameters& p, const Watch& w, G groups,
                                           Ring& ring, u32 element_bytes) {
+  constexpr u32 NO_JOB = 0xffffffff;
+  struct Piece {
+    char* to;
+    u64* word;  // raised once it has been written, or null
+    u32 bytes;   // 0: there is none
+    u32 begins;  // job of the group that begins with it, or NO_JOB
+  };
   u64 stride = p.hidden * element_bytes;
   const char* y = p.y + p.column * element_bytes;
+  G begun = groups;  // takes none, looks at those that have been taken
   Pieces<G> work(groups, (u32)p.columns * element_bytes, ring.stage_bytes);
-  Pieces<G> ahead = work;
+  Piece held[STAGES];  // loaded and not yet stored, the oldest first
   u32 loaded = 0;
-  auto load = [&]() {
-    if (ahead.next()) {
-      ring.load(loaded++, y + (ahead.groups.first_row() + ahead.row) * stride + ahead.at,
-                ahead.bytes());
+  auto load = [&](Piece& piece) {
+    piece.bytes = 0;
+    if (work.next()) {
+      const G& g = work.groups;
+      ring.load(loaded++, y + (g.first_row() + work.row) * stride + work.at, work.bytes());
+      piece.to = p.peers[g.target()] + p.home_offset +
+                 (g.home_row() + work.row) * p.home_row_bytes + work.at;
+      piece.word = work.last_of_group() ? g.word() : nullptr;
+      piece.bytes = work.bytes();
+      piece.begins = work.first_of_group() ? g.job : NO_JOB;
     }
   };
+#pragma unroll
   for (u32 i = 0; i + 1 < STAGES; i++) {
-    load();
+    load(held[i]);
   }
   u64* owed = nullptr;
   u32 owed_at = 0;
-  u32 step = 0;
   bool there = true;
-  for (; work.next(); step++) {
-    const G& g = work.groups;
+  for (u32 step = 0; held[0].bytes > 0; step++) {
     const char* stage = ring.arrived(step);
-    if (work.first_of_group()) {
+    if (held[0].begins != NO_JOB) {
+      begun.job = held[0].begins;
+      begun.find();
       // Once one wait has failed the rest is only drained: loads in flight must not outlive us.
-      there = there && await_source(p, w, g.target());
+      there = there && await_source(p, w, begun.target());
       if (there && p.weights != nullptr && p.column == 0) {
-        push_weights(p, g);
+        push_weights(p, begun);
       }
     }
     if (there && lane_id() == 0) {
-      char* home = p.peers[g.target()] + p.home_offset;
-      home += (g.home_row() + work.row) * p.home_row_bytes;
-      bulk_store(home + work.at, stage, work.bytes());
+      bulk_store(held[0].to, stage, held[0].bytes);
     }
     bulk_commit();
     if (owed != nullptr && step - owed_at >= 2) {
@@ -200,17 +211,21 @@ __device__ __forceinline__ void push_rows(const CombineParameters& p, const Watc
       raise_group(w, owed);
       owed = nullptr;
     }
-    if (there && work.last_of_group()) {
+    if (there && held[0].word != nullptr) {
       if (owed != nullptr) {
         bulk_wait<1>();
         raise_group(w, owed);
       }
-      owed = g.word();
+      owed = held[0].word;
       owed_at = step;
     }
     bulk_wait_read<1>();
     __syncwarp();
-    load();
+    load(held[STAGES - 1]);
+#pragma unroll
+    for (u32 i = 0; i + 1 < STAGES; i++) {
+      held[i] = held[i + 1];
+    }
   }
   bulk_wait<0>();
   if (owed != nullptr) {

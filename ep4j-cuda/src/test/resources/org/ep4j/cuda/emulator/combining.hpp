@@ -236,6 +236,7 @@ class Combining {
     p.stage_bytes = !flat                       ? 0
                     : world.random.once_in(3) ? 16 * world.random.between(1, row_bytes / 16)
                                                : row_bytes;
+    p.parts = world.random.between(1, 5);
     Launch launch;
     launch.name = std::string(flat ? "FLAT" : "EXPERT_MAJOR") + " combine " +
                   std::to_string(world.tickets[r]) + " of column " + std::to_string(p.column);
