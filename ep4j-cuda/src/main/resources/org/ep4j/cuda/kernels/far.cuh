@@ -59,7 +59,8 @@ constexpr u32 MOST_SLOTS = 64;
 // What this GPU has seen of the counters of a ring; device memory. They only grow.
 struct FarSeen {
   u64 asking;  // 1 while a warp looks at the counters
-  u64 unused[15];
+  u64 looks;   // how often that was done, by who asks: now and then it looks whether waiting is vain
+  u64 unused[14];
   u64 values[MOST_SLOTS];
 };
 
@@ -122,10 +123,33 @@ __device__ __forceinline__ bool wait_counter(const FarWorld& far, const Watch& w
   }
 }
 
+// Who asks looks at the counters of a ring, which lie at `at`. A whole warp.
+__device__ __forceinline__ void look_at_ring(const FarWorld& far, const u64* at, FarSeen* seen) {
+  for (u64 i = lane_id(); i < far.slots; i += 32) {
+    // A fence only where there is news: it waits for all that this GPU writes to the host.
+    u64 now = load_relaxed_system(at + i);
+    if (now > load_relaxed_system(&seen->values[i])) {
+      // Who sees it may read what was there before.
+      __threadfence_system();
+      atomicMax(&seen->values[i], now);
+    }
+  }
+  __syncwarp();
+}
+
+// Who asks looks whether the host says that waiting is vain. One thread.
+__device__ __forceinline__ bool host_says_vain(const FarWorld& far, const Watch& w, const u64* at,
+                                               u64 least, u32 rank) {
+  return load_acquire_system(w.host_abort) != 0 ||
+         (load_acquire_system(&far.rings.failures[rank]) != 0 && load_acquire_system(at) < least);
+}
+
+constexpr u64 LOOKS_BETWEEN = 32;  // some 100 us
+
 // Whole warps: waits until counter `place` of a ring's counters, which lie at `at`, has reached
-// `least`. One warp of the GPU at a time looks at those of a ring, at all of them, and leaves what it
-// has seen to the others: looks cross PCIe, and many of them keep the host from writing what they
-// look for.
+// `least`. One warp of the GPU at a time looks at memory of the host for those that wait for a ring, and
+// leaves what it has seen to the others: looks cross PCIe, and even a rare look of every warp halves what
+// else crosses it.
 __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w, const u64* at,
                                             FarSeen* seen, u64 place, u64 least, u64 phase,
                                             u32 rank) {
@@ -134,30 +158,22 @@ __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w,
     if (__any_sync(0xffffffff, value >= least)) {
       return true;
     }
-    bool looks = lane_id() == 0 && atomicExch(&seen->asking, 1ull) == 0;
-    if (__any_sync(0xffffffff, looks)) {
-      for (u64 i = lane_id(); i < far.slots; i += 32) {
-        // A fence only where there is news: it waits for all that this GPU writes to the host.
-        u64 now = load_relaxed_system(at + i);
-        if (now > load_relaxed_system(&seen->values[i])) {
-          // Who sees it may read what was there before.
-          __threadfence_system();
-          atomicMax(&seen->values[i], now);
-        }
-      }
-      __syncwarp();
+    bool asks = lane_id() == 0 && atomicExch(&seen->asking, 1ull) == 0;
+    bool over = false;
+    if (__any_sync(0xffffffff, asks)) {
+      look_at_ring(far, at, seen);
       if (lane_id() == 0) {
+        // Who gives up raises `abort`, which the others see.
+        if (++seen->looks % LOOKS_BETWEEN == 0 &&
+            host_says_vain(far, w, at + place, least, rank)) {
+          give_up(w, phase, rank, least, value);
+          over = true;
+        }
         atomicExch(&seen->asking, 0ull);
       }
     }
-    bool over = false;
     if ((polls & 0xff) == 0 && lane_id() == 0) {
-      over = load_acquire_system(&far.rings.failures[rank]) != 0 &&
-             load_acquire_system(at + place) < least;
-      if (over) {
-        give_up(w, phase, rank, least, value);
-      }
-      over = over || vain(w, polls << 4, phase, rank, least, value);
+      over = over || vain(w, 1, phase, rank, least, value);
     }
     if (__any_sync(0xffffffff, over)) {
       return false;
