@@ -13,7 +13,9 @@
 //   credits   wire, [slots] at the filler: how often the place has been emptied; the receiver pushes an
 //             add once all its reads of the slot have returned; the filler waits for it, acquire
 //   seen      device, a copy of `arrived` and `credits`: whichever warp looks at those leaves what it has
-//             seen behind a fence, with an atomic maximum; the others read it with acquire
+//             seen with an atomic maximum; the others read it, relaxed, and once it is enough the counter
+//             itself, acquire. Looks need no fence then, which would wait for all that this GPU writes to
+//             the host.
 //   asking    device, 1 while a warp looks at the counters of a ring: atomic exchange. Nobody waits for it.
 //   counts    host, [ranks, count_stride] at the receiver: block 0 of each rank writes its words, relaxed
 //             and behind a fence, or has them put; block 0 of the receiver reads them after `told`
@@ -126,11 +128,8 @@ __device__ __forceinline__ bool wait_counter(const FarWorld& far, const Watch& w
 // Who asks looks at the counters of a ring, which lie at `at`. A whole warp.
 __device__ __forceinline__ void look_at_ring(const FarWorld& far, const u64* at, FarSeen* seen) {
   for (u64 i = lane_id(); i < far.slots; i += 32) {
-    // A fence only where there is news: it waits for all that this GPU writes to the host.
     u64 now = load_relaxed_system(at + i);
     if (now > load_relaxed_system(&seen->values[i])) {
-      // Who sees it may read what was there before.
-      __threadfence_system();
       atomicMax(&seen->values[i], now);
     }
   }
@@ -154,8 +153,13 @@ __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w,
                                             FarSeen* seen, u64 place, u64 least, u64 phase,
                                             u32 rank) {
   for (u32 polls = 1;; polls++) {
-    u64 value = load_acquire_gpu(&seen->values[place]);
+    u64 value = load_relaxed_system(&seen->values[place]);
     if (__any_sync(0xffffffff, value >= least)) {
+      // Surely so; now with what was written before.
+      if (lane_id() == 0) {
+        load_acquire_system(at + place);
+      }
+      __syncwarp();
       return true;
     }
     bool asks = lane_id() == 0 && atomicExch(&seen->asking, 1ull) == 0;
@@ -200,8 +204,18 @@ __device__ __forceinline__ bool wait_slot(const FarWorld& far, const Watch& w, u
   return there;
 }
 
-// Whole warps: the slot is filled, `bytes` (a multiple of 16) of it hold something. What this warp wrote
-// must have been written: bulk stores waited for, and fenced from the proxy of bulk copies.
+// Whole warps: what a push of commands said; a ring that has stopped ends the operation.
+__device__ __forceinline__ bool pushed(const Watch& w, u32 rank, bool done) {
+  if (!done && lane_id() == 0) {
+    give_up(w, PHASE_ROOM, rank, 1, 0);
+  }
+  return done;
+}
+
+// Whole warps: the slot is filled, `bytes` (a multiple of 16) of it hold something. What was written to it
+// must have been written: bulk stores waited for, and fenced from the proxy of bulk copies; a warp that
+// is not FENCED has seen to the system-wide fence itself.
+template <bool FENCED = true>
 __device__ __forceinline__ bool send_slot(const FarWorld& far, const Watch& w,
                                           const FarPartner& partner, u64 number, u64 bytes) {
   u32 ring = (u32)(number % far.rings.rings);
@@ -213,7 +227,7 @@ __device__ __forceinline__ bool send_slot(const FarWorld& far, const Watch& w,
                          (u32)(partner.arrived_there + number % far.slots), 1)
            : put_command((u32)partner.rank, lane, partner.out_source + slot_at(far, number),
                          partner.out_target + slot_at(far, number), bytes, NO_COUNTER);
-  return push(far.rings, ring, puts || adds, command, w.deadline);
+  return push<FENCED>(far.rings, ring, puts || adds, command, w.deadline);
 }
 
 // Whole warps: the slot is no longer needed.

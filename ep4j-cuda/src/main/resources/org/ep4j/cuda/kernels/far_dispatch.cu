@@ -5,6 +5,7 @@
 //   pushing     rows for this node, as in dispatch.cu
 //   filling     take the chunks of this block's tokens, to each other node, and write records
 //   forwarding  take slots that arrive and store their rows to the ranks of this node
+//   telling     one warp: tells of the slots that those of its block have filled (far_mail.cuh)
 //   the others  write what goes with rows for this node
 // Filling warps wait for room in slots only, forwarding ones for slots only, and both are there from
 // the beginning, so none holds up what another waits for.
@@ -33,6 +34,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   }
   __shared__ FarWorld far;
   take_world(far, p.far);
+  __shared__ Letter letters[MOST_FILLING];
+  clear_letters(letters);
   Share share(chunks_of(p.tokens, p.chunk_tokens), gridDim.x);
   Chunk chunk = share.tokens(p);
   Slots slots(slot_words, p.ranks);
@@ -79,12 +82,14 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       SlotWarp<FlatRecord> moves(p, far, w, Pipe(stages, its_barriers, stage_bytes));
       u32 number = warp - (u32)p.push_warps;
       if (number < p.fill_warps) {
-        fill_slots(moves, streams, share, number);
+        fill_slots(moves, streams, share, letters, number);
       } else {
         forward_slots(moves, streams, gridDim.x, number - (u32)p.fill_warps);
       }
+    } else if (warp == moving) {
+      tell_slots(far, w, letters, (u32)p.fill_warps);
     } else {
-      accompany(p, slots, (u32)far.first, (u32)far.end, moving);
+      accompany(p, slots, (u32)far.first, (u32)far.end, moving + 1);
     }
   }
   finish(p, w, false, [&]() {

@@ -7,6 +7,7 @@
 //   filling     take the chunks of this block's tokens, to each other node, and write records
 //   forwarding  take slots that arrive
 //   notifying   one warp: raises the words of what was sent in this node
+//   telling     one warp: tells of the slots that those of its block have filled (far_mail.cuh)
 // Those and all warps of the other blocks receive as soon as they have nothing else to do.
 // A block counts as one that has sent once it has filled and forwarded, too: a rank that is done has
 // taken all slots, so counts may be told anew (far_counts.cuh).
@@ -36,6 +37,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     return;
   }
   take_world(far, p.far);
+  __shared__ Letter letters[MOST_FILLING];
+  clear_letters(letters);
   u64 words = stream_words - (u32*)shared + Streams::words(far.partners);
   char* stages = shared + (words * 4 + 127) / 128 * 128;
   char* companions = stages + moving * STAGES * p.stage_bytes;
@@ -79,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       SlotWarp<ExpertRecord> moves(p, far, w, Pipe(its_stages, its_barriers, (u32)p.stage_bytes));
       u32 number = warp - (u32)p.push_warps;
       if (number < p.fill_warps) {
-        fill_slots(moves, streams, share, number);
+        fill_slots(moves, streams, share, letters, number);
       } else {
         forward_slots(moves, streams, (u32)p.push_blocks, number - (u32)p.fill_warps);
       }
@@ -88,8 +91,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       notify(p, w, node, chunk, written);
       barrier_meet(SLOTS_DONE, slot_threads);
       sent(p, w);
+    } else if (sends && warp == moving + 1) {
+      tell_slots(far, w, letters, (u32)p.fill_warps);
     } else {
-      u32 busy = moving + 1;
+      u32 busy = moving + 2;
       u32 senders = (u32)min((u64)blockIdx.x, p.push_blocks) + (sends ? 1 : 0);
       u32 warps = blockDim.x >> 5;
       if (!sends && warp == 0) {
@@ -98,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       mark_padding(p, groups, blockIdx.x * warps + warp - senders * busy,
                    gridDim.x * warps - (u32)p.push_blocks * busy);
     }
-    if (!sends || warp <= moving) {
+    if (!sends || warp <= moving + 1) {
       receive_rows<1>(p, w, Arrivals(p, slots));
     }
   }

@@ -2,6 +2,7 @@
 // slots and store their rows to the ranks of this node. A record holds a token's ways into the
 // node and what goes with its row; what that is, the layout says.
 #pragma once
+#include "far_mail.cuh"
 #include "far_pipe.cuh"
 #include "far_streams.cuh"
 #include "layout.cuh"
@@ -70,8 +71,8 @@ struct SlotWarp {
     return min(pipe.stage_bytes, record.bytes - at);
   }
 
-  // The chunk of tokens from `first` on, as slot `number` of partner `q`.
-  __device__ __forceinline__ bool fill(u32 q, u64 number, u32 first, u32 end) {
+  // The chunk of tokens from `first` on, as slot `number` of partner `q`. Who reads the letter tells of it.
+  __device__ __forceinline__ bool fill(Letter& letter, u32 q, u64 number, u32 first, u32 end) {
     const FarPartner& partner = far.partner[q];
     u32 mine = first + lane_id();
     bool goes = false;
@@ -122,7 +123,8 @@ struct SlotWarp {
       store_relaxed_system((u64*)slot, slot_header(first, mask));
     }
     pipe.drain();
-    return pushed(w, (u32)partner.rank, send_slot(far, w, partner, number, to - slot));
+    write_letter(letter, LETTER_FULL, number, q, (u32)(to - slot));
+    return true;
   }
 
   // Slot `number` of partner `q`, which gives: to the ranks of this node.
@@ -213,7 +215,7 @@ struct SlotWarp {
 
 template <class Record>
 __device__ __forceinline__ void fill_slots(SlotWarp<Record>& slots, const Streams& streams,
-                                           Share share, u32 warp) {
+                                           Share share, Letter* letters, u32 warp) {
   const DispatchParameters& p = slots.p;
   u32 takers = streams.counts[0];
   for (u32 job = warp; job < share.count * takers; job += (u32)p.fill_warps) {
@@ -222,10 +224,11 @@ __device__ __forceinline__ void fill_slots(SlotWarp<Record>& slots, const Stream
     u64 number = slots.far.sent[q] + i * share.blocks + blockIdx.x;
     u64 first = (u64)(share.first + i) * p.chunk_tokens;
     u64 end = min(first + p.chunk_tokens, p.tokens);
-    if (!slots.fill(q, number, (u32)first, (u32)end)) {
-      return;
+    if (!slots.fill(letters[warp], q, number, (u32)first, (u32)end)) {
+      break;
     }
   }
+  write_letter(letters[warp], LETTER_OVER);
 }
 
 // Warp `warp` of those of one of so many blocks that forward.

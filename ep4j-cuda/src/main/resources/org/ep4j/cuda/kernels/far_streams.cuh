@@ -89,11 +89,3 @@ __device__ __forceinline__ void take_world(FarWorld& to, const FarWorld* from) {
   }
   __syncthreads();
 }
-
-// Whole warps: what a push of commands said; a ring that has stopped ends the operation.
-__device__ __forceinline__ bool pushed(const Watch& w, u32 rank, bool done) {
-  if (!done && lane_id() == 0) {
-    give_up(w, PHASE_ROOM, rank, 1, 0);
-  }
-  return done;
-}

@@ -46,6 +46,17 @@ __device__ __forceinline__ void store_release_gpu(u64* at, u64 value) {
   asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
 
+// Shared memory.
+__device__ __forceinline__ u64 load_acquire_block(const u64* at) {
+  u64 value;
+  asm volatile("ld.acquire.cta.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void store_release_block(u64* at, u64 value) {
+  asm volatile("st.release.cta.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+
 // For words that carry their meaning in themselves: nothing else is ordered by them, so many can be
 // on their way at once.
 __device__ __forceinline__ u64 load_relaxed_system(const u64* at) {

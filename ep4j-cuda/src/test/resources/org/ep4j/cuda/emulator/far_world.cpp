@@ -44,9 +44,9 @@ class FarWorlds : public Across, public CombineAcross {
 
   void set_launch(DispatchParameters& p, const Handle& handle, const Payload& payload,
                   Launch& launch) override {
-    u32 warps = random.between(5, 8);
-    // One notifies, if words are raised, and one is left.
-    u32 most = warps - (handle.by_experts ? 2 : 1);
+    u32 warps = random.between(6, 9);
+    // One tells of slots, one notifies if words are raised, and one is left.
+    u32 most = warps - (handle.by_experts ? 3 : 2);
     launch.name = "far " + launch.name;
     launch.threads = warps * LANES;
     p.chunk_tokens = payload.chunk_tokens;

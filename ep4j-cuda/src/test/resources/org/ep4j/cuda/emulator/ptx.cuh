@@ -33,6 +33,8 @@ inline void store(u64* at, u64 value) {
 
 inline u64 load_acquire_system(const u64* at) { return emulator::load(at); }
 inline u64 load_acquire_gpu(const u64* at) { return emulator::load(at); }
+inline u64 load_acquire_block(const u64* at) { return emulator::load(at); }
+inline void store_release_block(u64* at, u64 value) { emulator::store(at, value); }
 inline u64 load_relaxed_system(const u64* at) { return emulator::load(at); }
 inline void store_release_system(u64* at, u64 value) { emulator::store(at, value); }
 inline void store_release_gpu(u64* at, u64 value) { emulator::store(at, value); }
