@@ -17,27 +17,30 @@ final class FarChunks {
   private static final long HEADER = 128;
   private static final long UNIT = 16;
 
+  /** Records, and rows in them, begin at multiples of this. */
+  private static final long LINE = 128;
+
   private FarChunks() {}
 
   /** Bytes of a FLAT dispatch's record in front of its row. */
   static long rowOffset(long scaleBytes, int topK, boolean cached) {
     long choices = (long) topK * (cached ? Long.BYTES : 2 * Long.BYTES);
-    return align(UNIT + choices) + align(scaleBytes);
+    return lines(align(UNIT + choices) + scaleBytes);
   }
 
   /** The same of an EXPERT_MAJOR dispatch. */
   static long expertRowOffset(long companionBytes, int topK) {
-    return align(UNIT + (long) topK * (Long.BYTES + Integer.BYTES)) + companionBytes;
+    return lines(align(UNIT + (long) topK * (Long.BYTES + Integer.BYTES)) + companionBytes);
   }
 
   /** Tokens of a chunk of a dispatch. */
   static int tokens(long recordBytes, long slotBytes) {
-    return tokensOf(Math.min(CHUNK, slotBytes - HEADER), recordBytes, slotBytes - HEADER);
+    return tokensOf(Math.min(CHUNK, slotBytes - HEADER), lines(recordBytes), slotBytes - HEADER);
   }
 
   /** Bytes of a row on its way back, with its weights. */
   static long answerBytes(long rowBytes, int topK, boolean weighted) {
-    return rowBytes + (weighted ? align((long) topK * Float.BYTES) : 0);
+    return lines(rowBytes + (weighted ? (long) topK * Float.BYTES : 0));
   }
 
   /**
@@ -59,5 +62,10 @@ final class FarChunks {
 
   private static long align(long bytes) {
     return Math.ceilDiv(bytes, UNIT) * UNIT;
+  }
+
+  /** Whole lines: what is not, crosses the bus in more packets than it fills. */
+  static long lines(long bytes) {
+    return Math.ceilDiv(bytes, LINE) * LINE;
   }
 }

@@ -98,7 +98,7 @@ final class FarDispatches {
     long bytes = offset + rowBytes;
     // What stands in front of a row is in one piece with the beginning of it.
     long least = offset + UNIT;
-    long piece = Math.max(Stages.pieceOf(bytes, LONGEST_PIECE), least);
+    long piece = FarChunks.lines(Math.max(Stages.pieceOf(bytes, LONGEST_PIECE), least));
     Stages moving = memo.of(piece, companionBytes, MOST_WARPS);
     if (moving.stageBytes() < least || moving.warps() < KINDS) {
       throw new IllegalStateException(

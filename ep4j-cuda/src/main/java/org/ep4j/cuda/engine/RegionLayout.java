@@ -124,7 +124,8 @@ final class RegionLayout {
     slotToken =
         SLOT_HEADER
             + Math.max(
-                maxRowBytes + maxScaleBytes + SLOT_CHOICE * config.topK(),
+                FarChunks.lines(maxScaleBytes + SLOT_CHOICE * config.topK())
+                    + FarChunks.lines(maxRowBytes),
                 most * FarChunks.answerBytes(homeRowBytes, config.topK(), true));
     homeSources = 1L + mostGivers(nodes);
     rowsOfSource = tokens * most;

@@ -9,16 +9,19 @@ package org.ep4j.cuda.far;
  * <p>All but the number of rings, and so the lengths, is the same on all ranks.
  */
 final class FarLayout {
-  /** Slots of a ring, a power of two: more than warps fill at a time. */
-  static final int SLOTS = 64;
+  /**
+   * Slots of a ring, a power of two: several times what warps fill and empty at a time, because it
+   * takes some 100 µs until both sides know that a slot is filled or free.
+   */
+  static final int SLOTS = 128;
 
   private static final long PAGE = 4096;
 
   /** Large enough for pages of its own, which can be locked: see {@code PageArena}. */
   private static final long LEAST = 2 << 20;
 
-  /** Bytes of a slot, unless a single token needs more. */
-  private static final long SLOT = 256 << 10;
+  /** Bytes of a slot, unless a single token needs more: see {@code FarChunks}. */
+  private static final long SLOT = 132 << 10;
 
   private final int ranks;
   private final FarSizes sizes;

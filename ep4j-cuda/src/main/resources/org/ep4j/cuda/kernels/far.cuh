@@ -56,7 +56,7 @@ struct FarPartner {
   u64 credits_there;
 };
 
-constexpr u32 MOST_SLOTS = 64;
+constexpr u32 MOST_SLOTS = 128;
 
 // What this GPU has seen of the counters of a ring; device memory. They only grow.
 struct FarSeen {
@@ -98,6 +98,14 @@ struct FarWorld {
 
 __device__ __forceinline__ bool is_near(const FarWorld& far, u32 rank) {
   return rank >= far.first && rank < far.end;
+}
+
+// In a slot records, rows in them, and pieces of them begin at multiples of this: what does not, crosses a bus in
+// more packets than it fills, and those leave lines of the host's memory half written.
+constexpr u32 SLOT_LINE = 128;
+
+__device__ __forceinline__ u32 whole_lines(u32 bytes) {
+  return (bytes + SLOT_LINE - 1) / SLOT_LINE * SLOT_LINE;
 }
 
 __device__ __forceinline__ u64 slot_at(const FarWorld& far, u64 number) {

@@ -15,7 +15,7 @@ struct ExpertRecord {
   __device__ __forceinline__ explicit ExpertRecord(const DispatchParameters& p)
       : targets(RECORD_WAYS + (u32)p.top_k * 8),
         companion((targets + (u32)p.top_k * 4 + 15) / 16 * 16),
-        row(companion + (u32)p.companion_bytes),
+        row(whole_lines(companion + (u32)p.companion_bytes)),
         bytes(row + (u32)p.row_bytes) {}
 
   __device__ __forceinline__ void write(const DispatchParameters& p, const FarWorld& far, u64 node,

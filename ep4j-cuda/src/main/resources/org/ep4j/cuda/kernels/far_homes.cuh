@@ -180,14 +180,14 @@ __device__ __forceinline__ const float* home_weights(const CombineParameters& p,
 }
 
 // What a slot of a combine holds: for each token of the chunk that has rows in the node, in their
-// order, its sum there, or all its rows; the weights behind each row.
+// order, its sum there, or all its rows; the weights behind each row. Each begins at a line.
 struct AnswerShape {
   u32 weights;
   u32 bytes;
 
   __device__ __forceinline__ explicit AnswerShape(const CombineParameters& p)
       : weights((u32)p.home_row_bytes),
-        bytes(weights + (carries_weights(p) ? ((u32)p.top_k * 4 + 15) / 16 * 16 : 0)) {}
+        bytes(whole_lines(weights + (carries_weights(p) ? (u32)p.top_k * 4 : 0))) {}
 
   static __device__ __forceinline__ bool carries_weights(const CombineParameters& p) {
     return p.weights != nullptr && p.column == 0;

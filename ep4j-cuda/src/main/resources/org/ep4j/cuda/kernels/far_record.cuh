@@ -21,7 +21,7 @@ struct FlatRecord {
     u32 choices = p.cached ? 0 : (u32)p.top_k * 4;
     weights = ids + choices;
     scales = (weights + choices + 15) / 16 * 16;
-    row = scales + ((u32)p.scale_bytes + 15) / 16 * 16;
+    row = whole_lines(scales + (u32)p.scale_bytes);
     bytes = row + (u32)p.row_bytes;
   }
 

@@ -46,7 +46,8 @@ struct Share {
 };
 
 // A warp that works on slots. A Record has
-//   row, bytes                  where the row of a record begins, and its end
+//   row, bytes                  where the row of a record begins, and its end; the next record begins at
+//                               the next line
 //   write(p, far, node, token, to)    all but the row; all lanes
 //   spread(p, pipe, source, record, ways, places)
 //                               sends what goes with a row where this lane's ways lead, and tells
@@ -117,7 +118,7 @@ struct SlotWarp {
         pipe.release();
         load();
       }
-      to += record.bytes;
+      to += whole_lines(record.bytes);
     }
     if (lane_id() == 0) {
       store_relaxed_system((u64*)slot, slot_header(first, mask));
@@ -152,7 +153,7 @@ struct SlotWarp {
       ahead_at += bytes;
       if (ahead_at == record.bytes) {
         ahead_at = 0;
-        from += record.bytes;
+        from += whole_lines(record.bytes);
         loads--;
       }
     };

@@ -84,7 +84,7 @@ class FarWorlds : public Across, public CombineAcross {
   void ended() override { nodes.open--; }
 
   u32 draw_chunks(const Handle& handle, u64 row_bytes) override {
-    u64 answer = row_bytes + (handle.routing.top_k * 4 + 15) / 16 * 16;
+    u64 answer = whole_lines(row_bytes + handle.routing.top_k * 4);
     u64 most = nodes.far[0]->slot_bytes / (answer * std::min(handle.routing.top_k, world.most_of_node()));
     return random.between(1, (u32)std::min((u64)32, most));
   }
@@ -119,11 +119,11 @@ class FarWorlds : public Across, public CombineAcross {
   FarNodes nodes;
 
   static u64 record_bytes(u64 row_bytes, u64 scale_bytes, u64 top_k) {
-    return 64 + top_k * 24 + (scale_bytes + 15) / 16 * 16 + row_bytes;
+    return whole_lines(whole_lines(64 + top_k * 24 + (scale_bytes + 15) / 16 * 16) + row_bytes);
   }
 
   static u64 least_slot(const World& world) {
-    u64 answer = std::max(world.row_bytes, 32u) + (world.most_choices * 4 + 15) / 16 * 16;
+    u64 answer = whole_lines(std::max(world.row_bytes, 32u) + world.most_choices * 4);
     return std::max(SLOT_HEADER + record_bytes(world.row_bytes, world.scale_bytes, world.most_choices),
                     answer * std::min(world.most_choices, world.most_of_node()));
   }
