@@ -14,6 +14,10 @@ import org.ep4j.cli.launch.JavaCommand;
 public final class CliProcess implements AutoCloseable {
   private static final Duration PATIENCE = Duration.ofMinutes(2);
 
+  /** Processes begun in the background of a script ignore SIGINT, and so do all that they begin. */
+  private static final List<String> HEEDING_SIGNALS =
+      List.of("env", "--default-signal=INT,HUP,TERM");
+
   private final Process process;
   private final Path out;
   private final Path err;
@@ -29,8 +33,9 @@ public final class CliProcess implements AutoCloseable {
       Path directory, Map<String, String> environment, String... arguments) throws IOException {
     Path out = directory.resolve("stdout.txt");
     Path err = directory.resolve("stderr.txt");
-    ProcessBuilder builder =
-        new ProcessBuilder(new ArrayList<>(JavaCommand.again(List.of(), List.of(arguments))));
+    List<String> command = new ArrayList<>(HEEDING_SIGNALS);
+    command.addAll(JavaCommand.again(List.of(), List.of(arguments)));
+    ProcessBuilder builder = new ProcessBuilder(command);
     builder.environment().putAll(environment);
     builder.redirectOutput(out.toFile()).redirectError(err.toFile());
     return new CliProcess(builder.start(), out, err);
