@@ -61,7 +61,7 @@ constexpr u32 MOST_SLOTS = 128;
 // What this GPU has seen of the counters of a ring; device memory. They only grow.
 struct FarSeen {
   u64 asking;  // 1 while a warp looks at the counters
-  u64 looks;   // how often that was done, by who asks: now and then it looks whether waiting is vain
+  u64 looks;   // about how often that was done: who asks reads and writes it, relaxed
   u64 unused[14];
   u64 values[MOST_SLOTS];
 };
@@ -175,9 +175,10 @@ __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w,
     if (__any_sync(0xffffffff, asks)) {
       look_at_ring(far, at, seen);
       if (lane_id() == 0) {
+        u64 looks = load_relaxed_system(&seen->looks) + 1;
+        store_relaxed_system(&seen->looks, looks);
         // Who gives up raises `abort`, which the others see.
-        if (++seen->looks % LOOKS_BETWEEN == 0 &&
-            host_says_vain(far, w, at + place, least, rank)) {
+        if (looks % LOOKS_BETWEEN == 0 && host_says_vain(far, w, at + place, least, rank)) {
           give_up(w, phase, rank, least, value);
           over = true;
         }
