@@ -17,6 +17,7 @@
 //             itself, acquire. Looks need no fence then, which would wait for all that this GPU writes to
 //             the host.
 //   asking    device, 1 while a warp looks at the counters of a ring: atomic exchange. Nobody waits for it.
+//   looks     device, about how often that was done: who asks reads and writes it, relaxed. Nobody waits.
 //   counts    host, [ranks, count_stride] at the receiver: block 0 of each rank writes its words, relaxed
 //             and behind a fence, or has them put; block 0 of the receiver reads them after `told`
 //   told      wire, [ranks] at the receiver: how often the words of a rank's counts have been written;
@@ -61,7 +62,7 @@ constexpr u32 MOST_SLOTS = 128;
 // What this GPU has seen of the counters of a ring; device memory. They only grow.
 struct FarSeen {
   u64 asking;  // 1 while a warp looks at the counters
-  u64 looks;   // about how often that was done: who asks reads and writes it, relaxed
+  u64 looks;   // how often, about
   u64 unused[14];
   u64 values[MOST_SLOTS];
 };
@@ -100,8 +101,8 @@ __device__ __forceinline__ bool is_near(const FarWorld& far, u32 rank) {
   return rank >= far.first && rank < far.end;
 }
 
-// In a slot records, rows in them, and pieces of them begin at multiples of this: what does not, crosses a bus in
-// more packets than it fills, and those leave lines of the host's memory half written.
+// In a slot records, rows in them, and pieces of them begin at multiples of this: what does not, crosses
+// a bus in more packets than it fills, and those leave lines of the host's memory half written.
 constexpr u32 SLOT_LINE = 128;
 
 __device__ __forceinline__ u32 whole_lines(u32 bytes) {
@@ -151,7 +152,8 @@ __device__ __forceinline__ bool host_says_vain(const FarWorld& far, const Watch&
          (load_acquire_system(&far.rings.failures[rank]) != 0 && load_acquire_system(at) < least);
 }
 
-constexpr u64 LOOKS_BETWEEN = 32;  // some 100 us
+// A look takes 1 to 10 us.
+constexpr u64 LOOKS_BETWEEN = 32;
 
 // Whole warps: waits until counter `place` of a ring's counters, which lie at `at`, has reached
 // `least`. One warp of the GPU at a time looks at memory of the host for those that wait for a ring, and
@@ -186,6 +188,7 @@ __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w,
       }
     }
     if ((polls & 0xff) == 0 && lane_id() == 0) {
+      // 1: not a number of polls at which it looks at the host, which is for who asks.
       over = over || vain(w, 1, phase, rank, least, value);
     }
     if (__any_sync(0xffffffff, over)) {

@@ -12,7 +12,7 @@
 #pragma once
 #include "far.cuh"
 
-// Warps of a block that fill slots are at most so many.
+// Warps that a block has, all in all.
 constexpr u32 MOST_FILLING = 16;
 
 enum LetterState { LETTER_EMPTY = 0, LETTER_FULL = 1, LETTER_OVER = 2 };

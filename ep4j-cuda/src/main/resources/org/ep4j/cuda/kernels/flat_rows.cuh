@@ -48,7 +48,8 @@ struct TakenTokens {
         return true;
       }
       shares = true;
-      if (!wait_senders(w, gridDim.x)) {
+      // Lanes may see different things, and must go on together.
+      if (!__all_sync(0xffffffff, wait_senders(w, gridDim.x))) {
         return false;
       }
     }

@@ -256,7 +256,7 @@ struct Operation {
     return tokens_of(area + p.weights_offset, source, token);
   }
 
-  // From far ranks: bit k of a piece's word says that choice k travels as LogFMT; comes and goes as rows do.
+  // From far ranks: bit k of a piece's word: choice k is LogFMT. Its pushing warp writes it; read as rows are.
   __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
     return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
            (u64)token * even_pieces_of(p) + piece;
