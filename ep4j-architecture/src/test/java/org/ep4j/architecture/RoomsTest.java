@@ -59,7 +59,8 @@ class RoomsTest {
     ROOMS.put(IO, List.of(API));
     ROOMS.put(VERBS, List.of(API, WIRE, MEMORY, GROUP));
     ROOMS.put(UCX, List.of(API, WIRE, MEMORY, GROUP));
-    ROOMS.put(NCCL, List.of(API, CUDA_BACKEND, CUDA_DRIVER, MEMORY, WIRE, GROUP));
+    // Of the proxy it has but the cores of threads: who posts for it has one.
+    ROOMS.put(NCCL, List.of(API, CUDA_BACKEND, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
     ROOMS.put(NVSHMEM, List.of(API, CUDA_BACKEND, CUDA_DRIVER, MEMORY, GROUP));
     ROOMS.put(
         CUDA_ENGINE,

@@ -2,6 +2,7 @@ package org.ep4j.nccl;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.cuda.proxy.CpuAffinity;
 
 /**
  * The cores that threads of NCCL may have. It makes one for each call of a communicator that does
@@ -9,29 +10,28 @@ import java.lang.foreign.MemorySegment;
  * by one thread at a time.
  */
 final class Cores {
-  private static final int MASK_BYTES = 128;
-
   private final MemorySegment wide;
   private final MemorySegment own;
+  private boolean widened;
 
   /** Those of the calling thread. */
   Cores(Arena arena) {
-    wide = arena.allocate(MASK_BYTES, Long.BYTES);
-    own = arena.allocate(MASK_BYTES, Long.BYTES);
-    if (CoreCalls.get(wide) < 0) {
+    wide = arena.allocate(CpuAffinity.MASK_BYTES, Long.BYTES);
+    own = arena.allocate(CpuAffinity.MASK_BYTES, Long.BYTES);
+    if (!CpuAffinity.read(wide)) {
       wide.fill((byte) 0xff);
     }
   }
 
   /** Threads that the calling thread makes from here on may have these cores. */
   void widen() {
-    if (CoreCalls.get(own) >= 0) {
-      int ignored = CoreCalls.set(wide);
-    }
+    widened = CpuAffinity.read(own) && CpuAffinity.write(wide);
   }
 
   /** The calling thread is as it was. */
   void restore() {
-    int ignored = CoreCalls.set(own);
+    if (widened) {
+      boolean ignored = CpuAffinity.write(own);
+    }
   }
 }

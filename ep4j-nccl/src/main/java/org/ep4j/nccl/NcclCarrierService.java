@@ -133,14 +133,19 @@ final class NcclCarrierService implements CarrierService {
   }
 
   private synchronized NcclCarrier carrier(byte[] outId, byte[] inId) {
-    NcclWay out = new NcclWay(device(), outId, true, NcclCarrier.SLOTS);
-    loose.add(out);
-    NcclWay in = new NcclWay(device(), inId, false, NcclCarrier.SLOTS);
-    loose.add(in);
+    NcclWay out = way(outId, true);
+    NcclWay in = way(inId, false);
     NcclCarrier carrier = new NcclCarrier(this, device(), out, in);
     loose.clear();
     made.add(carrier);
     return carrier;
+  }
+
+  private NcclWay way(byte[] id, boolean sends) {
+    NcclWay way = new NcclWay(device(), sends, NcclCarrier.SLOTS);
+    loose.add(way);
+    way.begin(id);
+    return way;
   }
 
   /** Each rank meets each other one, in an order in which all meetings come to pass. */

@@ -2,33 +2,23 @@ package org.ep4j.nccl;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
 
 /**
  * Sends to some ranks and receives from some, grouped, with a communicator of its own: NCCL's own
  * all-to-all, for comparing with. Used by one thread at a time.
  */
 public final class NcclExchange implements AutoCloseable {
-  private final NcclBackend backend;
-  private final DeviceMemory memory;
+  private final NcclScratch scratch;
   private final List<Integer> targets;
   private final List<Integer> sources;
   private final long most;
-  private boolean closed;
 
   private NcclExchange(
-      NcclBackend backend,
-      DeviceMemory memory,
-      List<Integer> targets,
-      List<Integer> sources,
-      long most) {
-    this.backend = backend;
-    this.memory = memory;
+      NcclScratch scratch, List<Integer> targets, List<Integer> sources, long most) {
+    this.scratch = scratch;
     this.targets = List.copyOf(targets);
     this.sources = List.copyOf(sources);
     this.most = most;
@@ -50,26 +40,14 @@ public final class NcclExchange implements AutoCloseable {
       List<Integer> sources,
       long most,
       Duration timeout) {
-    device.makeCurrent();
-    NcclBackend backend =
-        (NcclBackend) Backends.open("nccl", Meeting.ofAll(group), device, timeout);
-    boolean complete = false;
-    try {
-      long bytes = Math.max(1, most * (targets.size() + sources.size()));
-      DeviceMemory memory = DeviceMemory.allocate(device, bytes);
-      NcclExchange made = new NcclExchange(backend, memory, targets, sources, most);
-      complete = true;
-      return made;
-    } finally {
-      if (!complete) {
-        backend.close();
-      }
-    }
+    long bytes = Math.max(1, most * (targets.size() + sources.size()));
+    return new NcclExchange(
+        NcclScratch.open(group, device, bytes, timeout), targets, sources, most);
   }
 
   /** Version of NCCL. */
   public String version() {
-    return backend.world().seats().getFirst().version();
+    return scratch.version();
   }
 
   /**
@@ -81,11 +59,11 @@ public final class NcclExchange implements AutoCloseable {
     if (bytes > most) {
       throw new IllegalArgumentException(bytes + " bytes, more than " + most);
     }
-    backend
+    scratch
         .communicator()
         .exchange(
-            memory.address(),
-            memory.address() + most * targets.size(),
+            scratch.address(),
+            scratch.address() + most * targets.size(),
             most,
             bytes,
             targets,
@@ -96,11 +74,6 @@ public final class NcclExchange implements AutoCloseable {
   /** Frees everything; nothing is enqueued any more. */
   @Override
   public void close() {
-    if (!closed) {
-      closed = true;
-      // Freeing would wait for an exchange that lacks another rank; closing ends it.
-      backend.close();
-      memory.close();
-    }
+    scratch.close();
   }
 }

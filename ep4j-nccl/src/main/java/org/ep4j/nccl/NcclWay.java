@@ -54,12 +54,11 @@ final class NcclWay {
   private @Nullable Boolean free;
 
   /**
-   * Begins to make it, on both of its ranks.
+   * One that has no communicator yet.
    *
-   * @param id made by either
    * @param batches that may be under way
    */
-  NcclWay(CudaDevice device, byte[] id, boolean sends, int batches) {
+  NcclWay(CudaDevice device, boolean sends, int batches) {
     this.device = device;
     this.sends = sends;
     stream = CudaStream.createUrgent(device);
@@ -67,6 +66,14 @@ final class NcclWay {
     for (int i = 0; i < batches; i++) {
       ends[i] = CudaEvent.create(device);
     }
+  }
+
+  /**
+   * Begins to make the communicator, on both of its ranks.
+   *
+   * @param id made by either
+   */
+  void begin(byte[] id) {
     int result = NcclCommunicator.begin(arena, handle, 2, id, sends ? SENDER : RECEIVER);
     if (result != NcclLayouts.SUCCESS && result != NcclLayouts.IN_PROGRESS) {
       throw NcclException.of(result, NcclFunction.COMM_INIT, 0);
@@ -106,12 +113,7 @@ final class NcclWay {
       return false;
     }
     device.makeCurrent();
-    cores.widen();
-    int result =
-        sends
-            ? NcclCalls.send(address, bytes, NcclLayouts.BYTE, RECEIVER, comm(), stream.handle())
-            : NcclCalls.receive(address, bytes, NcclLayouts.BYTE, SENDER, comm(), stream.handle());
-    cores.restore();
+    int result = call(address, bytes);
     if (result != NcclLayouts.IN_PROGRESS) {
       NcclException.check(result, sends ? NcclFunction.SEND : NcclFunction.RECEIVE, comm());
     }
@@ -119,6 +121,17 @@ final class NcclWay {
     posted++;
     look();
     return true;
+  }
+
+  private int call(long address, int bytes) {
+    cores.widen();
+    try {
+      return sends
+          ? NcclCalls.send(address, bytes, NcclLayouts.BYTE, RECEIVER, comm(), stream.handle())
+          : NcclCalls.receive(address, bytes, NcclLayouts.BYTE, SENDER, comm(), stream.handle());
+    } finally {
+      cores.restore();
+    }
   }
 
   /** How many batches have ended. */

@@ -7,6 +7,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.BitSet;
 import java.util.concurrent.FutureTask;
+import org.ep4j.cuda.proxy.CpuAffinity;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
@@ -44,17 +45,17 @@ class CoresTest {
 
   private static BitSet mine() {
     try (Arena arena = Arena.ofConfined()) {
-      MemorySegment mask = arena.allocate(128, Long.BYTES);
-      assertThat(CoreCalls.get(mask)).isNotNegative();
+      MemorySegment mask = arena.allocate(CpuAffinity.MASK_BYTES, Long.BYTES);
+      assertThat(CpuAffinity.read(mask)).isTrue();
       return BitSet.valueOf(mask.asByteBuffer());
     }
   }
 
   private static void pin(BitSet cores) {
     try (Arena arena = Arena.ofConfined()) {
-      MemorySegment mask = arena.allocate(128, Long.BYTES);
+      MemorySegment mask = arena.allocate(CpuAffinity.MASK_BYTES, Long.BYTES);
       mask.copyFrom(MemorySegment.ofArray(cores.toByteArray()));
-      assertThat(CoreCalls.set(mask)).isZero();
+      assertThat(CpuAffinity.write(mask)).isTrue();
     }
   }
 }

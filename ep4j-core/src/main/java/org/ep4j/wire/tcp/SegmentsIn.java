@@ -44,15 +44,15 @@ final class SegmentsIn {
    *
    * @throws IOException if it cannot be
    */
-  void announce(ByteBuffer socket, int size, boolean short_) throws IOException {
+  void announce(ByteBuffer socket, int size, boolean onSocket) throws IOException {
     int at = (int) (announced % slots);
     if (announced - read == slots || size <= 0 || size > slot[at].capacity()) {
       throw new IOException("a segment of " + size + " bytes, for which there is no room");
     }
     bytes[at] = size;
-    inline[at] = short_;
+    inline[at] = onSocket;
     slot[at].clear().limit(size);
-    if (short_) {
+    if (onSocket) {
       slot[at].put(0, socket, socket.position(), size);
       socket.position(socket.position() + size);
     }

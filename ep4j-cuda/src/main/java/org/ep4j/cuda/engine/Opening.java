@@ -69,7 +69,8 @@ final class Opening implements AutoCloseable {
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
-    prepare(DeviceProperties.of(ordinal(group)).architecture(), config, true, Reach.NODE);
+    prepare(
+        DeviceProperties.of(DeviceChoice.ordinal(group)).architecture(), config, true, Reach.NODE);
     try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
@@ -95,17 +96,13 @@ final class Opening implements AutoCloseable {
     }
   }
 
-  private static int ordinal(Group group) {
-    return DeviceChoice.ordinal(group);
-  }
-
   /**
    * @param meeting the ranks that have the buffer; some come back to it, or none does
    */
   private CudaBuffer build(Group group, BufferConfig config, Nodes nodes, Meeting meeting) {
     boolean again = meeting.isNew(meeting.rank());
     Duration timeout = config.timeout();
-    int ordinal = ordinal(group);
+    int ordinal = DeviceChoice.ordinal(group);
     String architecture = DeviceProperties.of(ordinal).architecture();
     boolean one = nodes.count() == 1;
     // Between nodes the wire decides which of the low-latency kernels are needed.

@@ -8,35 +8,62 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import org.ep4j.Ep4jException;
 
-/** Binding of the Linux calls that say on which cores a thread may run. */
+/**
+ * Binding of the Linux calls that read and say on which cores the calling thread, and whatever
+ * threads it makes from then on, may run. A mask has a bit a core, the first in the lowest bit of
+ * the first byte.
+ */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
-final class CpuAffinity {
+public final class CpuAffinity {
   /** Cores that a mask tells apart. */
   static final int CORES = 1024;
 
-  private static final int MASK_BYTES = CORES / Byte.SIZE;
+  /** Bytes of a mask. */
+  public static final int MASK_BYTES = CORES / Byte.SIZE;
+
+  private static final int CALLING_THREAD = 0;
   private static final Linker LINKER = Linker.nativeLinker();
   private static final FunctionDescriptor CALL =
       FunctionDescriptor.of(
           ValueLayout.JAVA_INT, ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.ADDRESS);
-  private static final MethodHandle SET =
-      LINKER.downcallHandle(LINKER.defaultLookup().findOrThrow("sched_setaffinity"), CALL);
+  private static final MethodHandle GET = link("sched_getaffinity");
+  private static final MethodHandle SET = link("sched_setaffinity");
 
   private CpuAffinity() {}
 
+  private static MethodHandle link(String symbol) {
+    return LINKER.downcallHandle(LINKER.defaultLookup().findOrThrow(symbol), CALL);
+  }
+
+  /** Writes the mask of the calling thread; whether that succeeded. */
+  public static boolean read(MemorySegment mask) {
+    return call(GET, "sched_getaffinity", mask) >= 0;
+  }
+
+  /** Sets the mask of the calling thread; whether that succeeded. */
+  public static boolean write(MemorySegment mask) {
+    return call(SET, "sched_setaffinity", mask) == 0;
+  }
+
+  private static int call(MethodHandle function, String name, MemorySegment mask) {
+    try {
+      return (int) function.invokeExact(CALLING_THREAD, (long) MASK_BYTES, mask);
+    } catch (Throwable t) {
+      throw new Ep4jException(name + " failed: " + t, t);
+    }
+  }
+
   /** Lets the calling thread run on one core only. */
   static void pin(int core) {
-    int result;
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment mask = arena.allocate(MASK_BYTES, Long.BYTES);
       mask.set(ValueLayout.JAVA_BYTE, core / Byte.SIZE, (byte) (1 << core % Byte.SIZE));
-      result = (int) SET.invokeExact(0, (long) MASK_BYTES, mask);
-    } catch (Throwable t) {
-      throw new Ep4jException("sched_setaffinity failed: " + t, t);
-    }
-    if (result != 0) {
-      throw new Ep4jException(
-          "sched_setaffinity to core " + core + " failed: taskset -p $$ shows the cores there are");
+      if (!write(mask)) {
+        throw new Ep4jException(
+            "sched_setaffinity to core "
+                + core
+                + " failed: taskset -p $$ shows the cores there are");
+      }
     }
   }
 }
