@@ -5,7 +5,8 @@ import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a wire is opened. The same on all ranks: opening tells which rank differs in which field.
+ * How a wire is opened. The same on all ranks, but for {@code near}: opening tells which rank
+ * differs in which field.
  *
  * @param wire kind of wire; {@code auto} (default) takes {@code inproc} for threads of one JVM,
  *     {@code shm} for processes of one host, else {@code tcp}
@@ -21,6 +22,9 @@ import org.jspecify.annotations.Nullable;
  *     connections}
  * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); off by default
  * @param timeout how long opening may take; 60 s by default
+ * @param near PCI address of the device whose rows this rank sends, as its driver writes it ({@code
+ *     0000:18:00.0}); empty (default) for a rank whose rows lie in the memory of its cores. A hint
+ *     for wires that choose between ports; ranks differ in it
  */
 public record WireConfig(
     String wire,
@@ -31,7 +35,8 @@ public record WireConfig(
     int operationsInFlight,
     int connections,
     boolean encrypted,
-    Duration timeout) {
+    Duration timeout,
+    String near) {
   /** Most lanes to a peer. */
   public static final int MOST_LANES = 1024;
 
@@ -76,6 +81,23 @@ public record WireConfig(
     }
   }
 
+  /** What must be the same on all ranks. */
+  String common() {
+    // Records print their components by name: the fields, in their order.
+    return new WireConfig(
+            wire,
+            lanes,
+            strands,
+            counters,
+            bytesInFlight,
+            operationsInFlight,
+            connections,
+            encrypted,
+            timeout,
+            "")
+        .toString();
+  }
+
   /**
    * A builder; what is not set is taken from the environment ({@link WireEnvironment}), else it is
    * the default. A wire {@code auto} counts as not set.
@@ -95,6 +117,7 @@ public record WireConfig(
     private @Nullable Integer connections;
     private @Nullable Boolean encrypted;
     private @Nullable Duration timeout;
+    private String near = "";
 
     private Builder() {}
 
@@ -152,6 +175,12 @@ public record WireConfig(
       return this;
     }
 
+    /** PCI address of the device whose rows this rank sends. */
+    public Builder near(String near) {
+      this.near = near;
+      return this;
+    }
+
     /**
      * The configuration.
      *
@@ -172,7 +201,8 @@ public record WireConfig(
           operationsInFlight == null ? environment.operationsInFlight() : operationsInFlight,
           connections == null ? environment.connections(strands) : connections,
           encrypted == null ? environment.encrypted() : encrypted,
-          timeout == null ? environment.timeout() : timeout);
+          timeout == null ? environment.timeout() : timeout,
+          near);
     }
   }
 }

@@ -67,8 +67,7 @@ public final class Wires {
 
   /** Compares the configurations; whether all ranks see the same host and shared memory. */
   private static boolean agree(Group group, WireConfig config) {
-    // Records print their components by name: the fields, in their order.
-    String fields = config.toString();
+    String fields = config.common();
     byte[] mine = (host() + "\n" + fields).getBytes(StandardCharsets.UTF_8);
     byte[][] all = group.allGather(mine, config.timeout());
     List<String> differences = new ArrayList<>();

@@ -26,7 +26,8 @@ class WireEnvironmentTest {
     WireConfig config = WireConfig.builder().build(WireEnvironment.of(ALL));
 
     assertThat(config)
-        .isEqualTo(new WireConfig("ucx", 6, 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500)));
+        .isEqualTo(
+            new WireConfig("ucx", 6, 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500), ""));
   }
 
   @Test
@@ -49,14 +50,15 @@ class WireEnvironmentTest {
             .build(WireEnvironment.of(ALL));
 
     assertThat(config)
-        .isEqualTo(new WireConfig("tcp", 3, 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9)));
+        .isEqualTo(new WireConfig("tcp", 3, 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), ""));
   }
 
   @Test
   void withoutVariablesThereAreDefaults() {
     assertThat(WireConfig.builder().build(WireEnvironment.of(Map.of("EP4J_WIRE_LANES", " "))))
         .isEqualTo(
-            new WireConfig("auto", 4, 1, 1024, 64L << 20, 1024, 0, false, Duration.ofSeconds(60)));
+            new WireConfig(
+                "auto", 4, 1, 1024, 64L << 20, 1024, 0, false, Duration.ofSeconds(60), ""));
   }
 
   @ParameterizedTest

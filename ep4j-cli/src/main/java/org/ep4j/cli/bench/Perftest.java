@@ -8,6 +8,7 @@ import org.ep4j.group.Group;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.ep4j.rdma.verbs.RdmaPorts;
 import org.ep4j.rdma.verbs.RdmaSettings;
+import org.ep4j.wire.WireConfig;
 
 /**
  * RDMA writes by the programs of perftest, where both ranks have them, over the ports and queue
@@ -38,7 +39,8 @@ record Perftest(int ports, int queuePairs, double gbps, double micros) {
    */
   static Perftest measure(Group group, Agreement agreement, long bytes, int lanes) {
     RdmaSettings settings = RdmaSettings.of(System.getenv());
-    List<RdmaPort> all = RdmaPorts.of(group);
+    // As the wire that was measured: host memory, no device is near.
+    List<RdmaPort> all = RdmaPorts.of(group, "", WireConfig.builder().build().timeout()).ports();
     List<RdmaPort> used = all.subList(0, Math.min(lanes, all.size()));
     int pairs = Math.min(settings.queuePairsPerPort(), Math.ceilDiv(lanes, used.size()));
     List<String> large =

@@ -49,6 +49,20 @@ final class CudaFacts {
     return devices;
   }
 
+  /** PCI addresses of the devices, by name; none without a driver that works. */
+  static Map<String, String> addresses() {
+    Map<String, String> addresses = new LinkedHashMap<>();
+    int count = CudaDriver.find().found() ? CudaDevice.count() : 0;
+    for (int device = 0; device < count; device++) {
+      try {
+        addresses.put("GPU " + device, DeviceProperties.of(device).pciBusId());
+      } catch (CudaException e) {
+        // Among the devices it is shown with what is wrong.
+      }
+    }
+    return addresses;
+  }
+
   private static Finding device(int ordinal) {
     String name = "GPU " + ordinal;
     try {

@@ -56,7 +56,7 @@ public final class DoctorCommand implements Callable<Integer> {
     findings.addAll(NetworkFacts.look(libraries));
     findings.addAll(WireFacts.look(environment));
     findings.addAll(SettingFacts.look(environment));
-    findings.addAll(RdmaFacts.settings(environment, RdmaPorts.discover()));
+    findings.addAll(RdmaFacts.settings(environment, RdmaPorts.discover(), RdmaFacts.senders()));
     return findings;
   }
 

@@ -5,6 +5,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.rdma.verbs.Place;
+import org.ep4j.rdma.verbs.PortChoice;
+import org.ep4j.rdma.verbs.PortOrder;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.ep4j.rdma.verbs.RdmaPorts;
 import org.ep4j.rdma.verbs.RdmaSettings;
@@ -48,8 +51,13 @@ final class RdmaFacts {
     return Finding.found(PORTS, "RDMA port " + port.name(), value, String.join("; ", meaning));
   }
 
-  /** Each effective value, and where it came from. */
-  static List<Finding> settings(Map<String, String> environment, List<RdmaPort> ports) {
+  /**
+   * Each effective value, and where it came from.
+   *
+   * @param senders what the local ranks send from, by name
+   */
+  static List<Finding> settings(
+      Map<String, String> environment, List<RdmaPort> ports, Map<String, Place> senders) {
     RdmaSettings settings;
     try {
       settings = RdmaSettings.of(environment);
@@ -59,7 +67,7 @@ final class RdmaFacts {
               SETTINGS, "unusable variables", "refused", String.valueOf(e.getMessage())));
     }
     List<Finding> findings = new ArrayList<>();
-    findings.add(chosen(environment, settings, ports));
+    findings.addAll(chosen(environment, settings, ports, senders));
     Map<String, String> values = new LinkedHashMap<>();
     values.put(
         RdmaSettings.GID_INDEX,
@@ -76,22 +84,57 @@ final class RdmaFacts {
     return findings;
   }
 
-  private static Finding chosen(
-      Map<String, String> environment, RdmaSettings settings, List<RdmaPort> ports) {
+  /** What each local rank would take, and why: the ports in the order of their distance. */
+  private static List<Finding> chosen(
+      Map<String, String> environment,
+      RdmaSettings settings,
+      List<RdmaPort> ports,
+      Map<String, Place> senders) {
     String name = RdmaSettings.HCA;
+    List<PortChoice> choices;
     try {
-      List<String> names =
-          RdmaPorts.choose(ports, settings, 0).stream().map(RdmaPort::name).toList();
-      return Finding.found(
-          SETTINGS,
-          name,
-          String.join(",", names),
-          "ports of local rank 0; " + origin(environment, name));
+      choices = RdmaPorts.choose(ports, settings, List.copyOf(senders.values()));
     } catch (WireException e) {
-      return ports.isEmpty()
-          ? Finding.missing(SETTINGS, name, "no port", String.valueOf(e.getMessage()))
-          : Finding.warning(SETTINGS, name, "no usable port", String.valueOf(e.getMessage()));
+      return List.of(
+          ports.isEmpty()
+              ? Finding.missing(SETTINGS, name, "no port", String.valueOf(e.getMessage()))
+              : Finding.warning(SETTINGS, name, "no usable port", String.valueOf(e.getMessage())));
     }
+    List<Finding> findings = new ArrayList<>();
+    String given = environment.getOrDefault(name, "").strip();
+    findings.add(
+        Finding.found(
+            SETTINGS, name, given.isEmpty() ? "by itself" : given, origin(environment, name)));
+    int localRank = 0;
+    for (Map.Entry<String, Place> sender : senders.entrySet()) {
+      PortChoice choice = choices.get(localRank);
+      findings.add(
+          Finding.found(
+              SETTINGS,
+              "ports of local rank " + localRank,
+              String.join(",", choice.ports().stream().map(RdmaPort::name).toList()),
+              "from %s: %s%s"
+                  .formatted(
+                      sender.getKey(),
+                      PortOrder.of(ports, sender.getValue()),
+                      choice.first() == 0
+                          ? ""
+                          : "; lane 0 takes " + choice.ports().get(choice.first()).name())));
+      localRank++;
+    }
+    return findings;
+  }
+
+  /** What the ranks of a host send from if there is one for each device, or else its cores. */
+  static Map<String, Place> senders() {
+    Map<String, Place> senders = new LinkedHashMap<>();
+    CudaFacts.addresses().forEach((name, bus) -> senders.put(name + " at " + bus, Place.of(bus)));
+    if (senders.isEmpty()) {
+      Place cores = Place.of("");
+      senders.put(
+          cores.numaNode() < 0 ? "all cores" : "the cores of NUMA node " + cores.numaNode(), cores);
+    }
+    return senders;
   }
 
   private static String origin(Map<String, String> environment, String name) {

@@ -10,6 +10,7 @@ import java.util.Map;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
+import org.ep4j.rdma.verbs.Place;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -89,7 +90,8 @@ class DoctorTest {
     assertThat(text).contains("mlx5_0:1").contains("GID 3").contains("NUMA node 1");
     assertThat(text).contains("mlx5_1:1").contains("not active");
     assertThat(rdma(Map.of("EP4J_IB_SL", "3"), ports))
-        .contains("ports of local rank 0; default")
+        .contains("ports of local rank 0")
+        .contains("from GPU 0: mlx5_0:1 (1 bridge)")
         .contains("EP4J_IB_SL")
         .contains("from the environment");
     assertThat(rdma(Map.of("EP4J_IB_SL", "99"), ports)).contains("from 0 to 15");
@@ -97,11 +99,13 @@ class DoctorTest {
   }
 
   private static String rdma(Map<String, String> environment, List<RdmaPort> ports) {
-    return DoctorCommand.text(RdmaFacts.settings(environment, ports), Style.PLAIN);
+    Place gpu = new Place(List.of("pci0000:00", "0000:00:01.0", "0000:3c:00.0"), 1);
+    Map<String, Place> senders = Map.of("GPU 0", gpu);
+    return DoctorCommand.text(RdmaFacts.settings(environment, ports, senders), Style.PLAIN);
   }
 
   private static RdmaPort port(String device, String state, List<RdmaPort.Address> addresses) {
-    String path = "/sys/devices/pci0000:00/0000:3b:00.0";
+    String path = "/sys/devices/pci0000:00/0000:00:01.0/0000:3b:00.0";
     return new RdmaPort(device, 1, state, "Ethernet", "400 Gb/sec", 1, path, addresses);
   }
 

@@ -68,7 +68,8 @@ public final class FarConnection implements AutoCloseable {
     boolean complete = false;
     try {
       FarWire settings = FarWire.of(config, System.getenv());
-      wire = owned.own(settings.open(group, layout.counters(mostPartners)));
+      String bus = device.properties().pciBusId();
+      wire = owned.own(settings.open(group, layout.counters(mostPartners), bus));
       landing = wire.allocate(layout.landingBytes(partners), config.timeout());
       ownLanding = register(landing.segment());
       counters = register(wire.counters().words());
@@ -88,7 +89,6 @@ public final class FarConnection implements AutoCloseable {
         outgoing = 0;
       }
       memoryBytes = layout.landingBytes(partners) + (puts ? layout.outgoingBytes(partners) : 0);
-      String bus = device.properties().pciBusId();
       opened = Proxy.open(device, wire, source, landing, settings.proxy(bus, alone));
       proxy = opened;
       table = owned.own(new FarTable(this, rails, settings.lanesOfAThread()));

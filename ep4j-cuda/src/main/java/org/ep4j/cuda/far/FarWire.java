@@ -69,7 +69,12 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
     }
   }
 
-  Wire open(Group group, int counters) {
+  /**
+   * Opens the wire; collective.
+   *
+   * @param bus address of the GPU, near which the wire's ports should be
+   */
+  Wire open(Group group, int counters, String bus) {
     String kind = wire;
     if (wire.equals(STAGED)) {
       kind = group.inProcess() ? "inproc" : "shm";
@@ -82,6 +87,7 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
             .strands(threads)
             .counters(counters)
             .timeout(timeout)
+            .near(bus)
             .build());
   }
 

@@ -9,8 +9,9 @@ package org.ep4j.rdma.verbs;
  * @param strands as the wire has them
  * @param ports of each rank
  * @param queuePairsPerPort to each peer on each port, for each strand
+ * @param first port of lane 0; ranks that share ports begin with different ones
  */
-record LaneMap(int strands, int ports, int queuePairsPerPort) {
+record LaneMap(int strands, int ports, int queuePairsPerPort, int first) {
   /** Queue pairs of a strand to one peer. */
   int queuePairs() {
     return ports * queuePairsPerPort;
@@ -19,7 +20,7 @@ record LaneMap(int strands, int ports, int queuePairsPerPort) {
   /** The lane's queue pair among those of its strand to its peer. */
   int queuePair(int lane) {
     int nth = lane / strands;
-    int port = (nth + lane % strands) % ports;
+    int port = (first + nth + lane % strands) % ports;
     return nth / ports % queuePairsPerPort * ports + port;
   }
 

@@ -1,7 +1,6 @@
 package org.ep4j.rdma.verbs;
 
 import java.nio.ByteBuffer;
-import java.util.List;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -9,9 +8,10 @@ import org.ep4j.wire.WireException;
 import org.ep4j.wire.support.Agreement;
 
 /**
- * How ranks connect, in three exchanges over the group: what each has been told to use; where its
- * queue pairs are; and that all are connected, so that nobody sends before the other end can
- * receive. Addresses and keys travel over the group, which has proven who its members are.
+ * How ranks connect, in four exchanges over the group: which ports each can use, nearest first;
+ * what it has been told to use; where its queue pairs are; and that all are connected, so that
+ * nobody sends before the other end can receive. Addresses and keys travel over the group, which
+ * has proven who its members are.
  */
 final class Opening {
   private final Group group;
@@ -31,13 +31,9 @@ final class Opening {
       throw new WireException(
           "wire 'verbs' cannot encrypt: leave 'encrypted' out, or take wire 'tcp'");
     }
+    PortChoice chosen =
+        RdmaPorts.agree(group, config.near(), config.timeout(), settings, localRank);
     String error = "";
-    List<RdmaPort> chosen = List.of();
-    try {
-      chosen = RdmaPorts.choose(RdmaPorts.discover(), settings, localRank);
-    } catch (WireException e) {
-      error = String.valueOf(e.getMessage());
-    }
     compare(Agreement.exchange(group, error, plan(chosen), config.timeout()));
     Resources resources = null;
     boolean opened = false;
@@ -79,9 +75,11 @@ final class Opening {
   }
 
   /** What must be the same on all ranks. */
-  private byte[] plan(List<RdmaPort> chosen) {
+  private byte[] plan(PortChoice chosen) {
     ByteBuffer plan = ByteBuffer.allocate(3 * Integer.BYTES);
-    plan.putInt(chosen.size()).putInt(settings.queuePairsPerPort()).putInt(settings.depth());
+    plan.putInt(chosen.ports().size())
+        .putInt(settings.queuePairsPerPort())
+        .putInt(settings.depth());
     return plan.array();
   }
 

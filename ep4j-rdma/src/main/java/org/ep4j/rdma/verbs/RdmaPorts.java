@@ -1,22 +1,22 @@
 package org.ep4j.rdma.verbs;
 
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Comparator;
+import java.util.Arrays;
 import java.util.List;
-import java.util.stream.Stream;
+import java.util.stream.IntStream;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.WireException;
+import org.ep4j.wire.support.Agreement;
 
 /** Which RDMA ports this host has, and which of them a rank uses. Reads files of the system. */
 public final class RdmaPorts {
   private static final Path DEVICES = Path.of("/sys/class/infiniband");
 
-  /** Ports of a rank where nobody says: those of a dual-port device, or two devices. */
-  private static final int USUAL = 2;
+  private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
   private static final int MOST_ADDRESSES = 256;
 
@@ -29,8 +29,8 @@ public final class RdmaPorts {
 
   static List<RdmaPort> discover(Path devices) {
     List<RdmaPort> ports = new ArrayList<>();
-    for (Path device : children(devices)) {
-      for (Path port : children(device.resolve("ports"))) {
+    for (Path device : SystemFiles.children(devices)) {
+      for (Path port : SystemFiles.children(device.resolve("ports"))) {
         ports.add(describe(device, port));
       }
     }
@@ -39,16 +39,15 @@ public final class RdmaPorts {
 
   private static RdmaPort describe(Path device, Path port) {
     Path hardware = device.resolve("device");
-    String numaNode = text(hardware.resolve("numa_node"));
     return new RdmaPort(
         device.getFileName().toString(),
         Integer.parseInt(port.getFileName().toString()),
         // "4: ACTIVE"
-        text(port.resolve("state")).replaceFirst("^[0-9]+: *", ""),
-        text(port.resolve("link_layer")),
-        text(port.resolve("rate")),
-        numaNode.isEmpty() ? -1 : Integer.parseInt(numaNode),
-        realPath(hardware),
+        SystemFiles.text(port.resolve("state")).replaceFirst("^[0-9]+: *", ""),
+        SystemFiles.text(port.resolve("link_layer")),
+        SystemFiles.text(port.resolve("rate")),
+        SystemFiles.numaNode(hardware),
+        SystemFiles.realPath(hardware),
         addresses(port));
   }
 
@@ -59,23 +58,63 @@ public final class RdmaPorts {
       if (!Files.exists(file)) {
         break;
       }
-      String gid = text(file);
+      String gid = SystemFiles.text(file);
       // Free places cannot be read, or are all 0.
       if (!gid.replaceAll("[0:]", "").isEmpty()) {
-        addresses.add(new RdmaPort.Address(i, gid, text(port.resolve("gid_attrs/types/" + i))));
+        addresses.add(
+            new RdmaPort.Address(i, gid, SystemFiles.text(port.resolve("gid_attrs/types/" + i))));
       }
     }
     return addresses;
   }
 
   /**
-   * The ports of this rank of a group, as the variables of its process say.
+   * The ports of this rank of a group, as the variables of its process say, or else those that are
+   * near; collective, as opening a wire is.
    *
+   * @param near what the rank sends from, as in {@link org.ep4j.wire.WireConfig#near()}
    * @throws org.ep4j.InvalidArgumentException if a variable is bad; names it
-   * @throws WireException as {@link #choose}
+   * @throws WireException on all ranks, if one names a port that is missing or down, or has none
    */
-  public static List<RdmaPort> of(Group group) {
-    return choose(discover(), RdmaSettings.of(System.getenv()), localRank(group));
+  public static PortChoice of(Group group, String near, Duration timeout) {
+    return agree(group, near, timeout, RdmaSettings.of(System.getenv()), localRank(group));
+  }
+
+  static PortChoice agree(
+      Group group, String near, Duration timeout, RdmaSettings settings, int localRank) {
+    List<RdmaPort> all = discover();
+    String error = "";
+    byte[] mine = {};
+    try {
+      mine = wish(all, settings, localRank, Place.of(near)).bytes();
+    } catch (WireException e) {
+      error = String.valueOf(e.getMessage());
+    }
+    byte[][] theirs = Agreement.exchange(group, error, mine, timeout);
+    List<PortWish> wishes = Arrays.stream(theirs).map(PortWish::of).toList();
+    return choice(all, PortShare.of(wishes, group.rank()));
+  }
+
+  /**
+   * What ranks would choose if they were alone on a host that looks like this one.
+   *
+   * @param places what each local rank sends from
+   * @throws WireException as {@link #of}
+   */
+  public static List<PortChoice> choose(
+      List<RdmaPort> all, RdmaSettings settings, List<Place> places) {
+    List<PortWish> wishes = new ArrayList<>();
+    for (int rank = 0; rank < places.size(); rank++) {
+      wishes.add(wish(all, settings, rank, places.get(rank)));
+    }
+    return IntStream.range(0, wishes.size())
+        .mapToObj(rank -> choice(all, PortShare.of(wishes, rank)))
+        .toList();
+  }
+
+  private static PortChoice choice(List<RdmaPort> all, PortShare share) {
+    return new PortChoice(
+        share.ports().stream().map(name -> named(all, name)).toList(), share.first());
   }
 
   /** Number of this rank on its host; ranks of one JVM are on one host. */
@@ -86,51 +125,53 @@ public final class RdmaPorts {
   }
 
   /**
-   * The ports of a rank: those that the settings name, or else two of the active ones, other ones
-   * for the next rank of the host. The nth port of a rank talks to the nth port of its peers, so
-   * ports stay in the order of their names: that of the cables, usually.
+   * What a rank asks for: the ports that the settings name, or else the active ones, nearest first.
    *
    * @throws WireException if a named port is missing or down, or if there is no active port
    */
-  public static List<RdmaPort> choose(List<RdmaPort> all, RdmaSettings settings, int localRank) {
+  static PortWish wish(List<RdmaPort> all, RdmaSettings settings, int localRank, Place place) {
     List<String> names = settings.portsOf(localRank);
     if (names.isEmpty()) {
-      return spread(all, localRank);
+      PortOrder order = PortOrder.of(all, place);
+      requireSome(all, order);
+      List<String> nearestFirst = order.ports().stream().map(RdmaPort::name).toList();
+      return new PortWish(host(), false, order.nearest(), nearestFirst);
     }
-    List<RdmaPort> chosen = new ArrayList<>();
     for (String name : names) {
-      RdmaPort port =
-          all.stream()
-              .filter(candidate -> candidate.name().equals(name))
-              .findFirst()
-              .orElseThrow(
-                  () ->
-                      new WireException(
-                          "%s names port %s, but this host has %s"
-                              .formatted(RdmaSettings.HCA, name, names(all))));
+      RdmaPort port = named(all, name);
       if (!port.active()) {
         throw new WireException(
             "port %s of %s is %s: plug in its cable, or leave it out"
                 .formatted(name, RdmaSettings.HCA, port.state()));
       }
-      chosen.add(port);
     }
-    return chosen;
+    return new PortWish(host(), true, names.size(), names);
   }
 
-  private static List<RdmaPort> spread(List<RdmaPort> all, int localRank) {
-    List<RdmaPort> active = all.stream().filter(RdmaPort::active).toList();
-    if (active.isEmpty()) {
+  private static RdmaPort named(List<RdmaPort> all, String name) {
+    return all.stream()
+        .filter(candidate -> candidate.name().equals(name))
+        .findFirst()
+        .orElseThrow(
+            () ->
+                new WireException(
+                    "%s names port %s, but this host has %s"
+                        .formatted(RdmaSettings.HCA, name, names(all))));
+  }
+
+  private static void requireSome(List<RdmaPort> all, PortOrder order) {
+    if (order.ports().isEmpty()) {
       throw new WireException(
           all.isEmpty()
               ? "this host has no RDMA device: ls /sys/class/infiniband"
               : "no RDMA port of this host is active: " + names(all));
     }
-    List<RdmaPort> chosen = new ArrayList<>();
-    for (int i = 0; i < Math.min(USUAL, active.size()); i++) {
-      chosen.add(active.get((USUAL * localRank + i) % active.size()));
-    }
-    return chosen;
+  }
+
+  /** What hosts differ in: their devices are their own, whatever containers share. */
+  private static String host() {
+    String boot = SystemFiles.text(BOOT_ID);
+    return boot.isEmpty() ? "unknown " + ProcessHandle.current().pid() : boot;
   }
 
   private static String names(List<RdmaPort> ports) {
@@ -138,32 +179,5 @@ public final class RdmaPorts {
         ? "no RDMA port"
         : String.join(
             ", ", ports.stream().map(port -> port.name() + " (" + port.state() + ")").toList());
-  }
-
-  private static List<Path> children(Path directory) {
-    if (!Files.isDirectory(directory)) {
-      return List.of();
-    }
-    try (Stream<Path> files = Files.list(directory)) {
-      return files.sorted(Comparator.comparing(Path::toString)).toList();
-    } catch (IOException e) {
-      return List.of(); // a device that has just gone
-    }
-  }
-
-  private static String text(Path file) {
-    try {
-      return Files.readString(file).strip();
-    } catch (IOException e) {
-      return "";
-    }
-  }
-
-  private static String realPath(Path link) {
-    try {
-      return link.toRealPath().toString();
-    } catch (IOException e) {
-      return ""; // a device in software has no place
-    }
   }
 }

@@ -28,17 +28,18 @@ final class Resources implements AutoCloseable {
   private boolean closed;
 
   /** Opens the ports of a rank and makes its queue pairs, not connected yet. */
-  Resources(int rank, int size, WireConfig config, RdmaSettings settings, List<RdmaPort> chosen) {
+  Resources(int rank, int size, WireConfig config, RdmaSettings settings, PortChoice chosen) {
     this.rank = rank;
     this.size = size;
     this.config = config;
-    map = new LaneMap(config.strands(), chosen.size(), settings.queuePairsPerPort());
+    int count = chosen.ports().size();
+    map = new LaneMap(config.strands(), count, settings.queuePairsPerPort(), chosen.first());
     counters = Counters.allocate(arena, config.counters());
-    ports = new OpenPort[chosen.size()];
+    ports = new OpenPort[count];
     boolean done = false;
     try {
       for (int i = 0; i < ports.length; i++) {
-        ports[i] = OpenPort.open(chosen.get(i), settings);
+        ports[i] = OpenPort.open(chosen.ports().get(i), settings);
       }
       for (int strand = 0; strand < config.strands(); strand++) {
         makeStrand(settings);

@@ -1,6 +1,5 @@
 package org.ep4j.rdma.verbs;
 
-import java.util.List;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
@@ -38,8 +37,8 @@ public final class VerbsWireProvider implements WireProvider {
     }
     try {
       RdmaSettings settings = RdmaSettings.of(System.getenv());
-      List<RdmaPort> chosen = RdmaPorts.choose(RdmaPorts.discover(), settings, localRank);
-      return chosen.isEmpty() ? "no port is chosen" : "";
+      PortWish wish = RdmaPorts.wish(RdmaPorts.discover(), settings, localRank, Place.ANYWHERE);
+      return wish.ports().isEmpty() ? "no port is chosen" : "";
     } catch (InvalidArgumentException | WireException e) {
       return String.valueOf(e.getMessage());
     }

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 class LaneMapTest {
   @Test
   void oneStrandTakesPortsFirstAndThenQueuePairs() {
-    LaneMap map = new LaneMap(1, 2, 2);
+    LaneMap map = new LaneMap(1, 2, 2, 0);
     for (int lane = 0; lane < 16; lane++) {
       int pair = map.queuePair(lane);
       assertThat(map.port(pair)).isEqualTo(lane % 2);
@@ -18,7 +18,7 @@ class LaneMapTest {
 
   @Test
   void everyStrandUsesAllItsQueuePairs() {
-    LaneMap map = new LaneMap(3, 2, 4);
+    LaneMap map = new LaneMap(3, 2, 4, 1);
     for (int strand = 0; strand < 3; strand++) {
       int first = strand;
       assertThat(IntStream.range(0, 8).map(i -> map.queuePair(first + 3 * i)).distinct().count())
@@ -28,8 +28,15 @@ class LaneMapTest {
 
   @Test
   void strandsOfOneLaneUseAllPorts() {
-    LaneMap map = new LaneMap(4, 2, 1);
+    LaneMap map = new LaneMap(4, 2, 1, 0);
     assertThat(IntStream.range(0, 4).map(lane -> map.port(map.queuePair(lane))))
         .containsExactly(0, 1, 0, 1);
+  }
+
+  @Test
+  void ranksThatShareTheirPortsBeginWithDifferentOnes() {
+    LaneMap map = new LaneMap(1, 2, 1, 1);
+    assertThat(IntStream.range(0, 4).map(lane -> map.port(map.queuePair(lane))))
+        .containsExactly(1, 0, 1, 0);
   }
 }

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.wire.WireException;
@@ -58,7 +59,7 @@ class RdmaPortsTest {
   @Test
   void aHostWithoutDevicesHasNoPorts() {
     assertThat(RdmaPorts.discover(system.resolve("nothing"))).isEmpty();
-    assertThatThrownBy(() -> RdmaPorts.choose(List.of(), NOTHING_SET, 0))
+    assertThatThrownBy(() -> choose(List.of(), NOTHING_SET, 0))
         .isInstanceOf(WireException.class)
         .hasMessageContaining("no RDMA device");
   }
@@ -76,17 +77,23 @@ class RdmaPortsTest {
   }
 
   private static List<String> names(List<RdmaPort> ports, int localRank) {
-    return RdmaPorts.choose(ports, NOTHING_SET, localRank).stream().map(RdmaPort::name).toList();
+    return choose(ports, NOTHING_SET, localRank).stream().map(RdmaPort::name).toList();
+  }
+
+  /** The ports of one of several ranks that are nowhere in particular. */
+  private static List<RdmaPort> choose(List<RdmaPort> ports, RdmaSettings settings, int localRank) {
+    List<Place> places = Collections.nCopies(localRank + 1, Place.ANYWHERE);
+    return RdmaPorts.choose(ports, settings, places).get(localRank).ports();
   }
 
   @Test
   void namedPortsMustBeThereAndUp() {
     List<RdmaPort> ports = List.of(port("a", "ACTIVE"), port("b", "DOWN"));
-    assertThat(RdmaPorts.choose(ports, named("a"), 3)).containsExactly(ports.getFirst());
-    assertThatThrownBy(() -> RdmaPorts.choose(ports, named("x"), 0))
+    assertThat(choose(ports, named("a"), 3)).containsExactly(ports.getFirst());
+    assertThatThrownBy(() -> choose(ports, named("x"), 0))
         .hasMessageContaining("x:1")
         .hasMessageContaining("a:1 (ACTIVE)");
-    assertThatThrownBy(() -> RdmaPorts.choose(ports, named("a,b"), 0))
+    assertThatThrownBy(() -> choose(ports, named("a,b"), 0))
         .hasMessageContaining("b:1")
         .hasMessageContaining("DOWN");
   }

@@ -1,0 +1,57 @@
+package org.ep4j.rdma.verbs;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+
+/**
+ * The active ports of a host, nearest first; those at the same distance by name.
+ *
+ * @param ports the ports
+ * @param distances of each
+ */
+public record PortOrder(List<RdmaPort> ports, List<PortDistance> distances) {
+  /** Keeps copies. */
+  public PortOrder {
+    ports = List.copyOf(ports);
+    distances = List.copyOf(distances);
+  }
+
+  /** Orders those ports that are active. */
+  public static PortOrder of(List<RdmaPort> all, Place from) {
+    List<RdmaPort> ports =
+        all.stream()
+            .filter(RdmaPort::active)
+            .sorted(
+                Comparator.comparing((RdmaPort port) -> distance(from, port))
+                    .thenComparing(RdmaPort::name))
+            .toList();
+    return new PortOrder(ports, ports.stream().map(port -> distance(from, port)).toList());
+  }
+
+  private static PortDistance distance(Place from, RdmaPort port) {
+    return PortDistance.between(from, Place.of(port));
+  }
+
+  /** How many ports no other is nearer than. */
+  int nearest() {
+    return distances.isEmpty()
+        ? 0
+        : (int) distances.stream().filter(distances.getFirst()::equals).count();
+  }
+
+  /** The ports by name, each distance in brackets behind those that it holds for. */
+  @Override
+  public String toString() {
+    List<String> groups = new ArrayList<>();
+    List<String> names = new ArrayList<>();
+    for (int i = 0; i < ports.size(); i++) {
+      names.add(ports.get(i).name());
+      if (i + 1 == ports.size() || !distances.get(i + 1).equals(distances.get(i))) {
+        groups.add(String.join(", ", names) + " (" + distances.get(i) + ")");
+        names.clear();
+      }
+    }
+    return String.join(", then ", groups);
+  }
+}
