@@ -2,6 +2,7 @@
 module org.ep4j.cli {
   requires com.fasterxml.jackson.core;
   requires info.picocli;
+  requires java.management;
   requires static jdk.incubator.vector;
   requires org.ep4j;
   requires org.ep4j.cuda;

@@ -41,8 +41,10 @@ import picocli.CommandLine.Spec;
           + " is what this machine's memory allows, measured in the same run with all ranks at once:"
           + " copying a dispatch's bytes, reading a combine's. With --nodes the host"
           + " engine's ht has a second table of what crossed between nodes, beside what the wire alone"
-          + " carries; that of GPUs tells scale-out GB/s, rows sent to other nodes, and scale-up GB/s,"
-          + " rows that came from other ranks of the node.",
+          + " carries; that of GPUs tells scale-out GB/s, rows sent to other nodes, beside what the"
+          + " wire alone carries or, where kernels write the host's memory, copies to and from it on"
+          + " all GPUs at once; scale-up GB/s, rows that came from other ranks of the node; and the"
+          + " cores that were busy.",
       ""
     })
 public final class BenchCommand implements Callable<Integer> {

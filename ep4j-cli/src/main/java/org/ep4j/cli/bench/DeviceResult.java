@@ -12,9 +12,15 @@ import org.jspecify.annotations.Nullable;
  * @param host what the callers themselves spent in the calls
  * @param sms SMs of an operation
  * @param nodes what moved in and between nodes; null if there is one
+ * @param limits what bounded that; null if there is one, or it is not known yet
  */
 record DeviceResult(
-    Result result, Timings kernel, Timings host, int sms, @Nullable NodeTraffic nodes) {
+    Result result,
+    Timings kernel,
+    Timings host,
+    int sms,
+    @Nullable NodeTraffic nodes,
+    @Nullable NodeLimits limits) {
   /** Columns of the table. */
   static final String[] COLUMNS = {
     "operation",
@@ -41,8 +47,15 @@ record DeviceResult(
     "host",
     "logical GB/s",
     "scale-out GB/s",
+    "ceiling",
+    "% of it",
     "scale-up GB/s"
   };
+
+  /** The same with its limits. */
+  DeviceResult within(NodeLimits known) {
+    return new DeviceResult(result, kernel, host, sms, nodes, known);
+  }
 
   /** The line of the table. */
   String[] cells() {
@@ -50,6 +63,8 @@ record DeviceResult(
     NodeTraffic several = nodes;
     if (several != null) {
       double median = timings.median();
+      double crossing = several.scaleOutGbps(median);
+      NodeLimits bounds = limits;
       return new String[] {
         result.operation() + " " + result.payload(),
         String.valueOf(sms),
@@ -59,7 +74,9 @@ record DeviceResult(
         Units.micros(kernel.median()),
         Units.micros(host.median()),
         Units.significant(result.logicalGbps()),
-        Units.significant(several.scaleOutGbps(median)),
+        Units.significant(crossing),
+        bounds == null ? "" : Units.significant(bounds.ceilingGbps()),
+        bounds == null ? "" : Units.fixed(bounds.percent(crossing), 0),
         Units.significant(several.scaleUpGbps(median))
       };
     }
@@ -89,8 +106,14 @@ record DeviceResult(
     tree.put("host_median_us", host.median());
     tree.put("host_p99_us", host.p99());
     tree.put("host_us", host.micros());
-    if (nodes != null) {
-      tree.put("nodes", nodes.tree(result.timings().median()));
+    NodeTraffic several = nodes;
+    if (several != null) {
+      double median = result.timings().median();
+      Map<String, Object> traffic = several.tree(median);
+      if (limits != null) {
+        limits.addTo(traffic, several.scaleOutGbps(median));
+      }
+      tree.put("nodes", traffic);
     }
     return tree;
   }

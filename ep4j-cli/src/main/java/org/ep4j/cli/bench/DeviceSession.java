@@ -72,11 +72,16 @@ final class DeviceSession {
       // The probe has worked on other devices with this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
+      NodeUse use = new NodeUse(work);
       for (int sms : settings.sms()) {
         work.buffer.setNumSms(sms);
         results.addAll(measure(work, dispatchCeiling, combineCeiling));
       }
-      own.print(table(own.style(), results, work.severalNodes()));
+      if (work.severalNodes()) {
+        NodeLimits limits = use.limits();
+        results.replaceAll(result -> result.within(limits));
+      }
+      own.print(table(own.style(), results));
       List<Map<String, Object>> trees = results.stream().map(DeviceResult::tree).toList();
       if (settings.nodes().againstNccl()) {
         own.print(new NcclRival(work).measure(results, trees));
@@ -144,8 +149,9 @@ final class DeviceSession {
                 settings.effort().buffers());
   }
 
-  private static String table(Style style, List<DeviceResult> results, boolean nodes) {
-    Table table = new Table(nodes ? DeviceResult.NODE_COLUMNS : DeviceResult.COLUMNS);
+  private static String table(Style style, List<DeviceResult> results) {
+    NodeLimits limits = results.getFirst().limits();
+    Table table = new Table(limits == null ? DeviceResult.COLUMNS : DeviceResult.NODE_COLUMNS);
     results.forEach(result -> table.row(result.cells()));
     int calls =
         results.stream().mapToInt(each -> each.result().timings().micros().length).min().orElse(0);
@@ -158,9 +164,16 @@ final class DeviceSession {
                 + " calls, the slowest rank of each, events around the whole call; GB/s a rank, of the"
                 + " whole call;\nkernel: median of as many more calls whose stream was held until"
                 + " all was enqueued: the GPU's part alone;\nhost: the caller's time in a call;"
-                + (nodes
-                    ? " scale-out: rows sent to other nodes, each once a node;\nscale-up: rows from"
-                        + " other ranks of the node, forwarded ones among them\n"
-                    : " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"));
+                + (limits == null
+                    ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"
+                    : betweenNodes(limits)));
+  }
+
+  private static String betweenNodes(NodeLimits limits) {
+    return (" scale-out: rows sent to other nodes, each once a node;\n"
+            + "ceiling: %s, all ranks at once, GB/s each way, in this run;\n"
+            + "scale-up: rows from other ranks of the node, forwarded ones among them;\n"
+            + "CPU while this was checked and timed: %.1f cores in proxies of all ranks, %.1f beside them\n")
+        .formatted(limits.ceiling(), limits.proxyCores(), limits.otherCores());
   }
 }

@@ -211,7 +211,8 @@ final class DeviceWork implements AutoCloseable {
             flat.meanRemote() * rowBytes,
             ceilingMicros);
     NodeTraffic nodes = new NodeTraffic(crossing * rowBytes, scaleUp * rowBytes);
-    return new DeviceResult(result, kernel, host, buffer.numSms(), severalNodes() ? nodes : null);
+    return new DeviceResult(
+        result, kernel, host, buffer.numSms(), severalNodes() ? nodes : null, null);
   }
 
   /** Whether rows cross between nodes. */

@@ -1,5 +1,6 @@
 package org.ep4j.cli.bench;
 
+import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
@@ -19,14 +20,11 @@ record NodeTraffic(double scaleOut, double scaleUp) {
   }
 
   Map<String, Object> tree(double micros) {
-    return Map.of(
-        "scale_out_bytes",
-        scaleOut,
-        "scale_up_bytes",
-        scaleUp,
-        "scale_out_gbps",
-        scaleOutGbps(micros),
-        "scale_up_gbps",
-        scaleUpGbps(micros));
+    Map<String, Object> tree = new LinkedHashMap<>();
+    tree.put("scale_out_bytes", scaleOut);
+    tree.put("scale_up_bytes", scaleUp);
+    tree.put("scale_out_gbps", scaleOutGbps(micros));
+    tree.put("scale_up_gbps", scaleUpGbps(micros));
+    return tree;
   }
 }

@@ -4,7 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.lang.foreign.Arena;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.IntStream;
+import org.assertj.core.api.InstanceOfAssertFactories;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
@@ -13,6 +15,7 @@ import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.WorldRouting;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 class FiguresTest {
   @Test
@@ -123,12 +126,61 @@ class FiguresTest {
   }
 
   @Test
+  void whatCrossesBetweenNodesStandsBesideItsCeiling() {
+    Timings call = new Timings(new double[] {1000, 2000, 3000});
+    Result result = new Result("dispatch", "bf16", call, 10, 3200, 1600, 16);
+    DeviceResult measured =
+        new DeviceResult(result, call, call, 8, new NodeTraffic(60e6, 20e6), null)
+            .within(new NodeLimits("copies", 40, 2, 1));
+
+    List<String> columns = List.of(DeviceResult.NODE_COLUMNS);
+    String[] cells = measured.cells();
+    assertThat(cells).hasSameSizeAs(DeviceResult.NODE_COLUMNS);
+    assertThat(cells[columns.indexOf("scale-out GB/s")]).isEqualTo(Units.significant(30));
+    assertThat(cells[columns.indexOf("ceiling")]).isEqualTo(Units.significant(40));
+    assertThat(cells[columns.indexOf("% of it")]).isEqualTo(Units.fixed(75, 0));
+    assertThat(cells[columns.indexOf("scale-up GB/s")]).isEqualTo(Units.significant(10));
+    assertThat(measured.tree())
+        .extractingByKey("nodes", InstanceOfAssertFactories.map(String.class, Object.class))
+        .containsEntry("percent_of_ceiling", 75.0)
+        .containsEntry("proxy_cores", 2.0);
+  }
+
+  @Test
+  @Timeout(20)
+  void timeOnCoresIsThatOfProxiesAndOfTheRest() throws Exception {
+    CpuTime before = CpuTime.now();
+    AtomicBoolean over = new AtomicBoolean();
+    Thread proxy =
+        Thread.ofPlatform()
+            .name("ep4j-proxy-0")
+            .start(
+                () -> {
+                  while (!over.get()) {
+                    Thread.onSpinWait();
+                  }
+                });
+    try {
+      while (CpuTime.now().since(before).proxies() < 20_000_000) {
+        Thread.sleep(1);
+      }
+      // The process' clock may tick in hundredths of a second.
+      while (CpuTime.now().since(before).process() < 20_000_000) {
+        Thread.sleep(1);
+      }
+    } finally {
+      over.set(true);
+      proxy.join();
+    }
+  }
+
+  @Test
   void kernelsStandBesideTheWholeCall() {
     Timings call = new Timings(new double[] {30, 32, 40});
     Timings kernel = new Timings(new double[] {20, 24, 21});
     Timings host = new Timings(new double[] {5, 6, 7});
     Result result = new Result("combine", "bf16", call, 10, 3200, 1600, 16);
-    DeviceResult measured = new DeviceResult(result, kernel, host, 8, null);
+    DeviceResult measured = new DeviceResult(result, kernel, host, 8, null, null);
 
     assertThat(measured.cells()).hasSameSizeAs(DeviceResult.COLUMNS);
     int column = List.of(DeviceResult.COLUMNS).indexOf("kernel");

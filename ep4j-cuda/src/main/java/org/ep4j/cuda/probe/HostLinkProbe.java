@@ -1,0 +1,105 @@
+package org.ep4j.cuda.probe;
+
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaEvent;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.PinnedMemory;
+
+/**
+ * What the copy engines of a GPU carry to page-locked memory of the host and from there, both at
+ * the same time: the most that rows can do which travel between nodes through that memory. Used by
+ * one thread.
+ */
+public final class HostLinkProbe implements AutoCloseable {
+  /** More than caches near the link hold of it. */
+  private static final long BYTES = 64L << 20;
+
+  private final Direction out;
+  private final Direction in;
+
+  private HostLinkProbe(Direction out, Direction in) {
+    this.out = out;
+    this.in = in;
+  }
+
+  /** A probe of a device, whose context becomes current. It takes 128 MiB here and there. */
+  public static HostLinkProbe open(CudaDevice device) {
+    device.makeCurrent();
+    Direction out = Direction.open(device);
+    boolean complete = false;
+    try {
+      HostLinkProbe probe = new HostLinkProbe(out, Direction.open(device));
+      complete = true;
+      return probe;
+    } finally {
+      if (!complete) {
+        out.close();
+      }
+    }
+  }
+
+  /**
+   * Copies 64 MiB so many times in each direction, both at once; 10^9 bytes a second in the slower
+   * one. Waits for the end.
+   *
+   * @param copies at least 1
+   */
+  public double measure(int copies) {
+    out.start.record(out.stream);
+    in.start.record(in.stream);
+    for (int i = 0; i < copies; i++) {
+      out.memory.copyTo(0, out.host.segment(), out.stream);
+      in.memory.copyFrom(0, in.host.segment(), in.stream);
+    }
+    out.end.record(out.stream);
+    in.end.record(in.stream);
+    return copies * BYTES / (Math.max(out.millis(), in.millis()) * 1e6);
+  }
+
+  @Override
+  public void close() {
+    in.close();
+    out.close();
+  }
+
+  /** Memory at both ends, and what copies between them in one direction. */
+  private record Direction(
+      DeviceMemory memory, PinnedMemory host, CudaStream stream, CudaEvent start, CudaEvent end)
+      implements AutoCloseable {
+    static Direction open(CudaDevice device) {
+      DeviceMemory memory = DeviceMemory.allocate(device, BYTES);
+      PinnedMemory host = null;
+      try {
+        host = PinnedMemory.allocate(device, BYTES);
+        return new Direction(
+            memory,
+            host,
+            CudaStream.create(device),
+            CudaEvent.createTimed(device),
+            CudaEvent.createTimed(device));
+      } catch (RuntimeException e) {
+        if (host != null) {
+          host.close();
+        }
+        memory.close();
+        throw e;
+      }
+    }
+
+    double millis() {
+      stream.synchronize();
+      return end.millisSince(start);
+    }
+
+    @Override
+    public void close() {
+      stream.synchronize();
+      end.close();
+      start.close();
+      stream.close();
+      host.close();
+      memory.close();
+    }
+  }
+}
