@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
@@ -45,10 +46,13 @@ class AcrossNodesFailureTest {
             batch.fill(group.rank(), 1);
             try (ExpertBuffer buffer = ExpertBuffer.open(group, config(wire).build())) {
               roundTrip(buffer, batch);
-              if (group.rank() == 0) {
-                isToldOfItsPeer(buffer, batch);
+              try {
+                if (group.rank() == 0) {
+                  isToldOfItsPeer(buffer, batch);
+                }
+              } finally {
+                step.await(30, TimeUnit.SECONDS);
               }
-              step.await();
             }
             try (ExpertBuffer again = ExpertBuffer.open(group, config(wire).build())) {
               roundTrip(again, batch);
@@ -64,7 +68,7 @@ class AcrossNodesFailureTest {
         .hasMessageMatching(".* after [1-9]\\d{3} ms; .*");
     assertThatThrownBy(buffer::reset)
         .isInstanceOf(UnsupportedOperationException.class)
-        .hasMessageContaining("close it on all live ranks");
+        .hasMessageContaining("close the buffer on all live ranks");
   }
 
   @Test
