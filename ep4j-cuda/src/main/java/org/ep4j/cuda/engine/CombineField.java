@@ -41,5 +41,7 @@ enum CombineField {
   CHUNK_TOKENS,
   ROUNDED,
   RETURN_WARPS,
+  SUM_WARPS,
+  INLET_BYTES,
   PARTS
 }

@@ -77,7 +77,7 @@ __device__ __forceinline__ void sum_columns(const CombineParameters& p, u32 toke
         }
       }
     }
-    add_rows<T, H, U, 2>(sum, rows, count, first, end);
+    add_rows<T, H, U, 2>(sum, MemoryRows{rows}, count, first, end);
 #pragma unroll
     for (u32 u = 0; u < U; u++) {
       u32 at = first + u * 32 * E;

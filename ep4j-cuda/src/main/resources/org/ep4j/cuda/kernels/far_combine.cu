@@ -4,6 +4,7 @@
 // Roles of a block's warps, in this order:
 //   pushing    rows to the ranks of this node that they belong to, or to rails of those of other nodes
 //   returning  take the chunks of the givers: sum, or copy, what has been pushed here for their tokens
+//   telling    one, of the slots that the returning ones have filled (far_mail.cuh)
 //   summing    take the chunks of this rank: what its node has and what came from others
 // Pushing warps wait only for other ranks to enter; returning ones for rows and for room in slots;
 // summing ones for rows and for slots. Chunks are taken in ascending order by all, so the lowest one
@@ -23,10 +24,15 @@ __device__ __forceinline__ void far_combine(const CombineParameters& p) {
     return;
   }
   take_world(far, p.far);
-  // Shared memory: stages of pushing warps, pieces of returning ones, barriers, pointers, words.
+  __shared__ Letter letters[MOST_FILLING];
+  clear_letters(letters);
+  // Shared memory: stages of pushing warps, pieces of returning ones, inlets of summing ones,
+  // barriers, pointers, words.
   char* pieces = shared + p.push_warps * STAGES * p.stage_bytes;
-  u64* barriers = (u64*)(pieces + p.return_warps * Outlet::PIECES * Outlet::BYTES);
-  const char** pointers = (const char**)(barriers + p.push_warps * STAGES);
+  char* inlets = pieces + p.return_warps * Outlet::PIECES * Outlet::BYTES;
+  u64* barriers = (u64*)(inlets + p.sum_warps * p.inlet_bytes);
+  u64* inlet_barriers = barriers + p.push_warps * STAGES;
+  const char** pointers = (const char**)(inlet_barriers + p.sum_warps);
   const char** slots = pointers + 64 * warps;
   u32* taken = (u32*)(slots + far.nodes * warps);
   u32* stream_words = taken + far.nodes * warps;
@@ -41,7 +47,7 @@ __device__ __forceinline__ void far_combine(const CombineParameters& p) {
   homes.fill(p, far, streams);
   u32 warp = warp_id();
   u32 returning = warp - (u32)p.push_warps;
-  u32 summing = returning - (u32)p.return_warps;
+  u32 summing = returning - (u32)p.return_warps - 1;
   const char** rows = pointers + 64 * warp;
   if (warp < p.push_warps) {
     Groups<FarHomes> groups(p, homes, w);
@@ -58,12 +64,16 @@ __device__ __forceinline__ void far_combine(const CombineParameters& p) {
 #endif
   } else if (returning < p.return_warps) {
     char* its_pieces = pieces + returning * Outlet::PIECES * Outlet::BYTES;
-    return_chunks(Returner<T, H>(p, far, w, homes, streams, its_pieces, rows), returning);
-  } else {
-    Summer<T, H> summer(p, far, w, homes, streams, rows, slots + far.nodes * warp,
+    return_chunks(Returner<T, H>(p, far, w, homes, streams, its_pieces, rows), letters[returning],
+                  returning);
+  } else if (returning == p.return_warps) {
+    tell_slots(far, w, letters, (u32)p.return_warps);
+  } else if (summing < p.sum_warps) {
+    Inlet inlet(inlets + summing * p.inlet_bytes, (u32)p.inlet_bytes, inlet_barriers + summing);
+    Summer<T, H> summer(p, far, w, homes, streams, inlet, rows, slots + far.nodes * warp,
                         taken + far.nodes * warp);
-    u32 summers = warps - (u32)(p.push_warps + p.return_warps);
-    for (u32 c = summing * gridDim.x + blockIdx.x; c < streams.own; c += gridDim.x * summers) {
+    u32 stride = gridDim.x * (u32)p.sum_warps;
+    for (u32 c = summing * gridDim.x + blockIdx.x; c < streams.own; c += stride) {
       if (!summer.sum(c)) {
         break;
       }

@@ -117,7 +117,7 @@ struct FarHomes {
   }
 
   // All lanes: waits for the rows of tokens from `first` to `end`, a lane a token, whose ways begin at
-  // `ways`. One fence for all: an acquire each would wait for what this GPU writes to the host.
+  // `ways`. Each word is acquired: a fence would wait for what this GPU writes to the host.
   __device__ __forceinline__ bool await(const CombineParameters& p, const FarWorld& far,
                                         const Watch& w, u32 number, const u64* ways, u64 first,
                                         u64 end) const {
@@ -130,7 +130,6 @@ struct FarHomes {
       }
     }
     there = __all_sync(0xffffffff, there);
-    __threadfence_system();
     __syncwarp();
     return there;
   }
@@ -156,7 +155,7 @@ struct FarHomes {
 
   static __device__ __forceinline__ bool await_word(const Watch& w, const u64* at, u64 peer) {
     for (u32 polls = 1;; polls++) {
-      u64 seen = load_relaxed_system(at);
+      u64 seen = load_acquire_system(at);
       if (seen >= w.epoch) {
         return true;
       }

@@ -1,12 +1,13 @@
 // The warps of a combine across nodes that send back what this node has for tokens of its givers.
 #pragma once
 #include "far_homes.cuh"
+#include "far_mail.cuh"
 #include "sums.cuh"
 
 // What a warp writes to a slot passes through pieces in shared memory: they cross a bus, and wide
 // stores cross it best.
 struct Outlet {
-  static constexpr u32 PIECES = 2;
+  static constexpr u32 PIECES = 4;
   static constexpr u32 BYTES = 2048;  // a multiple of 512
 
   char* pieces;
@@ -69,8 +70,8 @@ struct Returner {
                                       char* pieces, const char** rows)
       : p(p), far(far), w(w), homes(homes), streams(streams), shape(p), outlet(pieces), rows(rows) {}
 
-  // Chunk `c` of giver `g`.
-  __device__ __forceinline__ bool send(u32 g, u32 c) {
+  // Chunk `c` of giver `g`. Who reads the letter tells of it.
+  __device__ __forceinline__ bool send(Letter& letter, u32 g, u32 c) {
     u32 q = streams.givers[g];
     const FarPartner& partner = far.partner[q];
     u64 number = far.sent[q] + c;
@@ -93,7 +94,8 @@ struct Returner {
       }
     }
     outlet.drain();
-    return pushed(w, (u32)partner.rank, send_slot(far, w, partner, number, to - slot));
+    write_letter(letter, LETTER_FULL, number, q, (u32)(to - slot));
+    return true;
   }
 
  private:
@@ -142,7 +144,8 @@ struct Returner {
     }
     for (u32 first = 0; first < p.columns; first += 32 * E * U) {
       float sum[U][E] = {};
-      add_rows<T, T, U, 2>(sum, some, count, first + lane_id() * E, (u32)p.columns);
+      add_rows<T, T, U, 2>(sum, MemoryRows{some}, count, first + lane_id() * E,
+                           (u32)p.columns);
       uint4 vectors[U];
 #pragma unroll
       for (u32 u = 0; u < U; u++) {
@@ -179,7 +182,7 @@ struct Returner {
 };
 
 template <class T, class H>
-__device__ __forceinline__ void return_chunks(Returner<T, H> returner, u32 warp) {
+__device__ __forceinline__ void return_chunks(Returner<T, H> returner, Letter& letter, u32 warp) {
   const Streams& streams = returner.streams;
   u32 givers = streams.counts[1];
   u32 jobs = streams.most_chunks() * givers;
@@ -187,8 +190,9 @@ __device__ __forceinline__ void return_chunks(Returner<T, H> returner, u32 warp)
   for (u32 job = warp * gridDim.x + blockIdx.x; job < jobs; job += stride) {
     u32 c = job / givers;
     u32 g = job - c * givers;
-    if (c < streams.chunks[g] && !returner.send(g, c)) {
-      return;
+    if (c < streams.chunks[g] && !returner.send(letter, g, c)) {
+      break;
     }
   }
+  write_letter(letter, LETTER_OVER);
 }

@@ -3,6 +3,7 @@
 // they have, this rank rounds what its own node has, too, and so adds one row a node.
 #pragma once
 #include "far_homes.cuh"
+#include "far_inlet.cuh"
 #include "sums.cuh"
 
 // Rows of a token in ascending order of ranks: those of ranks of this node lie in the middle.
@@ -20,13 +21,14 @@ struct Summer {
   const FarHomes& homes;
   const Streams& streams;
   AnswerShape shape;
+  Inlet inlet;
   // Shared memory of the warp.
   const char** rows;  // [64]
   const char** slots;   // [nodes] the slot that came from each
   u32* taken;           // [nodes] rows of it that belong to tokens before
 
   __device__ __forceinline__ Summer(const CombineParameters& p, const FarWorld& far, const Watch& w,
-                                    const FarHomes& homes, const Streams& streams,
+                                    const FarHomes& homes, const Streams& streams, Inlet inlet,
                                     const char** rows, const char** slots, u32* taken)
       : p(p),
         far(far),
@@ -34,6 +36,7 @@ struct Summer {
         homes(homes),
         streams(streams),
         shape(p),
+        inlet(inlet),
         rows(rows),
         slots(slots),
         taken(taken) {}
@@ -139,20 +142,39 @@ struct Summer {
     return last;
   }
 
-  __device__ __forceinline__ void sum_token(u32 token, FoundRows found) const {
+  // Piece by piece: rows of other nodes pass through the inlet.
+  __device__ __forceinline__ void sum_token(u32 token, FoundRows found) {
+    constexpr u32 SIZE = 16 / H::ELEMENTS;  // bytes of a column
+    u32 far_rows = (u32)(found.before + found.after);
+    u32 columns = (u32)p.columns;
+    u32 piece = far_rows == 0 ? columns : inlet.piece(far_rows, SIZE * T::ELEMENTS) / SIZE;
+    for (u32 begin = 0; begin < columns; begin += piece) {
+      u32 end = min(begin + piece, columns);
+      StagedRows staged{nullptr, 0};
+      if (far_rows > 0) {
+        staged = inlet.take(rows, far_rows, (u32)found.before, (u32)found.near, begin * SIZE,
+                            (end - begin) * SIZE);
+      }
+      sum_columns(token, found, staged, begin, end);
+    }
+  }
+
+  __device__ __forceinline__ void sum_columns(u32 token, FoundRows found, StagedRows staged,
+                                              u32 begin, u32 end) const {
     constexpr u32 E = T::ELEMENTS;
-    constexpr u32 U = H::ELEMENTS == E ? 4 : 2;  // vectors of a lane at a time
+    constexpr u32 U = H::ELEMENTS == E ? 3 : 2;  // vectors of a lane at a time
     constexpr u32 ROWS = H::ELEMENTS == E ? 1 : 2;  // rows: what registers allow
-    const char* const* near = rows + found.before;
-    u64 begin = ((u64)token * p.hidden + p.column) * (16 / E);
-    for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
+    MemoryRows near{rows + found.before};
+    StagedRows after{staged.first + found.before * staged.bytes, staged.bytes};
+    u64 place = ((u64)token * p.hidden + p.column) * (16 / E);
+    for (u32 first = begin + lane_id() * E; first < end; first += 32 * E * U) {
       uint4 own[U];
       bool rounds = rounded() && found.near > 1;
       if (rounds) {
 #pragma unroll
         for (u32 u = 0; u < U; u++) {
           float part[1][E] = {};
-          add_rows<T, H, 1, 2>(part, near, found.near, first + u * 32 * E, (u32)p.columns);
+          add_rows<T, H, 1, 2>(part, near, found.near, first + u * 32 * E, end);
           own[u] = round_vector<T>(part[0]);
         }
       }
@@ -160,27 +182,28 @@ struct Summer {
 #pragma unroll
       for (u32 u = 0; u < U; u++) {
         u32 at = first + u * 32 * E;
-        if (at < p.columns && p.bias0 != nullptr) {
-          add_vector<T>(sum[u], load_row(p.bias0 + begin + at * (16 / E)));
+        if (at < end && p.bias0 != nullptr) {
+          add_vector<T>(sum[u], load_row(p.bias0 + place + at * (16 / E)));
           if (p.bias1 != nullptr) {
-            add_vector<T>(sum[u], load_row(p.bias1 + begin + at * (16 / E)));
+            add_vector<T>(sum[u], load_row(p.bias1 + place + at * (16 / E)));
           }
         }
       }
-      int all = found.before + found.near + found.after;
-      add_rows<T, H, U, ROWS>(sum, rows, rounds ? found.before : all, first, (u32)p.columns);
+      add_rows<T, H, U, 1>(sum, staged, found.before, first - begin, end - begin);
       if (rounds) {
 #pragma unroll
         for (u32 u = 0; u < U; u++) {
           add_vector<T>(sum[u], own[u]);
         }
-        add_rows<T, H, U, ROWS>(sum, near + found.near, found.after, first, (u32)p.columns);
+      } else {
+        add_rows<T, H, U, ROWS>(sum, near, found.near, first, end);
       }
+      add_rows<T, H, U, 1>(sum, after, found.after, first - begin, end - begin);
 #pragma unroll
       for (u32 u = 0; u < U; u++) {
         u32 at = first + u * 32 * E;
-        if (at < p.columns) {
-          store_row(p.out + begin + at * (16 / E), round_vector<T>(sum[u]));
+        if (at < end) {
+          store_row(p.out + place + at * (16 / E), round_vector<T>(sum[u]));
         }
       }
     }

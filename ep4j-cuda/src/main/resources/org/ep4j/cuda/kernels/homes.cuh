@@ -54,6 +54,8 @@ struct CombineParameters {
   u64 chunk_tokens;  // tokens that share a slot, at most 32; the same on all ranks
   u64 rounded;       // 1: what a node has for a token is summed and rounded before it travels
   u64 return_warps;  // warps that fill slots
+  u64 sum_warps;     // warps that sum
+  u64 inlet_bytes;   // shared memory of each of these, a multiple of 128, at least 2048
 
   u64 parts;  // in one node: of a token, to be summed by a warp each
 };

@@ -53,7 +53,7 @@ __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 fla
   __syncwarp();
   for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
     float sum[U][E] = {};
-    add_rows<T, T, U, ROWS>(sum, rows, count, first, (u32)p.columns);
+    add_rows<T, T, U, ROWS>(sum, MemoryRows{rows}, count, first, (u32)p.columns);
 #pragma unroll
     for (u32 u = 0; u < U; u++) {
       u32 at = first + u * 32 * E;

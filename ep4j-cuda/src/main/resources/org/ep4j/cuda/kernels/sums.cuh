@@ -3,16 +3,34 @@
 #pragma once
 #include "convert.cuh"
 
+// Rows in memory.
+struct MemoryRows {
+  const char* const* rows;
+
+  __device__ __forceinline__ uint4 load(int i, u32 at) const { return load_row(rows[i] + at); }
+};
+
+// Rows, or the same piece of each, in shared memory.
+struct StagedRows {
+  const char* first;
+  u32 bytes;  // of each
+
+  __device__ __forceinline__ uint4 load(int i, u32 at) const {
+    return *(const uint4*)(first + (u32)i * bytes + at);
+  }
+};
+
 // One vector of a row that may have travelled as float32 (H): E elements from column `at` on.
 template <class T, class H>
 struct HomeVector {
   uint4 low;
   uint4 high;
 
-  __device__ __forceinline__ void load(const char* row, u32 at) {
-    low = load_row(row + at * (16 / H::ELEMENTS));
+  template <class Rows>
+  __device__ __forceinline__ void load(const Rows& rows, int i, u32 at) {
+    low = rows.load(i, at * (16 / H::ELEMENTS));
     if constexpr (H::ELEMENTS != T::ELEMENTS) {
-      high = load_row(row + at * (16 / H::ELEMENTS) + 16);
+      high = rows.load(i, at * (16 / H::ELEMENTS) + 16);
     }
   }
 
@@ -27,10 +45,11 @@ struct HomeVector {
 
 // Adds columns of rows, in their order, to the sums of a lane: U vectors, 32 vectors apart, of which
 // the first begins at column `first`.
-template <class T, class H, u32 U, u32 ROWS>
-__device__ __forceinline__ void add_rows(float (*sum)[T::ELEMENTS], const char* const* rows, int count,
+template <class T, class H, u32 U, u32 ROWS, class Rows>
+__device__ __forceinline__ void add_rows(float (*sum)[T::ELEMENTS], const Rows& rows, int count,
                                          u32 first, u32 columns) {
   constexpr u32 STEP = 32 * T::ELEMENTS;
+#pragma unroll 1
   for (int i = 0; i < count; i += ROWS) {
     HomeVector<T, H> held[ROWS][U];
 #pragma unroll
@@ -38,7 +57,7 @@ __device__ __forceinline__ void add_rows(float (*sum)[T::ELEMENTS], const char* 
 #pragma unroll
       for (u32 u = 0; u < U; u++) {
         if (i + (int)r < count && first + u * STEP < columns) {
-          held[r][u].load(rows[i + r], first + u * STEP);
+          held[r][u].load(rows, i + (int)r, first + u * STEP);
         }
       }
     }

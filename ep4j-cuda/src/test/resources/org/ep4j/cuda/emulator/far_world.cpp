@@ -91,13 +91,16 @@ class FarWorlds : public Across, public CombineAcross {
 
   void set_launch(combining::CombineParameters& p, u32, const Combine& combine,
                   Launch& launch) override {
-    u32 warps = random.between(3, 8);
+    u32 warps = random.between(4, 8);
     launch.name = "far " + launch.name;
     launch.threads = warps * LANES;
-    p.push_warps = random.between(1, warps - 2);
-    p.return_warps = random.between(1, warps - 1 - (u32)p.push_warps);
+    p.push_warps = random.between(1, warps - 3);
+    p.return_warps = random.between(1, warps - 2 - (u32)p.push_warps);
+    p.sum_warps = random.between(1, warps - 1 - (u32)(p.push_warps + p.return_warps));
+    p.inlet_bytes = 128 * random.between(16, 40);
     u64 near = p.far->end - p.far->first;
-    launch.shared_bytes = p.push_warps * STAGES * (p.stage_bytes + 8) + p.return_warps * 4096 +
+    launch.shared_bytes = p.push_warps * STAGES * (p.stage_bytes + 8) + p.return_warps * 8192 +
+                          p.sum_warps * (p.inlet_bytes + 8) +
                           warps * (64 * 8 + p.far->nodes * 12) +
                           (3 * p.far->partners + 2 + 6 * p.ranks + 2 * (1 + p.far->partners) * near) * 4;
     nodes.open++;
