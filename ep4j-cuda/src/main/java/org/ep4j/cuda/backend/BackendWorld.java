@@ -25,6 +25,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout, List<Seat> seats) {
   private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+  private static final String OF = " of ";
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
   private static final String PROCESS =
       HexFormat.of().toHexDigits(new Random().nextLong() ^ ProcessHandle.current().pid());
@@ -37,7 +38,7 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
   /** Asks all ranks where they sit; collective. */
   public static BackendWorld gather(
       Meeting meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
-    String place = device.properties().pciBusId() + " of " + host();
+    String place = device.properties().pciBusId() + OF + host();
     Seat own = new Seat(place, PROCESS, probe.version(), probe.problem());
     List<Seat> seats = new ArrayList<>();
     for (byte[] each : meeting.group().allGather(own.encoded(), timeout)) {
@@ -64,6 +65,18 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
   public int ranksOnDevice() {
     String own = seats.get(meeting.group().rank()).device();
     return (int) seats.stream().filter(seat -> seat.device().equals(own)).count();
+  }
+
+  /**
+   * Whether this rank knows that NVLink joins its device with those of all others. A node of
+   * several hosts is one because NVLink joins them.
+   */
+  public boolean isLinked() {
+    String here = OF + host();
+    return seats.stream()
+        .map(Seat::device)
+        .filter(other -> other.endsWith(here))
+        .allMatch(other -> device.isLinked(other.substring(0, other.length() - here.length())));
   }
 
   /** Two ranks on one device, or null. */

@@ -48,6 +48,27 @@ public final class CudaDevice implements AutoCloseable {
             != 0;
   }
 
+  /**
+   * Whether NVLink joins this device with the one of a bus address of this host. False, too, if
+   * this process cannot see that device, as CUDA_VISIBLE_DEVICES may have it.
+   */
+  public boolean isLinked(String pciBusId) {
+    if (pciBusId.equals(properties.pciBusId())) {
+      return true;
+    }
+    for (int i = 0; i < count(); i++) {
+      if (DeviceProperties.of(i).pciBusId().equals(pciBusId)) {
+        // What tells it from PCIe: GPUs do atomics on each other's memory.
+        return DeviceCalls.peerAttribute(
+                DriverConstants.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                handle,
+                DeviceCalls.device(i))
+            != 0;
+      }
+    }
+    return false;
+  }
+
   /** Number of the device in this process. */
   public int ordinal() {
     return properties.ordinal();

@@ -24,6 +24,8 @@ final class DeviceCalls {
       link(DriverFunction.DEVICE_GET_PCI_BUS_ID);
   private static final MethodHandle DEVICE_CAN_ACCESS_PEER =
       link(DriverFunction.DEVICE_CAN_ACCESS_PEER);
+  private static final MethodHandle DEVICE_GET_P2P_ATTRIBUTE =
+      link(DriverFunction.DEVICE_GET_P2P_ATTRIBUTE);
   private static final MethodHandle DEVICE_PRIMARY_CTX_RETAIN =
       link(DriverFunction.DEVICE_PRIMARY_CTX_RETAIN);
   private static final MethodHandle DEVICE_PRIMARY_CTX_RELEASE =
@@ -157,6 +159,21 @@ final class DeviceCalls {
         throw CudaException.unexpected(t);
       }
       CudaException.check(result, DriverFunction.DEVICE_CAN_ACCESS_PEER);
+      return out.get(ValueLayout.JAVA_INT, 0);
+    }
+  }
+
+  /** Value of an attribute of the way from {@code device} to {@code peer}. */
+  static int peerAttribute(int attribute, int device, int peer) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
+      int result;
+      try {
+        result = (int) DEVICE_GET_P2P_ATTRIBUTE.invokeExact(out.address(), attribute, device, peer);
+      } catch (Throwable t) {
+        throw CudaException.unexpected(t);
+      }
+      CudaException.check(result, DriverFunction.DEVICE_GET_P2P_ATTRIBUTE);
       return out.get(ValueLayout.JAVA_INT, 0);
     }
   }

@@ -25,6 +25,8 @@ final class DriverConstants {
   static final int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED = 128;
   static final int CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134;
 
+  static final int CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3;
+
   static final int CU_MEMHOSTALLOC_PORTABLE = 1;
   static final int CU_MEMHOSTALLOC_DEVICEMAP = 2;
   static final int CU_MEMHOSTREGISTER_PORTABLE = 1;

@@ -26,6 +26,12 @@ enum DriverFunction {
       "cuDeviceGetPCIBusId", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT, ValueLayout.JAVA_INT),
   DEVICE_CAN_ACCESS_PEER(
       "cuDeviceCanAccessPeer", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT, ValueLayout.JAVA_INT),
+  DEVICE_GET_P2P_ATTRIBUTE(
+      "cuDeviceGetP2PAttribute",
+      ValueLayout.JAVA_LONG,
+      ValueLayout.JAVA_INT,
+      ValueLayout.JAVA_INT,
+      ValueLayout.JAVA_INT),
   DEVICE_PRIMARY_CTX_RETAIN(
       "cuDevicePrimaryCtxRetain", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT),
   DEVICE_PRIMARY_CTX_RELEASE("cuDevicePrimaryCtxRelease_v2", ValueLayout.JAVA_INT),

@@ -32,7 +32,8 @@ final class LowLatencyConstants {
     call.set(LowLatencyField.WEIGHTS_OFFSET, layout.weights);
     call.set(LowLatencyField.FLAGS_OFFSET, layout.flags);
     call.set(LowLatencyField.FLAG_STRIDE, layout.flagStride);
-    call.set(LowLatencyField.ROWS_OFFSET, layout.rows);
+    call.set(LowLatencyField.ROWS_OFFSET, layout.rows(part.lined()));
+    call.set(LowLatencyField.LINES_OFFSET, layout.lines);
     call.set(LowLatencyField.AREA_BYTES, layout.areaBytes);
     call.set(LowLatencyField.CONTROL, context.region.address());
     call.set(LowLatencyField.MASKS, part.masks());

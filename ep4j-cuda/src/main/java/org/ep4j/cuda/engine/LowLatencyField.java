@@ -24,6 +24,7 @@ enum LowLatencyField {
   FLAGS_OFFSET,
   FLAG_STRIDE,
   ROWS_OFFSET,
+  LINES_OFFSET,
   AREA_BYTES,
   PHASES,
   KIND,

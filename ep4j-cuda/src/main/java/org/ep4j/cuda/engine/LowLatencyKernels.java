@@ -5,6 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.TreeMap;
 import org.ep4j.BufferConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
@@ -93,14 +94,20 @@ final class LowLatencyKernels implements AutoCloseable {
 
   /**
    * @param reach which ranks the kernels reach
+   * @param lined whether rows travel as lines within a node
    * @param sharedBytes what a block may use
    * @param localExperts experts of this rank
    */
   LowLatencyKernels(
-      CudaDevice device, BufferConfig config, Reach reach, int localExperts, int sharedBytes) {
+      CudaDevice device,
+      BufferConfig config,
+      Reach reach,
+      boolean lined,
+      int localExperts,
+      int sharedBytes) {
     int ranks = ranksOf(config);
-    long lines = localExperts + 1L;
-    long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + lines * (ranks + 1L);
+    long counted = localExperts + 1L;
+    long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
     long most = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
     // A turn has a counter for each expert and rank, and for each group of tokens a word for those
@@ -122,7 +129,7 @@ final class LowLatencyKernels implements AutoCloseable {
     long needed = tables + counters + groups * groupWords;
     dispatchBytes = (int) needed * Integer.BYTES;
     combineBytes = ranks * RANK_BYTES;
-    constants = constants(config, ranks);
+    constants = constants(config, ranks, reach == Reach.NODE && !lined);
     startsEarly = device.properties().major() >= FIRST_TO_START_EARLY;
     KernelCompiler compiler = KernelCompiler.standard();
     byExperts = dispatches(load(compiler, device, DISPATCH + reach.suffix));
@@ -135,9 +142,9 @@ final class LowLatencyKernels implements AutoCloseable {
     summed = call(adding, "ep4j_low_latency_combine", combineBytes);
   }
 
-  /** Begins to look for them, while the caller does other things. */
+  /** Begins to look for them, while the caller does other things; for a node with NVLink. */
   static void prepare(String architecture, BufferConfig config, Reach reach) {
-    Map<String, String> constants = constants(config, ranksOf(config));
+    Map<String, String> constants = constants(config, ranksOf(config), false);
     Map<String, Map<String, String>> entries = new LinkedHashMap<>();
     for (String file : List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS)) {
       entries.put(file + reach.suffix, constants);
@@ -157,9 +164,15 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
-  static Map<String, String> constants(BufferConfig config, int ranks) {
-    return PrebuiltKernels.lowLatencyConstants(
-        config.hidden(), ranks, config.experts(), config.topK(), config.masking());
+  private static Map<String, String> constants(BufferConfig config, int ranks, boolean flagged) {
+    Map<String, String> constants =
+        new TreeMap<>(
+            PrebuiltKernels.lowLatencyConstants(
+                config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
+    if (flagged) {
+      constants.putAll(PrebuiltKernels.FLAGGED);
+    }
+    return constants;
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {

@@ -28,6 +28,12 @@ final class LowLatencyLayout {
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
 
+  /** Bytes of a piece of BF16 as lines; see {@code kernels/low_latency_lines.cuh}. */
+  private static final long LINED_PIECE = 2 * PIECE + 128;
+
+  /** 1 if the rank that has the part sends rows as lines, or would; the host's alone. */
+  static final long LINED = PAGE - Long.BYTES;
+
   /** Number of the last operation sent; see {@code Words}. */
   static final long SENT = 0;
 
@@ -51,6 +57,11 @@ final class LowLatencyLayout {
   final long sourceBytes;
 
   final long flags;
+
+  /** One node: rows as lines, one a rank and token. */
+  final long lines;
+
+  /** Rows that are not lines. */
   final long rows;
 
   /** Several nodes: half of what is prepared for one rank of another node, words and rows. */
@@ -74,7 +85,7 @@ final class LowLatencyLayout {
   /** Distance from one area to the next. */
   final long areaBytes;
 
-  /** Bytes of an area's words, which begin at {@link #headers}. */
+  /** Bytes of an area's words and lines, which begin at {@link #headers}. */
   final long wordBytes;
 
   /** All of it. */
@@ -116,13 +127,20 @@ final class LowLatencyLayout {
     }
     shadowBytes = (ranks - 1) * 2 * halfBytes;
     flagStride = Math.max(topK, ranks);
-    long wordsEnd = flags + tokens * pieces * flagStride * Long.BYTES;
-    wordBytes = wordsEnd - headers;
-    rows = page(wordsEnd);
-    long most = Math.max(ranks, Math.min(topK, config.experts()));
+    lines = page(flags + tokens * pieces * flagStride * Long.BYTES);
+    long choices = Math.min(topK, config.experts());
+    boolean lined = nodes.count() == 1;
+    rows = lined ? page(lines + ranks * tokens * pieces * LINED_PIECE) : lines;
+    wordBytes = rows - headers;
+    long most = lined ? choices : Math.max(ranks, choices);
     areaBytes = page(rows + tokens * most * 2 * config.hidden()) - headers;
     areas = config.masking() ? 4 : 2;
     bytes = headers + areas * areaBytes;
+  }
+
+  /** Where rows lie that are not lines: without lines they take the place of those, too. */
+  long rows(boolean lined) {
+    return lined ? rows : lines;
   }
 
   /** What a rank says that has received an operation and goes on with the first two areas. */

@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -32,16 +33,19 @@ final class LowLatencyPart implements AutoCloseable {
 
   private final int rank;
   private final int ranks;
+  private final boolean lined;
 
   /**
    * Maps the peers' parts; collective.
    *
    * @param region of this rank; its owner closes it after this
+   * @param linked whether NVLink joins this rank with all others, as far as it knows
    * @param far the way to ranks of other nodes; null if there are none
    */
   LowLatencyPart(
       Meeting meeting,
       Nodes nodes,
+      boolean linked,
       SymmetricRegion region,
       @Nullable FarConnection far,
       CudaDevice device,
@@ -61,6 +65,7 @@ final class LowLatencyPart implements AutoCloseable {
       state = DeviceMemory.allocate(device, (3L + FAR_WORDS) * ranks * Long.BYTES);
       state.fill8(0, state.bytes(), (byte) 0, stream);
       clearWords(stream);
+      setLined(linked);
       // From here on all ranks have cleared their words.
       mapped = new Peers(meeting, nodes, device, region, timeout);
     } finally {
@@ -76,6 +81,18 @@ final class LowLatencyPart implements AutoCloseable {
         peers.setFar(r, far.puts() ? far.lowLatencyShadow() : far.lowLatencyPart(r));
       }
     }
+    lined = nodes.count() == 1 && allLined(meeting);
+    if (lined && !linked) {
+      close();
+      throw new EngineUnavailableException(
+          "low latency: the other ranks are joined by NVLink, rank "
+              + rank
+              + " on "
+              + device
+              + " is not, as far as it can see: start it on a GPU with NVLink, with all GPUs in"
+              + " CUDA_VISIBLE_DEVICES");
+    }
+    setLined(lined);
   }
 
   /** {@link Peers#stage}. */
@@ -102,8 +119,34 @@ final class LowLatencyPart implements AutoCloseable {
     clearWords(stream);
   }
 
+  /**
+   * Whether rows travel as lines: if each rank has said that it could. A rank that comes back does
+   * as the others do; what they say is what they have agreed on.
+   */
+  private boolean allLined(Meeting meeting) {
+    boolean back = meeting.isNew(rank);
+    boolean all = true;
+    for (int r = 0; r < ranks; r++) {
+      if (peers.address(r) != 0 && !(back && meeting.isNew(r))) {
+        all = all && read(peers.address(r) + LowLatencyLayout.LINED) != 0;
+      }
+    }
+    return all;
+  }
+
+  private void setLined(boolean lined) {
+    write(memory.address() + LowLatencyLayout.LINED, lined ? 1 : 0);
+  }
+
+  /** Whether rows between ranks of the node travel as lines. */
+  boolean lined() {
+    return lined;
+  }
+
+  /** All but {@link LowLatencyLayout#LINED}. */
   private void clearWords(CudaStream stream) {
-    memory.fill8(0, layout.headers, (byte) 0, stream);
+    memory.fill8(0, LowLatencyLayout.LINED, (byte) 0, stream);
+    memory.fill8(layout.received, layout.headers - layout.received, (byte) 0, stream);
     for (int i = 0; i < layout.areas; i++) {
       long area = layout.headers + i * layout.areaBytes;
       memory.fill8(area, layout.wordBytes, (byte) 0, stream);

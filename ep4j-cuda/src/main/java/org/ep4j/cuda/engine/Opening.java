@@ -223,10 +223,6 @@ final class Opening implements AutoCloseable {
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
     LowLatencyLayout layout = new LowLatencyLayout(config, context.nodes);
-    LowLatencyKernels kernels =
-        own(
-            new LowLatencyKernels(
-                device, config, Reach.of(context.far), local, context.kernels.sharedBytes));
     LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
     SymmetricRegion region = own(context.backend.allocate(layout.bytes));
     LowLatencyPart part =
@@ -234,6 +230,7 @@ final class Opening implements AutoCloseable {
             new LowLatencyPart(
                 meeting,
                 context.nodes,
+                context.nodes.count() == 1 && context.backend.world().isLinked(),
                 region,
                 context.far,
                 device,
@@ -241,6 +238,15 @@ final class Opening implements AutoCloseable {
                 words,
                 context.stream,
                 config.timeout()));
+    LowLatencyKernels kernels =
+        own(
+            new LowLatencyKernels(
+                device,
+                config,
+                Reach.of(context.far),
+                part.lined(),
+                local,
+                context.kernels.sharedBytes));
     return new LowLatency.Resources(part, memory, kernels);
   }
 

@@ -11,14 +11,14 @@
 //                     The same.
 //   entries[s][t][k]  number | what choice k of token t means to d: local expert and how many rows of
 //                     s for it (by ranks: for d) come before, or NO_ENTRY. The same. In a combine of
-//                     partial sums:
-//                     number | weight of the choice, or NO_WEIGHT.
+//                     partial sums: number | weight of the choice, or NO_WEIGHT.
 //   weights[s][t][k]  number | weight of that choice, for d's own experts only; awaited for those. By
 //                     ranks, if weights are dispatched. The same.
-//   rows              dispatch: [s][t], one row a token, however many experts it is for. Combine:
-//                     [t][k], or [s][t] if each holder sends one row; d is the source then.
+//   lines             [s][t], one row a token, however many experts it is for, with numbers among the
+//                     values: see low_latency_lines.cuh. Combine: one row a holder s of d's token t.
+//   rows              combine: [t][k]. Without lines those rows, too.
 //   flags             number, written with release once a piece of a row is there, read with acquire.
-//                     dispatch: [s][t][piece]; combine: [t][piece][k] or [t][piece][s]
+//                     combine: [t][piece][k]; without lines [t][piece][s], dispatch: [s][t][piece]
 // d waits for all that s writes there before it has received the operation.
 //
 // In the part of rank d, by rank s:
@@ -37,9 +37,8 @@
 // EP4J_FAR_MAPPED: kernels write the far parts of others themselves. EP4J_FAR_PUTS: they cannot, and a
 // wire carries it. What takes the place of flags then says low_latency_far.cuh.
 //
-// A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those
-// of a block that tell or learn the routing together; blocks meet only at the end, where the last one
-// counts the operation.
+// A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those of
+// a block that tell or learn the routing; blocks meet only where the last one counts the operation.
 //
 // Ranks that do not answer within the deadline are masked where the host wants that: the wait marks
 // them, everybody leaves them out, and the last block receives once more without them. A masked rank
@@ -134,6 +133,7 @@ struct LowLatencyParameters {
   u64 flags_offset;     // u64 [max_tokens, pieces, flag_stride]
   u64 flag_stride;
   u64 rows_offset;      // 2 * hidden bytes each
+  u64 lines_offset;     // lined_bytes(VECTORS) for [ranks, max_tokens, pieces]
   u64 area_bytes;
 
   // The operation.

@@ -13,6 +13,7 @@
 // loaded at once. LogFMT is read by whole pieces.
 constexpr u32 PART = 512;
 constexpr u32 ROWS_AT_ONCE = 6;
+constexpr u32 LINES_AT_ONCE = 4;  // divides 32
 
 // Adds what came home for some values of a token, one row a choice.
 template <Travel TRAVEL, u32 N>
@@ -101,6 +102,40 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* a
   }
 }
 
+// The same if they come as lines. The first ones are looked at before it is known whether they come.
+template <Travel TRAVEL, u32 N>
+__device__ __forceinline__ void sum_lines(const Operation& op, char* const* areas, Sums<N>& sums,
+                                          u32 token, u32 first) {
+  const LowLatencyParameters& p = op.p;
+  u32 piece = first / PIECE;
+  u32 begin = first % PIECE / 256;
+  u32 bytes = bytes_from(p, piece, 16);
+  u32 awaited = 0;
+  for (u32 r = 0; r < p.ranks; r += LINES_AT_ONCE) {
+    LinesIn<N, VECTORS> rows[LINES_AT_ONCE];
+    const char* at[LINES_AT_ONCE];
+#pragma unroll
+    for (u32 i = 0; i < LINES_AT_ONCE; i++) {
+      at[i] = lined_piece<VECTORS>(op, op.own, op.token_slot(r + i, token), piece);
+      if (r + i < p.ranks && (r % 32 == 0 || awaited >> (r + i) % 32 & 1)) {
+        rows[i].look(at[i], begin, bytes);
+      }
+    }
+    if (r % 32 == 0) {
+      awaited = __ballot_sync(0xffffffff, holds<TRAVEL>(op, areas, token, r + lane_id()));
+    }
+#pragma unroll
+    for (u32 i = 0; i < LINES_AT_ONCE; i++) {
+      if (awaited >> (r + i) % 32 & 1 && rows[i].await(op, r + i, at[i], begin, bytes)) {
+#pragma unroll
+        for (u32 v = 0; v < N; v++) {
+          sums.add(v, rows[i].held[v], 1);
+        }
+      }
+    }
+  }
+}
+
 template <Travel TRAVEL>
 __device__ __forceinline__ void sum_rows(const Operation& op, char* const* areas, u32 block,
                                          u32 blocks) {
@@ -112,7 +147,10 @@ __device__ __forceinline__ void sum_rows(const Operation& op, char* const* areas
     u32 first = (unit - token * parts) * VALUES;
     Sums<VALUES / 256> sums;
     sums.clear();
-    if constexpr (TRAVEL == TRAVEL_PARTIAL || TRAVEL == TRAVEL_SUMMED) {
+    constexpr bool ONE_A_HOLDER = TRAVEL == TRAVEL_PARTIAL || TRAVEL == TRAVEL_SUMMED;
+    if constexpr (ONE_A_HOLDER && LINES) {
+      sum_lines<TRAVEL>(op, areas, sums, token, first);
+    } else if constexpr (ONE_A_HOLDER) {
       sum_partials<TRAVEL>(op, areas, sums, token, first);
     } else {
       sum_choices<TRAVEL>(op, areas, sums, token, first);

@@ -4,7 +4,7 @@
 // A warp holds a piece of a row: vector v of lane l has the 8 values from 256 v + 8 l on. A travelling
 // row is its values, then its scales.
 #pragma once
-#include "low_latency.cuh"
+#include "low_latency_lines.cuh"
 
 enum ScaleKind { SCALE_FLOAT32 = 0, SCALE_FLOAT32_POW2 = 1, SCALE_UE8M0 = 2 };
 
@@ -88,9 +88,14 @@ __device__ __forceinline__ u32 to_e2m1(float value) {
 
 struct Bf16Rows {
   static constexpr u32 VALUE_BITS = 16;
-  uint4 values[VECTORS];
+  static constexpr u32 VECTORS_OF_16 = PIECE * VALUE_BITS / 8 / 512;
+  typedef uint4 Vector;
+  Vector values[VECTORS];
 
   static __device__ __forceinline__ u32 scale_words(const LowLatencyParameters&) { return 0; }
+
+  // On lane i word i of the piece's scales.
+  __device__ __forceinline__ u32 scale_word() const { return 0; }
 
   __device__ __forceinline__ void encode(const uint4 (&x)[VECTORS], const LowLatencyParameters&) {
 #pragma unroll
@@ -112,12 +117,16 @@ struct Bf16Rows {
 
 struct Fp8Rows {
   static constexpr u32 VALUE_BITS = 8;
-  uint2 values[VECTORS];
+  static constexpr u32 VECTORS_OF_16 = PIECE * VALUE_BITS / 8 / 512;
+  typedef uint2 Vector;
+  Vector values[VECTORS];
   u32 scale;  // lane i < scale_words: word i of the piece's scales
 
   static __device__ __forceinline__ u32 scale_words(const LowLatencyParameters& p) {
     return p.scale_kind == SCALE_UE8M0 ? 2 : 8;
   }
+
+  __device__ __forceinline__ u32 scale_word() const { return scale; }
 
   // The biased exponent of the scale as a power of two.
   static __device__ __forceinline__ u32 scale_exponent(float amax) {
@@ -186,10 +195,22 @@ struct Fp8Rows {
 
 struct Nvfp4Rows {
   static constexpr u32 VALUE_BITS = 4;
-  u32 values[VECTORS];
+  static constexpr u32 VECTORS_OF_16 = PIECE * VALUE_BITS / 8 / 512;
+  typedef u32 Vector;
+  Vector values[VECTORS];
   u32 scales[VECTORS];  // lanes 0, 8, 16, 24: word lane / 8 of vector v's scales
 
   static __device__ __forceinline__ u32 scale_words(const LowLatencyParameters&) { return 16; }
+
+  __device__ __forceinline__ u32 scale_word() const {
+    u32 word = 0;
+#pragma unroll
+    for (u32 v = 0; v < VECTORS; v++) {
+      u32 of = __shfl_sync(0xffffffff, scales[v], lane_id() % 4 * 8);
+      word = lane_id() / 4 == v ? of : word;
+    }
+    return word;
+  }
 
   __device__ __forceinline__ void encode(const uint4 (&x)[VECTORS], const LowLatencyParameters& p) {
     float global = __uint_as_float((u32)p.global_scale);

@@ -1,6 +1,7 @@
 // The warps of a low-latency combine that push rows home.
 #pragma once
 #include "low_latency_choices.cuh"
+#include "low_latency_lines.cuh"
 #include "low_latency_sums.cuh"
 
 // How rows come home: one a choice, or one a holder, which has summed them or, by ranks, whose caller
@@ -149,6 +150,14 @@ __device__ __forceinline__ void push_choices(const Operation& op, char* area, co
   post.end(area, TRAVEL == TRAVEL_LOGFMT);
 }
 
+// The one row of a parcel, as lines.
+__device__ __forceinline__ void push_lines(const Operation& op, char* area, const Homebound& parcel,
+                                           const uint4 (&values)[VECTORS]) {
+  u64 slot = op.token_slot((u32)op.p.rank, parcel.token);
+  LinesOut<uint4>(op, values, 0)
+      .store(lined_piece<VECTORS>(op, area, slot, parcel.piece), bytes_from(op.p, parcel.piece, 16));
+}
+
 // The same, one rounded sum of all.
 __device__ __forceinline__ void push_partial(const Operation& op, char* area, const Homebound& parcel,
                                              u32 choices, Signal& signal) {
@@ -180,6 +189,14 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
     const char* row = p.x + (u64)place * hidden * 2;
     add_weighted<2>(sums, lanes, row, __uint_as_float(bits), parcel.piece * PIECE, hidden);
   }
+  if constexpr (LINES) {
+    if (any) {
+      uint4 values[VECTORS];
+      sums.round(values);
+      push_lines(op, area, parcel, values);
+    }
+    return;
+  }
   signal.raise();
   if (any) {
     HomePost post(op, parcel);
@@ -204,7 +221,15 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
   for (u32 first = 0; first < choices; first += 32) {
     u32 place = parcel.place_of(op, first, choices);
     u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
-    if (lanes != 0) {
+    if constexpr (LINES) {
+      if (lanes != 0) {
+        u64 row = __shfl_sync(0xffffffff, place, __ffs(lanes) - 1);
+        uint4 values[VECTORS];
+        load_values(values, p.x + row * hidden * 2, parcel.piece * PIECE, hidden);
+        push_lines(op, area, parcel, values);
+        return;
+      }
+    } else if (lanes != 0) {
       push_pieces<1>(lanes & -lanes, p.x + (u64)place * hidden * 2, home, parcel.piece, hidden, signal);
       __syncwarp();
       if (!post.takes(1, slot) && !post.skips_flags() && lane_id() == 0) {

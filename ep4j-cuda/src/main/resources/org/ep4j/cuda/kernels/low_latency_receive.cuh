@@ -38,7 +38,7 @@ struct Arrival {
       bool asks = k < sources.choices[source];
       entries[i] = asks ? load_relaxed_system(op.entries(op.from(source), source, token) + k) : 0;
     }
-    flag = op.is_far(source) ? 0 : load_acquire_system(op.row_flag(op.from(source), source, token, piece));
+    flag = LINES || op.is_far(source) ? 0 : load_acquire_system(op.row_flag(op.from(source), source, token, piece));
   }
 };
 
@@ -154,26 +154,34 @@ __device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 ro
 // A piece of an arrived row on its way to its places.
 template <class Format>
 struct Arrived {
-  static constexpr u32 LOADS = PIECE * Format::VALUE_BITS / 8 / 512;
+  static constexpr u32 LOADS = Format::VECTORS_OF_16;
   uint4 held[LOADS];
   u32 first;  // byte of the row
   u32 word;   // of the scales
   u32 scale;
   bool scaled;
 
+  // Says where lines belong that have come.
+  __device__ __forceinline__ void take(const LowLatencyParameters& p, const Arrival& arrival,
+                                       const LinesIn<LOADS, LOADS>& lines) {
+    place(p, arrival);
+#pragma unroll
+    for (u32 i = 0; i < LOADS; i++) {
+      held[i] = lines.held[i];
+    }
+    scale = lines.scales();
+  }
+
   __device__ __forceinline__ void load(const Operation& op, const Arrival& arrival) {
     const LowLatencyParameters& p = op.p;
     const char* from = op.row(op.from(arrival.source), op.token_slot(arrival.source, arrival.token));
-    first = arrival.piece * LOADS * 512 + lane_id() * 16;
+    place(p, arrival);
 #pragma unroll
     for (u32 i = 0; i < LOADS; i++) {
       if (first + i * 512 < p.row_bytes) {
         held[i] = load_row(from + first + i * 512);
       }
     }
-    u32 words = Format::scale_words(p);
-    word = arrival.piece * words + lane_id();
-    scaled = lane_id() < words && word * 4 < p.scale_bytes;
     scale = scaled ? __ldcg((const u32*)(from + p.row_bytes) + word) : 0;
   }
 
@@ -195,6 +203,36 @@ struct Arrived {
       }
     }
   }
+
+ private:
+  __device__ __forceinline__ void place(const LowLatencyParameters& p, const Arrival& arrival) {
+    first = arrival.piece * LOADS * 512 + lane_id() * 16;
+    u32 words = Format::scale_words(p);
+    word = arrival.piece * words + lane_id();
+    scaled = lane_id() < words && word * 4 < p.scale_bytes;
+  }
+};
+
+// A piece that arrives as lines, looked at before it is known whether it comes here.
+template <class Format>
+struct Expected {
+  static constexpr u32 LOADS = Format::VECTORS_OF_16;
+  LinesIn<LOADS, LOADS> lines;
+
+  static __device__ __forceinline__ const char* piece(const Operation& op, const Arrival& arrival) {
+    return lined_piece<LOADS>(op, op.own, op.token_slot(arrival.source, arrival.token), arrival.piece);
+  }
+
+  __device__ __forceinline__ void ask(const Operation& op, const Arrival& arrival) {
+    if (LINES && arrival.comes) {
+      lines.look(piece(op, arrival), 0, bytes_from(op.p, arrival.piece, Format::VALUE_BITS));
+    }
+  }
+
+  __device__ __forceinline__ bool await(const Operation& op, const Arrival& arrival) {
+    return lines.await(op, arrival.source, piece(op, arrival), 0,
+                       bytes_from(op.p, arrival.piece, Format::VALUE_BITS));
+  }
 };
 
 // The warps that come here share what arrives for this block.
@@ -209,7 +247,9 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
   u32 end = most * (u32)p.ranks * pieces_of(p);
   u32 received = 0;
   Arrival next;
+  Expected<Format> expected;
   next.take(op, sources, end, block, blocks);
+  expected.ask(op, next);
   while (next.comes) {
     Arrival now = next;
     Places places(op, sources, now);
@@ -223,15 +263,18 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
                 ? await_came(op, now.source, now.token, sources.tokens[now.source])
                 : there && await_flag(op, flag_at, now.source, now.flag);
 #else
-    there = there && await_flag(op, flag_at, now.source, now.flag);
+    there = there && (LINES ? expected.await(op, now) : await_flag(op, flag_at, now.source, now.flag));
 #endif
     there = __all_sync(0xffffffff, there);
     Arrived<Format> arrived;
-    if (there) {
+    if (LINES && there) {
+      arrived.take(p, now, expected.lines);
+    } else if (there) {
       arrived.load(op, now);
     }
     // The next one is asked for while the row is on its way.
     next.take(op, sources, end, block, blocks);
+    expected.ask(op, next);
     if (there) {
       arrived.store(p, places);
     }

@@ -75,6 +75,17 @@ struct Targets {
     return leaders[round] >> lane_id() & 1;
   }
 
+  // For the whole warp, one rank after the other.
+  template <class Action>
+  __device__ __forceinline__ void each(Action action) const {
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      for (u32 rest = leaders[i]; rest != 0; rest &= rest - 1) {
+        action(__shfl_sync(0xffffffff, rank[i], __ffs(rest) - 1));
+      }
+    }
+  }
+
   __device__ __forceinline__ u32 count() const { return __popc(leaders[0]) + __popc(leaders[1]); }
 };
 
@@ -135,14 +146,18 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     Format encoded;
     encoded.encode(parcel.x, p);
     u64 slot = op.token_slot((u32)p.rank, token);
-#pragma unroll
-    for (u32 i = 0; i < 2; i++) {
-      for (u32 rest = targets.leaders[i]; rest != 0; rest &= rest - 1) {
-        u32 r = __shfl_sync(0xffffffff, targets.rank[i], __ffs(rest) - 1);
+    if constexpr (LINES) {
+      LinesOut<typename Format::Vector> lines(op, encoded.values, encoded.scale_word());
+      u32 bytes = bytes_from(p, piece, Format::VALUE_BITS);
+      targets.each([&](u32 r) {
+        lines.store(lined_piece<Format::VECTORS_OF_16>(op, sources.areas[r], slot, piece), bytes);
+      });
+    } else {
+      targets.each([&](u32 r) {
         if (!op.is_posted(r)) {
           encoded.store(op.row(sources.areas[r], slot), piece, p);
         }
-      }
+      });
     }
 #if EP4J_FAR == EP4J_FAR_PUTS
     post_token(op, targets, encoded, token, piece);
@@ -154,7 +169,7 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     parcel.load(p, parcel.next(p, step));
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
-      if (targets.leads(i) && !op.is_far(targets.rank[i])) {
+      if (!LINES && targets.leads(i) && !op.is_far(targets.rank[i])) {
         char* area = sources.areas[targets.rank[i]];
         store_release_system(op.row_flag(area, (u32)p.rank, token, piece), op.number);
       }

@@ -39,6 +39,14 @@ struct Sums {
     }
   }
 
+  // The rounded sums.
+  __device__ __forceinline__ void round(uint4 (&values)[N]) const {
+#pragma unroll
+    for (u32 v = 0; v < N; v++) {
+      values[v] = round_vector<Bf16>(of[v]);
+    }
+  }
+
   // Stores the rounded sums to a row, from value `first` on.
   __device__ __forceinline__ void store(char* row, u32 first, u32 hidden) const {
 #pragma unroll

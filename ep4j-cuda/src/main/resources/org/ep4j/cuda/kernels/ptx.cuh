@@ -133,6 +133,46 @@ __device__ __forceinline__ void store_half_vector(void* at, uint2 v) {
   asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(v.x), "r"(v.y) : "memory");
 }
 
+// --- lines of 128 bytes ----------------------------------------------------------------------
+//
+// The share of a lane, for whole warps: all lanes beside each other whose shares make up a line call
+// with the same `mine`, or else have no share.
+
+__device__ __forceinline__ void store_line(void* at, uint4 v, bool mine) {
+  if (mine) {
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x),
+                 "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+  }
+}
+
+__device__ __forceinline__ void store_line(void* at, uint2 v, bool mine) {
+  if (mine) {
+    asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(v.x), "r"(v.y)
+                 : "memory");
+  }
+}
+
+__device__ __forceinline__ void store_line(void* at, u32 v, bool mine) {
+  if (mine) {
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory");
+  }
+}
+
+__device__ __forceinline__ void load_line(uint4& v, const void* at, bool mine) {
+  if (mine) {
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at));
+  }
+}
+
+__device__ __forceinline__ void load_line(u32& v, const void* at, bool mine) {
+  if (mine) {
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at));
+  }
+}
+
 // --- bulk copies by the tensor memory accelerator (sm_90 and later) --------------------------
 
 #if EP4J_TMA

@@ -29,6 +29,14 @@ class DeviceTest {
   }
 
   @Test
+  void aDeviceIsLinkedWithItselfAndNotWithOneThatCannotBeSeen() {
+    try (CudaDevice device = Gpu.open()) {
+      assertThat(device.isLinked(device.properties().pciBusId())).isTrue();
+      assertThat(device.isLinked("ffff:ff:1f.7")).isFalse();
+    }
+  }
+
+  @Test
   void setUpCallsLeaveTheCurrentContextAsItWas() {
     try (CudaDevice device = Gpu.open()) {
       DeviceCalls.setCurrent(0);

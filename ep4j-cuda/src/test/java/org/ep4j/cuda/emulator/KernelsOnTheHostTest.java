@@ -57,6 +57,20 @@ class KernelsOnTheHostTest {
   }
 
   @Test
+  void lowLatencyOperationsWithoutLinesDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    allCasesPass(lowLatency(), "low_latency_flagged_world");
+  }
+
+  /** A row is taken for whole because one of its lines is there. */
+  @Test
+  void linesThatHaveNotComeAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = lowLatency();
+    kernels.change("low_latency_lines.cuh", "held[i].w == number", "true");
+    assertThat(firstFailure(kernels, "low_latency_world")).contains("rank");
+  }
+
+  @Test
   void lowLatencyOperationsAcrossNodesDeliverInEveryOrder()
       throws IOException, InterruptedException {
     allCasesPass(lowLatency(), "low_latency_mapped_world");

@@ -35,7 +35,7 @@ class LowLatencyLayoutTest {
   @ParameterizedTest
   @ValueSource(ints = {1, 2, 4, 8})
   void aDecodeBatchNeedsLittleMemoryThatPeersReach(int ranks) {
-    assertThat(layout(ranks, 128).bytes).isLessThan(32 * MEBIBYTE);
+    assertThat(layout(ranks, 128).bytes).isLessThan(64 * MEBIBYTE);
   }
 
   @Test
@@ -45,6 +45,19 @@ class LowLatencyLayoutTest {
     assertThat(layout.headers + layout.areaBytes).isGreaterThanOrEqualTo(layout.rows + rows);
     assertThat(layout.bytes).isEqualTo(layout.headers + 2 * layout.areaBytes);
     assertThat(layout.headers + layout.wordBytes).isLessThanOrEqualTo(layout.rows);
+  }
+
+  @Test
+  void linesHaveTheirOwnMemoryAndRowsThatAreNoLinesHaveBoth() {
+    LowLatencyLayout layout = layout(4, 128);
+    long lines = 4L * 128 * 7 * 17 * 128;
+    assertThat(layout.rows(true)).isGreaterThanOrEqualTo(layout.lines + lines);
+    assertThat(layout.wordBytes).as("cleared").isEqualTo(layout.rows(true) - layout.headers);
+    assertThat(layout.lines % 128).isZero();
+    assertThat(layout.areaBytes % 128).isZero();
+    long most = 7L * 128 * 2 * 7168;
+    assertThat(layout.headers + layout.areaBytes).isGreaterThanOrEqualTo(layout.rows(false) + most);
+    assertThat(layout(4, 128, 2).rows(false)).isEqualTo(layout(4, 128, 2).rows);
   }
 
   @ParameterizedTest

@@ -249,6 +249,7 @@ class LowLatencyCalls {
     p.flags_offset = at.flags;
     p.flag_stride = at.flag_stride;
     p.rows_offset = at.rows;
+    p.lines_offset = at.lines;
     p.area_bytes = at.area_bytes;
     p.control = controls[r];
     p.masks = masks[r];

@@ -6,7 +6,7 @@ namespace emulator {
 
 // As LowLatencyLayout lays it out, but for sizes of pages.
 struct LatencyRegion {
-  u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, rows, area_bytes, bytes;
+  u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, lines, rows, area_bytes, bytes;
   u64 source_bytes = 0, packed = 0;  // puts
 
   u32 areas;
@@ -33,15 +33,17 @@ struct LatencyRegion {
       flags = headers + ranks * source_bytes;
     }
     flag_stride = std::max(choices, ranks);
-    rows = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
-    // Areas follow each other at multiples of 16.
-    area_bytes = (rows + tokens * std::max(ranks, choices) * 2 * hidden - headers + 15) / 16 * 16;
+    // Lines, and so areas, begin at multiples of 128.
+    lines = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
+    rows = lines + (LINES ? ranks * tokens * pieces * lined_bytes(VECTORS) : 0);
+    u64 most = LINES ? choices : std::max(ranks, choices);
+    area_bytes = (rows + tokens * most * 2 * hidden - headers + 127) / 128 * 128;
     bytes = headers + areas * area_bytes;
   }
 
   static u64 round(u64 offset) { return (offset + 15) / 16 * 16; }
 
-  // Rows hold rubbish, words none.
+  // Rows hold rubbish, words and lines none.
   void clear(char* part) const {
     std::memset(part, 0, headers);
     for (u32 i = 0; i < areas; i++) {
@@ -60,6 +62,7 @@ struct LatencyRegion {
       memory.label(area + entries, name + "entries");
       memory.label(area + weights, name + "weights");
       memory.label(area + flags, name + "flags");
+      memory.label(area + lines, name + "lines");
       memory.label(area + rows, name + "rows");
     }
   }

@@ -84,6 +84,63 @@ inline void store_half_vector(void* at, uint2 v) {
   *(uint2*)at = v;
 }
 
+// --- lines of 128 bytes ----------------------------------------------------------------------
+
+namespace emulator {
+
+// A line at a moment, whole, when the first of its lanes goes on; lines of one instruction at different
+// ones.
+template <class T>
+void pass_line(void* at, T& v, bool mine, bool stores) {
+  constexpr u32 EACH = Lines::BYTES / sizeof(T);
+  u32 lane = running->number % LANES;
+  Lines& lines = running->block->lines[running->number / LANES];
+  lines.at[lane] = mine ? at : nullptr;
+  std::memcpy(lines.held[lane], &v, sizeof v);
+  if (mine && !stores) {
+    running->polled = at;
+  }
+  exchange(0xffffffff, 0, "a line");
+  u64 turn = running->block->warps[running->number / LANES].turn;
+  u32 first = lane / EACH * EACH;
+  if (lines.done[first] != turn) {
+    lines.done[first] = turn;
+    char* line = (char*)lines.at[first];
+    if (((u64)line & (Lines::BYTES - 1)) != 0) {
+      fail("a line begins at a multiple of its size");
+    }
+    if (line != nullptr) {
+      check(line, Lines::BYTES, stores ? "store_line" : "load_line");
+    }
+    for (u32 i = 0; i < EACH; i++) {
+      if (lines.at[first + i] != (line == nullptr ? nullptr : line + i * sizeof(T))) {
+        fail("lane %u has another line than lane %u", first + i, first);
+      }
+      if (line != nullptr) {
+        char* held = lines.held[first + i];
+        std::memcpy(stores ? line + i * sizeof(T) : held, stores ? held : line + i * sizeof(T),
+                    sizeof(T));
+      }
+    }
+    if (stores && line != nullptr) {
+      Machine::the->moved();
+    }
+  }
+  std::memcpy(&v, lines.held[lane], sizeof v);
+}
+
+}  // namespace emulator
+
+template <class T>
+void store_line(void* at, T v, bool mine) {
+  emulator::pass_line(at, v, mine, true);
+}
+
+template <class T>
+void load_line(T& v, const void* at, bool mine) {
+  emulator::pass_line((void*)at, v, mine, false);
+}
+
 // --- bulk copies -----------------------------------------------------------------------------
 
 namespace emulator {

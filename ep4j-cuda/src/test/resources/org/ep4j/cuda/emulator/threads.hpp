@@ -39,6 +39,14 @@ struct Meeting {
 
 struct Block;
 
+// Lines that a warp stores or loads by one instruction: what each lane has to do with them.
+struct Lines {
+  static constexpr u32 BYTES = 128;
+  void* at[LANES];
+  char held[LANES][16];
+  u64 done[LANES];  // turn of the last line that begins with this lane
+};
+
 // A bulk store of a thread, in a group: done at once or as late as the thread's waits allow.
 struct LateStore {
   u64 group;
@@ -78,6 +86,7 @@ struct Block {
   u32 number;
   std::vector<Thread> threads;
   std::vector<Meeting> warps;
+  std::map<u32, Lines> lines;  // by warp
   Meeting all;
   Meeting barriers[16];
   char* shared;
