@@ -131,7 +131,7 @@ final class CudaContext {
   /** SMs of a low-latency operation that moves so many pieces. */
   int lowLatencySms(long pieces) {
     int most = Math.max(1, device.properties().multiprocessors() / ranksOnDevice);
-    return SmChoice.forLatency(wantedSms, most, pieces);
+    return SmChoice.forLatency(wantedSms, most, pieces, far != null);
   }
 
   void setSms(int wanted) {

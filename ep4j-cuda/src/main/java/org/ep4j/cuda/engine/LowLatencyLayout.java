@@ -22,7 +22,7 @@ final class LowLatencyLayout {
   /** Tokens are counted in 16 bits. */
   private static final int MOST_TOKENS = 0xffff;
 
-  /** Groups of tokens whose rows ranks of other nodes await together. */
+  /** Groups of tokens whose rows are awaited together between nodes. */
   static final int GROUPS = 4;
 
   /** Bits of a grant below the number. */

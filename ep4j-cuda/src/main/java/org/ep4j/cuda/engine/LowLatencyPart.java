@@ -18,9 +18,6 @@ import org.jspecify.annotations.Nullable;
  * reads and writes here it does while no kernel of this rank runs.
  */
 final class LowLatencyPart implements AutoCloseable {
-  /** Words a rank that kernels keep of ranks of other nodes. */
-  private static final int FAR_WORDS = 1 + 2 * LowLatencyLayout.GROUPS;
-
   private final CudaDevice device;
   private final LowLatencyLayout layout;
   private final DeviceMemory memory;
@@ -62,7 +59,8 @@ final class LowLatencyPart implements AutoCloseable {
     DeviceMemory state = null;
     Peers mapped = null;
     try {
-      state = DeviceMemory.allocate(device, (3L + FAR_WORDS) * ranks * Long.BYTES);
+      // Behind the words of ranks those of groups of tokens.
+      state = DeviceMemory.allocate(device, (4L * ranks + LowLatencyLayout.GROUPS) * Long.BYTES);
       state.fill8(0, state.bytes(), (byte) 0, stream);
       clearWords(stream);
       setLined(linked);

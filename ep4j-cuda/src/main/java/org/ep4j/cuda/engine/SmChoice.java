@@ -15,7 +15,7 @@ final class SmChoice {
 
   /**
    * The same between nodes: the link of the host is full with fewer, and warps of more SMs that
-   * wait for it slow it down (3 and 3 ms with 12, 9 and 19 with 32, docs/performance.md).
+   * wait for it slow it down (docs/performance.md).
    */
   private static final int ENOUGH_BETWEEN_NODES = 12;
 
@@ -30,15 +30,20 @@ final class SmChoice {
   private SmChoice() {}
 
   /**
-   * SMs of a low-latency operation: a piece for every other warp, as far as there are SMs.
+   * SMs of a low-latency operation: a piece for every other warp, as far as there are SMs; between
+   * nodes what fills the link of the host.
    *
    * @param wanted 0 = the engine's choice
    * @param most SMs for one rank
    * @param pieces that are to be moved
+   * @param severalNodes whether rows cross between nodes
    */
-  static int forLatency(int wanted, int most, long pieces) {
+  static int forLatency(int wanted, int most, long pieces, boolean severalNodes) {
     if (wanted != 0) {
       return wanted;
+    }
+    if (severalNodes) {
+      return Math.min(most, ENOUGH_BETWEEN_NODES);
     }
     long blocks = 1 + Math.ceilDiv(pieces, PIECES_FOR_LATENCY);
     return (int) Math.min(most, Math.max(LEAST_FOR_LATENCY, blocks));

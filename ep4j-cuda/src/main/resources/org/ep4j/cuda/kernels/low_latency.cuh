@@ -33,9 +33,7 @@
 //
 // Compiled with EP4J_FAR, some ranks belong to other nodes. Each rank has a second part then, in
 // page-locked memory of its host, laid out like the first: its far part. Ranks of other nodes write
-// there what is told above; who waits for a word of a rank looks into the part that this rank writes.
-// EP4J_FAR_MAPPED: kernels write the far parts of others themselves. EP4J_FAR_PUTS: they cannot, and a
-// wire carries it. What takes the place of flags then says low_latency_far.cuh.
+// there (EP4J_FAR_MAPPED), or a wire does (EP4J_FAR_PUTS); see low_latency_far.cuh.
 //
 // A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those of
 // a block that tell or learn the routing; blocks meet only where the last one counts the operation.
@@ -54,8 +52,6 @@
 #ifndef EP4J_BY_RANKS
 #define EP4J_BY_RANKS 0
 #endif
-
-// How ranks of other nodes are reached, if there are any.
 #define EP4J_FAR_NONE 0
 #define EP4J_FAR_MAPPED 1
 #define EP4J_FAR_PUTS 2
@@ -65,8 +61,9 @@
 
 constexpr bool BY_RANKS = EP4J_BY_RANKS;
 constexpr bool FAR = EP4J_FAR != EP4J_FAR_NONE;
+constexpr bool MAPPED = EP4J_FAR == EP4J_FAR_MAPPED;
 constexpr bool PUTS = EP4J_FAR == EP4J_FAR_PUTS;
-constexpr u32 GROUPS = 4;              // of tokens, whose rows far ranks await together
+constexpr u32 GROUPS = 4;              // of tokens; see low_latency_far.cuh
 constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, by ranks
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
@@ -189,7 +186,7 @@ struct LowLatencyParameters {
   u64 source_bytes;  // from the words of a source to those of the next
   u64 packed_offset;  // u64 [max_tokens, even number of pieces] among the words of a source
   const FarPosts* posts;  // puts
-  u64* far_state;  // [ranks, 1 + GROUPS], then [ranks, GROUPS]; see low_latency_far.cuh
+  u64* far_state;  // [ranks], then [GROUPS]; see low_latency_far.cuh
 };
 
 __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
@@ -224,6 +221,9 @@ struct Operation {
 
   __device__ __forceinline__ bool is_posted(u32 rank) const { return PUTS && is_far(rank); }
 
+  // Whether rows between a rank and this one are told by groups, not by flags.
+  __device__ __forceinline__ bool tells_groups(u32 rank) const { return MAPPED || is_posted(rank); }
+
   // What `own` is in the part that a rank writes into: this rank's part itself, or an area of it.
   __device__ __forceinline__ char* written_by(u32 rank, char* own, char* far) const {
     return is_far(rank) ? far : own;
@@ -256,7 +256,7 @@ struct Operation {
     return tokens_of(area + p.weights_offset, source, token);
   }
 
-  // From far ranks: bit k of a piece's word: choice k is LogFMT. Its pushing warp writes it; read as rows are.
+  // Told with groups: bit k of a piece's word: choice k is LogFMT. Its pushing warp writes it; read as rows are.
   __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
     return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
            (u64)token * even_pieces_of(p) + piece;

@@ -5,7 +5,8 @@
 // choices and add them, weighted, in the order of the choices. With partial sums, each rank learns
 // the weights first, adds its own rows of a token and pushes one rounded sum; those are added in the
 // order of the ranks; so are the rows of a combine by ranks, which the caller has summed. With a hook
-// the two halves are two launches.
+// the two halves are two launches. Between nodes some warps tell and look instead; see
+// low_latency_far.cuh.
 #include "low_latency_end.cuh"
 #include "low_latency_push.cuh"
 
@@ -26,15 +27,15 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
     Choice choice(op, token, k);
     char* area = op.from(choice_holder(choice.choice));
     u64* flag_at = op.home_flags(area, token, piece) + k;
-    bool far = op.is_far(choice_holder(choice.choice));
-    u64 flag = k < p.top_k && !far ? load_acquire_system(flag_at) : 0;
+    bool groups = op.tells_groups(choice_holder(choice.choice));
+    u64 flag = k < p.top_k && !groups ? load_acquire_system(flag_at) : 0;
     choice.check(op, areas);
     // Rows that the caller skips come as well: their place is not free before.
     bool came = choice.holder != NOBODY;
 #if EP4J_FAR
-    came = came && (far ? await_came(op, choice.holder, token, (u32)p.tokens)
-                        : await_flag(op, flag_at, choice.holder, flag));
-    if (TRAVEL == TRAVEL_LOGFMT && far && came) {
+    came = came && (groups ? await_came(op, choice.holder, token)
+                           : await_flag(op, flag_at, choice.holder, flag));
+    if (TRAVEL == TRAVEL_LOGFMT && groups && came) {
       u64 packed = load_relaxed_system(op.packed(area, choice.holder, token, piece));
       flag = packed >> k & 1 ? FLAG_BIT : 0;
     }
@@ -89,10 +90,10 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* a
     char* area = op.from(r);
     u64* flag_at = op.home_flags(area, token, first / PIECE) + r;
     bool awaited = holds<TRAVEL>(op, areas, token, r);
-    u64 flag = r < p.ranks && !op.is_far(r) ? load_acquire_system(flag_at) : 0;
+    u64 flag = r < p.ranks && !op.tells_groups(r) ? load_acquire_system(flag_at) : 0;
 #if EP4J_FAR
-    bool came = awaited && (op.is_far(r) ? await_came(op, r, token, (u32)p.tokens)
-                                         : await_flag(op, flag_at, r, flag));
+    bool came = awaited && (op.tells_groups(r) ? await_came(op, r, token)
+                                               : await_flag(op, flag_at, r, flag));
 #else
     bool came = awaited && await_flag(op, flag_at, r, flag);
 #endif
@@ -181,15 +182,13 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
     }
 #if EP4J_FAR
     tell_home<TRAVEL>(op, areas, batches);
-    if (TRAVEL == TRAVEL_PARTIAL && blockIdx.x == 0 && warp_id() == 0) {
-      relay<false>(op, areas, [](u32) { return 0u; });
-    }
+    bring_home<TRAVEL>(op, areas, batches);
 #endif
     push_rows<TRAVEL>(op, areas, batches, parcel);
   }
   if (p.phases & RECEIVING) {
 #if EP4J_FAR
-    if (blockIdx.x == 0 && warp_id() == 0) {
+    if (blockIdx.x == 0 && warp_id() == RELAY) {
       relay<true>(op, areas, [&](u32) { return (u32)p.tokens; });
     }
 #endif

@@ -4,10 +4,14 @@
 // take pieces of tokens, encode them and write them once to every rank that owns one of the token's
 // experts. The other half learn the routing of the peers; then they, and those that have sent, take
 // pieces of arriving rows and put each where the rows of its local experts are wanted. With a hook
-// the two halves are two launches, and all warps do either.
+// the two halves are two launches, and all warps do either. Between nodes one of the warps that send
+// may tell instead; see low_latency_far.cuh.
 #include "low_latency_end.cuh"
 #include "low_latency_receive.cuh"
 #include "low_latency_send.cuh"
+
+// Warps of a team that sends which tell instead.
+constexpr u32 TELLERS = MAPPED ? 1 : 0;
 
 template <class Format>
 __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
@@ -24,6 +28,7 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
   Team receiving = both ? Team{WARPS / 2, WARPS / 2, BARRIER_RECEIVING} : all;
   u32 senders = gridDim.x == 1 ? 1 : gridDim.x - 1;
   bool sends = (!tells || gridDim.x == 1) && sending.has_this_warp();
+  bool tells_rows = MAPPED && warp_id() + 1 == sending.warps;
   sources.take_none();
   if (p.phases & SENDING) {
     // What is needed first is on its way while this rank looks at the others.
@@ -31,7 +36,7 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
     if (tells) {
       turn.read(p, all);
     }
-    if (sends) {
+    if (sends && !tells_rows) {
       u32 first = warp_id() * senders + blockIdx.x - !tells;
       parcel.load(p, PUTS ? first * pieces_of(p) : first);
     }
@@ -43,9 +48,14 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
     if (tells) {
       tell_routing(op, sources, turn, sending);
     }
-    if (sends) {
-      send_rows<Format>(op, sources, parcel, senders * sending.warps);
+    if (sends && !tells_rows) {
+      send_rows<Format>(op, sources, parcel, senders * (sending.warps - TELLERS), sending.warps);
     }
+#if EP4J_FAR == EP4J_FAR_MAPPED
+    if (sends && tells_rows) {
+      tell_groups(op, sources.areas, (u32)p.tokens, sending.warps, senders);
+    }
+#endif
   }
   if (!(p.phases & RECEIVING)) {
     finish(op, sources.parts);

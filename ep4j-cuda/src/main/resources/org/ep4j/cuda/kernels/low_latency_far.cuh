@@ -1,26 +1,36 @@
 // What far ranks tell and how it is awaited; see low_latency.cuh.
 //
-// Memory of the host is far away: looks of many warps at it would hold up the rows. So there are no flags
-// of rows between nodes. A source tells a far rank that all its words of an operation are there, and that
-// all its rows of a group of tokens are; one warp of the receiver looks, and says so to the others in
-// memory of the GPU.
+// Memory of the host is far away: looks of many warps at it would hold up the rows. So few warps look there,
+// and leave what they have seen at the same place in this rank's own part, where all others wait as if the
+// source were near.
 //
-//   mapped   words behind a header in the far part: number. The first says that the words are there, one
-//            thread writes it behind a barrier of all that wrote them. One for each group says that the
-//            rows are: the warp that has done the last piece of the group writes it, warps count
-//            what they have done in `progress`. All are written with system-wide release; the relay
-//            waits for them, acquire.
-//   puts     counters, see low_latency_posts.cuh; all groups at once
+//   words    carry their number wherever they are. One block a far source brings them, each relaxed.
+//   groups   of tokens whose rows have come: words behind a source's header, number; whoever reads
+//            rows waits for them, acquire. Those of far sources the relay brings, one warp, release.
+//
+//   mapped   words are written as to near ranks. Groups: the last block of the source that tells one, in
+//            the areas of all ranks, relaxed behind a system-wide fence. There are no flags, for near
+//            ranks neither: raising one would wait for all that the GPU stores to memory of the host.
+//   puts     counters, see low_latency_posts.cuh; all groups at once. Rows of near ranks have flags.
+//
+// In each block of a mapped kernel one warp tells. The others that send arrive at a barrier of each group
+// once they have stored their part of it, and go on; the telling warp meets them there and fences, which
+// takes as long as what the GPU has under way to the host.
 //
 // In memory of this GPU, `far_state`:
-//   told[s]         number of the last operation whose words of s are there: relay, release; whoever
-//                   reads such words waits for it, acquire
-//   came[s][group]  the same of its rows
-//   progress[s][g]  pieces of the running operation that are done, for far source s (a dispatch: this
-//                   rank): atomic, behind a fence of whoever wrote one; cleared by whoever does the last,
-//                   who fences too. Nobody waits for it.
+//   told[s]          puts: number of the last operation whose words of s are there: relay, release;
+//                    whoever brings them waits for it, acquire
+//   progress[group]  blocks of this rank that have told the group in the running operation: atomic, behind
+//                    the fence of the telling warp; cleared by the last, who fences too. Nobody
+//                    waits for it.
 #pragma once
 #include "low_latency_waits.cuh"
+
+// Number of a far rank among the far ranks.
+__device__ __forceinline__ u32 far_number(const Operation& op, u32 rank) {
+  return rank < op.p.near_first ? rank : rank - (u32)op.p.near_ranks;
+}
+
 #if EP4J_FAR == EP4J_FAR_PUTS
 #include "low_latency_posts.cuh"
 #else
@@ -28,29 +38,100 @@
 __device__ __forceinline__ bool is_cut_off(const Operation&, u32, u64) { return false; }
 #endif
 
-__device__ __forceinline__ u32 tokens_of_group(u32 tokens) { return (tokens + GROUPS - 1) / GROUPS; }
+// Barriers of a block from this one on belong to groups.
+constexpr u32 BARRIER_GROUPS = 4;
 
-__device__ __forceinline__ u64* told_by(const Operation& op, u32 s) {
-  return op.p.far_state + s * (1 + GROUPS);
+// Both ends must agree, so it does not depend on how many tokens there are.
+__device__ __forceinline__ u32 tokens_of_group(const Operation& op) {
+  return ((u32)op.p.max_tokens + GROUPS - 1) / GROUPS;
 }
 
-__device__ __forceinline__ u64* came_from(const Operation& op, u32 s, u32 group) {
-  return told_by(op, s) + 1 + group;
+__device__ __forceinline__ u32 groups_of(const Operation& op, u32 tokens) {
+  u32 each = tokens_of_group(op);
+  return (tokens + each - 1) / each;
 }
 
-__device__ __forceinline__ u64* progress_of(const Operation& op, u32 s, u32 group) {
-  return told_by(op, (u32)op.p.ranks) + s * GROUPS + group;
+__device__ __forceinline__ u64* told_by(const Operation& op, u32 s) { return op.p.far_state + s; }
+
+__device__ __forceinline__ u64* progress_of(const Operation& op, u32 group) {
+  return op.p.far_state + op.p.ranks + group;
 }
 
-// --- receiving ---------------------------------------------------------------------------------
+// Where it is said, in an area of a rank, that rows of a source have come.
+__device__ __forceinline__ u64* group_word(const Operation& op, char* area, u32 source, u32 group) {
+  return op.header(area, source) + 1 + group;
+}
 
-// Whether the words, or the rows of a group, of a far source have come.
+// --- words -------------------------------------------------------------------------------------
+
+// Whether this block brings the words of a rank, and tells it those of this one.
+__device__ __forceinline__ bool is_served_here(const Operation& op, u32 rank) {
+  return op.is_far(rank) && far_number(op, rank) % gridDim.x == blockIdx.x;
+}
+
+// Words of a far rank may be looked at where it wrote them.
+__device__ __forceinline__ bool may_look(const Operation& op, u32 s) {
+#if EP4J_FAR == EP4J_FAR_PUTS
+  u64 seen = load_acquire_gpu(told_by(op, s));
+  return await<LOOK_FLAG>(op, told_by(op, s), PHASE_COUNTS, s, op.number, seen);
+#else
+  return true;
+#endif
+}
+
+// Where a far rank writes the word that belongs at `at` in this rank's own part.
+__device__ __forceinline__ const u64* told_at(const Operation& op, u32 s, const u64* at) {
+  return (const u64*)(op.from(s) + ((const char*)at - op.own));
+}
+
+// Brings a word that has been looked at already; false when waiting for it is vain.
+__device__ __forceinline__ bool bring(const Operation& op, u32 s, u64* at, u32& value, u64 seen) {
+  if (!await_value(op, told_at(op, s, at), s, PHASE_COUNTS, value, seen)) {
+    return false;
+  }
+  store_relaxed_system(at, numbered(op, value));
+  return true;
+}
+
+// Brings the entries of a far source, and the weights of those that are for this rank; some threads, of
+// which this is one.
+__device__ __forceinline__ void bring_entries(const Operation& op, u32 s, u32 tokens, u32 choices,
+                                              bool weights, u32 thread, u32 threads) {
+  constexpr u32 AT_ONCE = 4;
+  u32 end = tokens * choices;
+  if (!may_look(op, s)) {
+    return;
+  }
+  for (u32 first = thread; first < end; first += AT_ONCE * threads) {
+    u64* at[AT_ONCE];
+    u64 seen[AT_ONCE];
+#pragma unroll
+    for (u32 j = 0; j < AT_ONCE; j++) {
+      u32 i = first + j * threads;
+      at[j] = op.entries(op.own, s, i / choices) + i % choices;
+      seen[j] = i < end ? look<LOOK_NUMBERED>(told_at(op, s, at[j])) : 0;
+    }
+#pragma unroll
+    for (u32 j = 0; j < AT_ONCE; j++) {
+      u32 i = first + j * threads;
+      u32 value = NO_ENTRY;
+      if (i < end && bring(op, s, at[j], value, seen[j]) && weights && value != NO_ENTRY) {
+        u64* weight = op.weights(op.own, s, i / choices) + i % choices;
+        bring(op, s, weight, value, look<LOOK_NUMBERED>(told_at(op, s, weight)));
+      }
+    }
+  }
+}
+
+// --- rows that come ----------------------------------------------------------------------------
+
+// Whether the words, or the rows of a group, of a far source have come; mapped: relaxed.
 template <bool ROWS>
 __device__ __forceinline__ bool have_come(const Operation& op, u32 s, u32 group, u64& seen) {
 #if EP4J_FAR == EP4J_FAR_PUTS
   return ROWS ? rows_have_come(op, s, seen) : words_have_come(op, s, seen);
 #else
-  seen = load_acquire_system(op.header(op.from(s), s) + (ROWS ? 2 + group : 1));
+  seen = load_relaxed_system(group_word(op, op.from(s), s, group));
   return seen == op.number;
 #endif
 }
@@ -64,12 +145,16 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
     u32 s = (begin + lane_id()) / EACH;
     u32 group = (begin + lane_id()) % EACH;
     bool open = s < p.ranks && op.is_far(s) && areas[s] != nullptr &&
-                (!ROWS || group * tokens_of_group(tokens(s)) < tokens(s));
+                (!ROWS || group < groups_of(op, tokens(s)));
     u64 since = p.waits == nullptr ? 0 : nanoseconds();
     for (u32 polls = 1; __any_sync(0xffffffff, open); polls++) {
       u64 seen = 0;
       if (open && have_come<ROWS>(op, s, group, seen)) {
-        store_release_gpu(ROWS ? came_from(op, s, group) : told_by(op, s), op.number);
+        if (!PUTS) {
+          // In place of looks that acquire: each of those takes several times as long.
+          __threadfence_system();
+        }
+        store_release_gpu(ROWS ? group_word(op, op.own, s, group) : told_by(op, s), op.number);
         if (p.waits != nullptr) {
           note_wait(op, s, since);
         }
@@ -83,51 +168,54 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
   }
 }
 
-// Waits for what the relay says.
-__device__ __forceinline__ bool await_told(const Operation& op, u32 s) {
-  u64 seen = load_acquire_gpu(told_by(op, s));
-  return await<LOOK_FLAG>(op, told_by(op, s), PHASE_COUNTS, s, op.number, seen);
-}
-
-__device__ __forceinline__ bool await_came(const Operation& op, u32 s, u32 token, u32 tokens) {
-  const u64* at = came_from(op, s, token / tokens_of_group(tokens));
-  u64 seen = load_acquire_gpu(at);
+// Waits for the group of a token.
+__device__ __forceinline__ bool await_came(const Operation& op, u32 s, u32 token) {
+  const u64* at = group_word(op, op.own, s, token / tokens_of_group(op));
+  u64 seen = look<LOOK_FLAG>(at);
   return await<LOOK_FLAG>(op, at, PHASE_ROWS, s, op.number, seen);
 }
 
-// --- sending, mapped ---------------------------------------------------------------------------
+// --- rows that are sent, mapped ----------------------------------------------------------------
 
-// The words for a far rank are there, its area says where; one thread, behind a barrier of those who
-// wrote them.
-__device__ __forceinline__ void tell_far(const Operation& op, char* area) {
-  store_release_system(op.header(area, (u32)op.p.rank) + 1, op.number);
-}
+#if EP4J_FAR == EP4J_FAR_MAPPED
+// What a warp that sends has done: whole warps, in the order of their tokens.
+struct Groups {
+  u32 threads;   // that meet: those that send, and the telling warp
+  u32 done = 0;  // groups of which this warp has stored its part
 
-// A piece of a token among `tokens` is done, one of those that belong to `owner`; one warp. True on
-// the first lane of the warp that has done the last of the group.
-__device__ __forceinline__ bool finish_piece(const Operation& op, u32 owner, u32 token, u32 tokens,
-                                             bool wrote) {
-  u32 each = tokens_of_group(tokens);
-  u32 group = token / each;
-  u32 all = min(each, tokens - group * each) * pieces_of(op.p);
-  __syncwarp();
-  if (lane_id() != 0) {
-    return false;
-  }
-  u64* progress = progress_of(op, owner, group);
-  if (wrote) {
-    __threadfence_system();
-  }
-  if (atomicAdd(progress, 1ull) + 1 != all) {
-    return false;
-  }
-  *progress = 0;
-  __threadfence_system();
-  return true;
-}
+  __device__ __forceinline__ explicit Groups(u32 warps) : threads(warps * 32) {}
 
-// All rows of the token's group are there; the thread that knows.
-__device__ __forceinline__ void say_they_came(const Operation& op, char* area, u32 token, u32 tokens) {
-  u32 group = token / tokens_of_group(tokens);
-  store_release_system(op.header(area, (u32)op.p.rank) + 2 + group, op.number);
+  // All groups before this one.
+  __device__ __forceinline__ void reach(u32 group) {
+    for (; done < group; done++) {
+      __syncwarp();
+      barrier_arrive(BARRIER_GROUPS + done, threads);
+    }
+  }
+};
+
+// The telling warp of one of `blocks` blocks that send rows of up to `tokens` tokens.
+__device__ __forceinline__ void tell_groups(const Operation& op, char* const* areas, u32 tokens,
+                                            u32 warps, u32 blocks) {
+  for (u32 group = 0; group < groups_of(op, tokens); group++) {
+    barrier_meet(BARRIER_GROUPS + group, warps * 32);
+    bool last = false;
+    if (lane_id() == 0) {
+      u64* progress = progress_of(op, group);
+      __threadfence_system();
+      last = atomicAdd(progress, 1ull) + 1 == blocks;
+      if (last) {
+        *progress = 0;
+        __threadfence_system();
+      }
+    }
+    last = __any_sync(0xffffffff, last);
+    __syncwarp();
+    for (u32 r = lane_id(); last && r < op.p.ranks; r += 32) {
+      if (areas[r] != nullptr) {
+        store_relaxed_system(group_word(op, areas[r], (u32)op.p.rank, group), op.number);
+      }
+    }
+  }
 }
+#endif

@@ -92,7 +92,7 @@ __device__ __forceinline__ u32 count_posts(const Operation& op, u32 source, u32 
   return count;
 }
 #else
-// Nothing is posted. Rows for far ranks have no flags; what is packed is told beside them.
+// Nothing is posted. Where groups are told there are no flags; what is packed is told beside the rows.
 struct HomePost {
   const Operation& op;
   const Homebound& parcel;
@@ -103,7 +103,7 @@ struct HomePost {
   __device__ __forceinline__ char* row(u32) const { return nullptr; }
   __device__ __forceinline__ char* row_of_token() const { return nullptr; }
   __device__ __forceinline__ bool takes(u32, u64) const { return false; }
-  __device__ __forceinline__ bool skips_flags() const { return op.is_far(parcel.source); }
+  __device__ __forceinline__ bool skips_flags() const { return op.tells_groups(parcel.source); }
   __device__ __forceinline__ void note(u32, u32) {}
   __device__ __forceinline__ void end(char*, bool) const {}
 
@@ -122,8 +122,8 @@ struct HomePost {
 template <Travel TRAVEL>
 __device__ __forceinline__ void tell_home(const Operation& op, char* const* areas, const u32* batches) {
   const LowLatencyParameters& p = op.p;
-  for (u32 r = 0, number = 0; r < p.ranks; r++) {
-    if (!op.is_far(r) || areas[r] == nullptr || number++ % gridDim.x != blockIdx.x) {
+  for (u32 r = 0; r < p.ranks; r++) {
+    if (!is_served_here(op, r) || areas[r] == nullptr) {
       continue;
     }
     for (u32 i = threadIdx.x; TRAVEL == TRAVEL_PARTIAL && i < p.tokens * p.top_k; i += blockDim.x) {
@@ -132,18 +132,31 @@ __device__ __forceinline__ void tell_home(const Operation& op, char* const* area
       store_relaxed_system(op.entries(areas[r], (u32)p.rank, choice.token) + choice.k,
                            numbered(op, choice.told_weight()));
     }
-    __syncthreads();
 #if EP4J_FAR == EP4J_FAR_PUTS
-    if (warp_id() == number % WARPS) {
+    __syncthreads();
+    if (warp_id() == far_number(op, r) % WARPS) {
       constexpr bool EACH = TRAVEL == TRAVEL_BF16 || TRAVEL == TRAVEL_LOGFMT;
       u32 rows = count_posts(op, r, batches[r], EACH, TRAVEL == TRAVEL_LOGFMT);
       post_words(op, r, TRAVEL == TRAVEL_PARTIAL, (u32)p.tokens, false, rows);
     }
-#else
-    if (TRAVEL == TRAVEL_PARTIAL && threadIdx.x == 0) {
-      tell_far(op, areas[r]);
+#endif
+  }
+}
+
+// Brings the weights that far ranks tell; all threads.
+template <Travel TRAVEL>
+__device__ __forceinline__ void bring_home(const Operation& op, char* const* areas, const u32* batches) {
+  if constexpr (TRAVEL == TRAVEL_PARTIAL) {
+#if EP4J_FAR == EP4J_FAR_PUTS
+    if (blockIdx.x == 0 && warp_id() == 0) {
+      relay<false>(op, areas, [](u32) { return 0u; });
     }
 #endif
+    for (u32 r = 0; r < op.p.ranks; r++) {
+      if (is_served_here(op, r) && areas[r] != nullptr) {
+        bring_entries(op, r, batches[r] & 0xffff, batches[r] >> 16, false, threadIdx.x, blockDim.x);
+      }
+    }
   }
 }
 #endif

@@ -89,11 +89,6 @@ __device__ __forceinline__ bool await_granted(const Operation& op, u32 peer) {
 
 // --- shadows -----------------------------------------------------------------------------------
 
-// Number of a far rank among the far ranks.
-__device__ __forceinline__ u32 far_number(const Operation& op, u32 rank) {
-  return rank < op.p.near_first ? rank : rank - (u32)op.p.near_ranks;
-}
-
 // Where the half of a shadow lies, counted from the first.
 __device__ __forceinline__ u64 half_of(const Operation& op, u32 number) {
   return (number * 2 + (op.number & 1)) * op.p.posts->half_bytes;

@@ -93,7 +93,7 @@ struct Homebound {
     source = source >= ranks ? source - ranks : source;
     bool asks = token < p.max_tokens && lane_id() < p.most_choices;
     place = asks ? places(op)[lane_id()] : NO_ENTRY;
-    weight = asks && !op.is_far(source) ? load_relaxed_system(op.entries(op.from(source), source, token) + lane_id()) : 0;
+    weight = asks ? load_relaxed_system(op.entries(op.own, source, token) + lane_id()) : 0;
   }
 
   // Number of the parcel `step` parcels behind; see Outgoing::next.
@@ -166,21 +166,14 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
   Sums<VECTORS> sums;
   sums.clear();
   bool any = false;
-#if EP4J_FAR
-  if (op.is_far(parcel.source) && !__all_sync(0xffffffff, await_told(op, parcel.source))) {
-    return;
-  }
-#endif
   for (u32 first = 0; first < choices; first += 32) {
     u32 place = parcel.place_of(op, first, choices);
     any = any || __any_sync(0xffffffff, place != NO_ENTRY);
     u32 bits = NO_WEIGHT;
     bool told = place == NO_ENTRY ||
                 await_value(op,
-                            op.entries(op.from(parcel.source), parcel.source, parcel.token) + first +
-                                lane_id(),
-                            parcel.source, PHASE_COUNTS, bits,
-                            first == 0 && !op.is_far(parcel.source) ? parcel.weight : 0);
+                            op.entries(op.own, parcel.source, parcel.token) + first + lane_id(),
+                            parcel.source, PHASE_COUNTS, bits, first == 0 ? parcel.weight : 0);
     // A sum that lacks something would be taken for a whole one.
     if (!__all_sync(0xffffffff, told)) {
       return;
@@ -241,6 +234,10 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
   }
 }
 
+// Warps of a block that push. One of the others tells of groups, and one is the relay's at once.
+constexpr u32 PUSHERS = MAPPED ? WARPS - 2 : WARPS;
+constexpr u32 RELAY = MAPPED ? PUSHERS : 0;
+
 // First parcel of this warp.
 __device__ __forceinline__ u32 first_unit(const LowLatencyParameters& p) {
   u32 warp = warp_id() * gridDim.x + blockIdx.x;
@@ -258,10 +255,22 @@ __device__ __forceinline__ void push_rows(const Operation& op, char* const* area
   }
   u32 end = most * (u32)p.ranks * pieces_of(p);
   Signal signal;
+#if EP4J_FAR == EP4J_FAR_MAPPED
+  if (warp_id() > RELAY) {
+    tell_groups(op, areas, most, PUSHERS + 1, gridDim.x);
+  }
+  if (warp_id() >= PUSHERS) {
+    return;
+  }
+  Groups groups(PUSHERS + 1);
+#endif
   while (next.unit < end) {
     Homebound parcel = next;
+#if EP4J_FAR == EP4J_FAR_MAPPED
+    groups.reach(parcel.token / tokens_of_group(op));
+#endif
     // Asked for while this one is pushed.
-    next = Homebound(op, parcel.next(op, gridDim.x * WARPS));
+    next = Homebound(op, parcel.next(op, gridDim.x * PUSHERS));
     u32 batch = batches[parcel.source];
     char* area = areas[parcel.source];
     if (parcel.token >= (batch & 0xffff) || area == nullptr) {
@@ -274,15 +283,9 @@ __device__ __forceinline__ void push_rows(const Operation& op, char* const* area
     } else {
       push_choices<TRAVEL>(op, area, parcel, batch >> 16, signal);
     }
-#if EP4J_FAR == EP4J_FAR_MAPPED
-    if (op.is_far(parcel.source)) {
-      u32 tokens = batch & 0xffff;
-      bool wrote = batch >> 16 > 32 || __any_sync(0xffffffff, parcel.place != NO_ENTRY);
-      if (finish_piece(op, parcel.source, parcel.token, tokens, wrote)) {
-        say_they_came(op, area, parcel.token, tokens);
-      }
-    }
-#endif
   }
   signal.raise();
+#if EP4J_FAR == EP4J_FAR_MAPPED
+  groups.reach(groups_of(op, most));
+#endif
 }

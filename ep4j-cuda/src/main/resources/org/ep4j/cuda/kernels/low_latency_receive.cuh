@@ -36,9 +36,11 @@ struct Arrival {
     for (u32 i = 0; i < 2; i++) {
       u32 k = i * 32 + lane_id();
       bool asks = k < sources.choices[source];
-      entries[i] = asks ? load_relaxed_system(op.entries(op.from(source), source, token) + k) : 0;
+      entries[i] = asks ? load_relaxed_system(op.entries(op.own, source, token) + k) : 0;
     }
-    flag = LINES || op.is_far(source) ? 0 : load_acquire_system(op.row_flag(op.from(source), source, token, piece));
+    flag = LINES || op.tells_groups(source)
+               ? 0
+               : load_acquire_system(op.row_flag(op.own, source, token, piece));
   }
 };
 
@@ -69,7 +71,7 @@ struct Places {
     u32 source = arrival.source;
     u32 k = ROUND * 32 + lane_id();
     bool asks = k < sources.choices[source];
-    const u64* at = op.entries(op.from(source), source, arrival.token) + k;
+    const u64* at = op.entries(op.own, source, arrival.token) + k;
     u32 entry = NO_ENTRY;
     bool there = !asks || await_value(op, at, source, PHASE_COUNTS, entry, arrival.entries[ROUND]);
     entry = asks && there ? entry : NO_ENTRY;
@@ -118,7 +120,7 @@ struct Places {
         u64 slot = (u64)at * p.top_k + k;
         p.row_choices[slot] = here ? (i64)local[i] : -1;
         if (p.kind & KIND_WEIGHTED) {
-          const u64* word = op.weights(op.from(source), source, token) + k;
+          const u64* word = op.weights(op.own, source, token) + k;
           u32 weight = 0;
           if (here) {
             await_value(op, word, source, PHASE_COUNTS, weight, look<LOOK_NUMBERED>(word));
@@ -256,11 +258,11 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
     if (now.piece == 0) {
       places.keep(op, sources, now.source, now.token);
     }
-    const u64* flag_at = op.row_flag(op.from(now.source), now.source, now.token, now.piece);
+    const u64* flag_at = op.row_flag(op.own, now.source, now.token, now.piece);
     bool there = places.any();
 #if EP4J_FAR
-    there = there && op.is_far(now.source)
-                ? await_came(op, now.source, now.token, sources.tokens[now.source])
+    there = there && op.tells_groups(now.source)
+                ? await_came(op, now.source, now.token)
                 : there && await_flag(op, flag_at, now.source, now.flag);
 #else
     there = there && (LINES ? expected.await(op, now) : await_flag(op, flag_at, now.source, now.flag));

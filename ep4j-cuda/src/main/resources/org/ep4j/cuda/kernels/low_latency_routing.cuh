@@ -73,29 +73,27 @@ struct Sources {
   }
 };
 
-// Waits until words of a far source may be looked at.
-__device__ __forceinline__ bool has_told(const Operation& op, u32 s) {
+// Waits for a word that a source tells, and brings it if that falls to this block.
+__device__ __forceinline__ bool learn(const Operation& op, u32 s, u64* at, u32& value) {
 #if EP4J_FAR
-  return !op.is_far(s) || await_told(op, s);
-#else
-  return true;
+  if (is_served_here(op, s)) {
+    return may_look(op, s) && bring(op, s, at, value, look<LOOK_NUMBERED>(told_at(op, s, at)));
+  }
 #endif
+  return await_value(op, at, s, PHASE_COUNTS, value, look<LOOK_NUMBERED>(at));
 }
 
 // By ranks: the rows of a source, which has told its batch.
 __device__ __forceinline__ u32 learn_rows(const Operation& op, u32 s) {
-  const u64* at = op.counts(op.from(s), s) + op.p.count_stride - 1;
   u32 rows = 0;
-  return await_value(op, at, s, PHASE_COUNTS, rows, look<LOOK_NUMBERED>(at)) ? rows : 0;
+  return learn(op, s, op.counts(op.own, s) + op.p.count_stride - 1, rows) ? rows : 0;
 }
 
 // What a source dispatches; one thread.
 __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& sources, u32 s) {
   const LowLatencyParameters& p = op.p;
   u32 batch = 0;
-  bool there = sources.areas[s] != nullptr && has_told(op, s) &&
-               await_value(op, op.header(op.from(s), s), s, PHASE_COUNTS, batch,
-                           look<LOOK_NUMBERED>(op.header(op.from(s), s)));
+  bool there = sources.areas[s] != nullptr && learn(op, s, op.header(op.own, s), batch);
   u64 choices = batch >> 16 & 0xff;
   if (there && (batch >> 24 != p.kind || (BY_RANKS && choices != p.top_k))) {
     op.watch.record->expected = p.top_k << 8 | p.kind;
@@ -115,7 +113,7 @@ __device__ __forceinline__ void learn_batch(const Operation& op, const Sources& 
 __device__ __forceinline__ void learn_routing(const Operation& op, const Sources& sources, Team team) {
   const LowLatencyParameters& p = op.p;
   u32 local = (u32)p.local_experts;
-#if EP4J_FAR
+#if EP4J_FAR == EP4J_FAR_PUTS
   if (blockIdx.x == 0 && warp_id() == team.first) {
     relay<false>(op, sources.areas, [](u32) { return 0u; });
   }
@@ -129,9 +127,8 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
       continue;
     }
     u32 rows = 0;
-    if (sources.areas[s] != nullptr && has_told(op, s)) {
-      const u64* at = op.counts(op.from(s), s) + l;
-      await_value(op, at, s, PHASE_COUNTS, rows, look<LOOK_NUMBERED>(at));
+    if (sources.areas[s] != nullptr) {
+      learn(op, s, op.counts(op.own, s) + l, rows);
     }
     sources.first[l * sources.stride + s] = rows;
   }
@@ -145,6 +142,14 @@ __device__ __forceinline__ void learn_routing(const Operation& op, const Sources
     }
   }
   team.meet();
+#if EP4J_FAR
+  for (u32 s = 0; s < p.ranks; s++) {
+    if (is_served_here(op, s) && sources.tokens[s] > 0) {
+      bool weights = BY_RANKS && (p.kind & KIND_WEIGHTED);
+      bring_entries(op, s, sources.tokens[s], sources.choices[s], weights, team.thread(), team.threads());
+    }
+  }
+#endif
 }
 
 // What the caller is told of the rows, and what the combine needs: a team of one block.

@@ -115,32 +115,20 @@ __device__ __forceinline__ void post_token(const Operation& op, const Targets& t
 }
 #endif
 
-#if EP4J_FAR == EP4J_FAR_MAPPED
-// A piece of a token has been written to all far ranks that it goes to.
-__device__ __forceinline__ void finish_token(const Operation& op, const Sources& sources,
-                                             const Targets& targets, u32 token) {
-  const LowLatencyParameters& p = op.p;
-  bool wrote = (targets.leads(0) && op.is_far(targets.rank[0])) ||
-               (targets.leads(1) && op.is_far(targets.rank[1]));
-  wrote = __any_sync(0xffffffff, wrote);
-  if (finish_piece(op, (u32)p.rank, token, (u32)p.tokens, wrote)) {
-    for (u32 r = 0; r < p.ranks; r++) {
-      if (op.is_far(r) && sources.areas[r] != nullptr) {
-        say_they_came(op, sources.areas[r], token, (u32)p.tokens);
-      }
-    }
-  }
-}
-#endif
-
-// Sends this and every `step`th parcel that follows.
+// Sends this and every `step`th parcel that follows. `warps` of the block send or tell.
 template <class Format>
 __device__ __forceinline__ void send_rows(const Operation& op, const Sources& sources, Outgoing& parcel,
-                                          u32 step) {
+                                          u32 step, u32 warps) {
   const LowLatencyParameters& p = op.p;
   u32 sent = 0;
+#if EP4J_FAR == EP4J_FAR_MAPPED
+  Groups groups(warps);
+#endif
   while (parcel.there(p)) {
     u32 token = parcel.token;
+#if EP4J_FAR == EP4J_FAR_MAPPED
+    groups.reach(token / tokens_of_group(op));
+#endif
     u32 piece = parcel.piece;
     Targets targets(p, sources, parcel);
     Format encoded;
@@ -161,21 +149,22 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     }
 #if EP4J_FAR == EP4J_FAR_PUTS
     post_token(op, targets, encoded, token, piece);
-#elif EP4J_FAR == EP4J_FAR_MAPPED
-    finish_token(op, sources, targets, token);
 #endif
     __syncwarp();
     // The rows have time to arrive while the next are on their way.
     parcel.load(p, parcel.next(p, step));
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
-      if (!LINES && targets.leads(i) && !op.is_far(targets.rank[i])) {
+      if (!LINES && targets.leads(i) && !op.tells_groups(targets.rank[i])) {
         char* area = sources.areas[targets.rank[i]];
         store_release_system(op.row_flag(area, (u32)p.rank, token, piece), op.number);
       }
     }
     sent += piece == 0 ? targets.count() : 0;
   }
+#if EP4J_FAR == EP4J_FAR_MAPPED
+  groups.reach(groups_of(op, (u32)p.tokens));
+#endif
   if (lane_id() == 0 && sent > 0) {
     atomicAdd(&p.control->rows_sent, (u64)sent);
     atomicAdd(&p.control->payload_bytes, sent * (p.row_bytes + p.scale_bytes));

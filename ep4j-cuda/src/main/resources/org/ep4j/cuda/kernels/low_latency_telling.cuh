@@ -138,21 +138,14 @@ struct Turn {
     }
   }
 
-#if EP4J_FAR
-  // Says to far ranks that the words are there, or sends them on, once they are all written; in the last
-  // turn.
+#if EP4J_FAR == EP4J_FAR_PUTS
+  // Sends the words on to far ranks once they are all written; in the last turn.
   __device__ __forceinline__ void post(const Operation& op, const Sources& sources, Team team) const {
     const LowLatencyParameters& p = op.p;
     bool weights = BY_RANKS && (p.kind & KIND_WEIGHTED);
     for (u32 r = warp_id() - team.first; r < p.ranks; r += team.warps) {
       if (op.is_far(r) && sources.areas[r] != nullptr) {
-#if EP4J_FAR == EP4J_FAR_PUTS
         post_words(op, r, true, (u32)p.tokens, weights, rows_before((u32)p.experts + r, tokens));
-#else
-        if (lane_id() == 0) {
-          tell_far(op, sources.areas[r]);
-        }
-#endif
       }
     }
   }
@@ -199,7 +192,7 @@ __device__ __forceinline__ void tell_routing(const Operation& op, const Sources&
     if (turn.first + turn.tokens == p.tokens) {
       turn.tell_counts(op, sources, team);
       turn.tell_entries(op, sources, team);
-#if EP4J_FAR
+#if EP4J_FAR == EP4J_FAR_PUTS
       team.meet();
       turn.post(op, sources, team);
 #endif

@@ -97,7 +97,7 @@ class KernelsOnTheHostTest {
   @Test
   void rowsThatAreNotAwaitedFromOtherNodesAreFound() throws IOException, InterruptedException {
     EmulatedKernels kernels = lowLatency();
-    kernels.change("low_latency_far.cuh", "atomicAdd(progress, 1ull) + 1 != all", "false");
+    kernels.change("low_latency_far.cuh", "atomicAdd(progress, 1ull) + 1 == blocks", "true");
     assertThat(firstFailure(kernels, "low_latency_mapped_world")).contains("of row");
   }
 
