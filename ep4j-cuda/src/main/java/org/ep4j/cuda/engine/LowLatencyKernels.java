@@ -18,6 +18,12 @@ import org.jspecify.annotations.Nullable;
 
 /** The low-latency kernels of one buffer on its device, and how they use shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
+  /**
+   * {@code 1}: rows between GPUs of a node that NVLink joins carry the number of their operation,
+   * in place of flags behind fences. Faster, and young: see docs/lab-notebook.md.
+   */
+  static final String LINES_VARIABLE = "EP4J_CUDA_LINES";
+
   /** Words of a rank in the shared memory of a dispatch: two addresses and two numbers. */
   private static final int RANK_WORDS = 6;
 
@@ -129,7 +135,7 @@ final class LowLatencyKernels implements AutoCloseable {
     long needed = tables + counters + groups * groupWords;
     dispatchBytes = (int) needed * Integer.BYTES;
     combineBytes = ranks * RANK_BYTES;
-    constants = constants(config, ranks, reach == Reach.NODE && !lined);
+    constants = constants(config, ranks, lined);
     startsEarly = device.properties().major() >= FIRST_TO_START_EARLY;
     KernelCompiler compiler = KernelCompiler.standard();
     byExperts = dispatches(load(compiler, device, DISPATCH + reach.suffix));
@@ -142,9 +148,10 @@ final class LowLatencyKernels implements AutoCloseable {
     summed = call(adding, "ep4j_low_latency_combine", combineBytes);
   }
 
-  /** Begins to look for them, while the caller does other things; for a node with NVLink. */
+  /** Begins to look for them, while the caller does other things. */
   static void prepare(String architecture, BufferConfig config, Reach reach) {
-    Map<String, String> constants = constants(config, ranksOf(config), false);
+    boolean lined = reach == Reach.NODE && wantsLines(System.getenv());
+    Map<String, String> constants = constants(config, ranksOf(config), lined);
     Map<String, Map<String, String>> entries = new LinkedHashMap<>();
     for (String file : List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS)) {
       entries.put(file + reach.suffix, constants);
@@ -163,14 +170,19 @@ final class LowLatencyKernels implements AutoCloseable {
     return Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
 
+  /** Whether this process asks for rows as lines. */
+  static boolean wantsLines(Map<String, String> environment) {
+    return environment.getOrDefault(LINES_VARIABLE, "").strip().equals("1");
+  }
+
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
-  private static Map<String, String> constants(BufferConfig config, int ranks, boolean flagged) {
+  private static Map<String, String> constants(BufferConfig config, int ranks, boolean lined) {
     Map<String, String> constants =
         new TreeMap<>(
             PrebuiltKernels.lowLatencyConstants(
                 config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
-    if (flagged) {
-      constants.putAll(PrebuiltKernels.FLAGGED);
+    if (lined) {
+      constants.putAll(PrebuiltKernels.LINED);
     }
     return constants;
   }

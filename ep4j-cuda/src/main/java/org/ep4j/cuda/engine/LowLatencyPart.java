@@ -36,7 +36,8 @@ final class LowLatencyPart implements AutoCloseable {
    * Maps the peers' parts; collective.
    *
    * @param region of this rank; its owner closes it after this
-   * @param linked whether NVLink joins this rank with all others, as far as it knows
+   * @param linked whether rows of this rank may travel as lines: where that is asked for and, as
+   *     far as it knows, NVLink joins it with all others
    * @param far the way to ranks of other nodes; null if there are none
    */
   LowLatencyPart(
@@ -83,11 +84,11 @@ final class LowLatencyPart implements AutoCloseable {
     if (lined && !linked) {
       close();
       throw new EngineUnavailableException(
-          "low latency: the other ranks are joined by NVLink, rank "
+          "low latency: rows of the other ranks travel as lines, those of rank "
               + rank
               + " on "
               + device
-              + " is not, as far as it can see: start it on a GPU with NVLink, with all GPUs in"
+              + " cannot: start it with EP4J_CUDA_LINES=1, on a GPU with NVLink, with all GPUs in"
               + " CUDA_VISIBLE_DEVICES");
     }
     setLined(lined);

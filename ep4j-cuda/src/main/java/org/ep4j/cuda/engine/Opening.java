@@ -230,7 +230,9 @@ final class Opening implements AutoCloseable {
             new LowLatencyPart(
                 meeting,
                 context.nodes,
-                context.nodes.count() == 1 && context.backend.world().isLinked(),
+                context.nodes.count() == 1
+                    && LowLatencyKernels.wantsLines(System.getenv())
+                    && context.backend.world().isLinked(),
                 region,
                 context.far,
                 device,

@@ -9,8 +9,8 @@ import java.util.stream.Stream;
  * ep4j cache warm}. A kernel file that is not in this list is not tested.
  */
 public final class PrebuiltKernels {
-  /** Low latency in a node without NVLink: no row travels as lines. */
-  public static final Map<String, String> FLAGGED = Map.of("EP4J_LINES", "0");
+  /** Low latency in a node where rows travel as lines. */
+  public static final Map<String, String> LINED = Map.of("EP4J_LINES", "1");
 
   private static final List<PrebuiltKernel> ALL =
       Stream.of(
@@ -28,7 +28,7 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
                   new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true)),
               lowLatency("", "", Map.of()),
-              lowLatency("", " with flags", FLAGGED),
+              lowLatency("", " with lines", LINED),
               lowLatency("_mapped", "", Map.of()),
               lowLatency("_puts", "", Map.of()),
               lowLatency(7168, 8, 256, 8, false))

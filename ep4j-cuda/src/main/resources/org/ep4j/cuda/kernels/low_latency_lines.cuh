@@ -17,10 +17,10 @@
 #pragma once
 #include "low_latency_waits.cuh"
 
-// Whether rows between the GPUs of a node travel so, but those that come home one a choice. Not across
-// nodes, and not without NVLink.
+// Whether rows between the GPUs of a node travel so, but those that come home one a choice: where the
+// host was asked for it. Not across nodes, and not without NVLink.
 #ifndef EP4J_LINES
-#define EP4J_LINES (EP4J_FAR == EP4J_FAR_NONE)
+#define EP4J_LINES 0
 #endif
 constexpr bool LINES = EP4J_LINES;
 

@@ -50,6 +50,7 @@ final class EmulatedKernels {
           "low_latency_world.cpp",
           "low_latency_by_ranks_world.cpp",
           "low_latency_flagged_world.cpp",
+          "low_latency_by_ranks_flagged_world.cpp",
           "low_latency_mapped_world.cpp",
           "low_latency_by_ranks_mapped_world.cpp",
           "low_latency_puts_world.cpp",

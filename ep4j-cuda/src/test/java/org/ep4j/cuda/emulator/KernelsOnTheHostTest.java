@@ -60,6 +60,7 @@ class KernelsOnTheHostTest {
   void lowLatencyOperationsWithoutLinesDeliverInEveryOrder()
       throws IOException, InterruptedException {
     allCasesPass(lowLatency(), "low_latency_flagged_world");
+    allCasesPass(lowLatency(), "low_latency_by_ranks_flagged_world");
   }
 
   /** A row is taken for whole because one of its lines is there. */

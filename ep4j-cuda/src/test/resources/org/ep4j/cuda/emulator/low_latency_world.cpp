@@ -1,5 +1,8 @@
 // Low-latency dispatches and combines of what they delivered, in all formats, with hooks and without,
 // on random worlds: `low_latency_world SEED CASES`.
+#if !defined(EP4J_LINES) && !defined(EP4J_FAR)
+#define EP4J_LINES 1
+#endif
 #include "ptx.cuh"
 
 #include "low_latency_dispatch.cu"
