@@ -51,7 +51,12 @@ public final class CliProcess implements AutoCloseable {
 
   /** Waits for its end. */
   public CommandLineRun end() throws IOException, InterruptedException {
-    if (!process.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+    return end(PATIENCE);
+  }
+
+  /** Waits for its end, longer or shorter than others. */
+  public CommandLineRun end(Duration patience) throws IOException, InterruptedException {
+    if (!process.waitFor(patience.toSeconds(), TimeUnit.SECONDS)) {
       throw new IllegalStateException("still running; so far: " + out() + err());
     }
     return new CommandLineRun(process.exitValue(), out(), err());

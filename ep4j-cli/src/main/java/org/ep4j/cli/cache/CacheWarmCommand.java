@@ -5,6 +5,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -72,11 +76,17 @@ final class CacheWarmCommand implements Callable<Integer> {
   @Option(names = "--masking", description = "With --ranks: for buffers that mask late ranks.")
   private boolean masking;
 
+  @Option(
+      names = "--jobs",
+      paramLabel = "N",
+      description = "Compile so many kernels at once; default: as many as there are cores.")
+  private int jobs = Runtime.getRuntime().availableProcessors();
+
   @Spec private @Nullable CommandSpec spec;
 
   @Override
-  public Integer call() {
-    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+  public Integer call() throws InterruptedException {
+    requirePositive("--jobs", jobs);
     KernelCompiler compiler = KernelCompiler.standard();
     List<String> wanted = architectures == null ? ofThisMachine() : architectures;
     List<KernelSpec> specs = new ArrayList<>();
@@ -94,20 +104,44 @@ final class CacheWarmCommand implements Callable<Integer> {
       }
     }
     compiler.backend().find().require();
-    for (KernelSpec kernel : specs) {
-      KernelCompiler.Cubin cubin = compiler.compile(kernel);
-      String what =
-          switch (cubin.origin()) {
-            case COMPILED -> "compiled in " + Units.micros(cubin.nanos() / 1e3);
-            case DISK -> "was there";
-            case SHIPPED -> "came with ep4j";
-            case MEMORY -> "the same again";
-          };
-      out.println(kernel.description() + ": " + what + ", " + Units.bytes(cubin.image().length));
-      out.flush();
+    compile(compiler, specs);
+    return ExitCodes.OK;
+  }
+
+  /** Says each in the order of the list; the first that fails ends the others. */
+  private void compile(KernelCompiler compiler, List<KernelSpec> specs)
+      throws InterruptedException {
+    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+    ExecutorService pool = Executors.newFixedThreadPool(Math.min(jobs, specs.size()));
+    try {
+      List<Future<KernelCompiler.Cubin>> cubins = new ArrayList<>();
+      for (KernelSpec kernel : specs) {
+        cubins.add(pool.submit(() -> compiler.compile(kernel)));
+      }
+      for (int i = 0; i < specs.size(); i++) {
+        out.println(specs.get(i).description() + ": " + told(cubins.get(i).get()));
+        out.flush();
+      }
+    } catch (ExecutionException e) {
+      if (e.getCause() instanceof RuntimeException cause) {
+        throw cause;
+      }
+      throw new IllegalStateException(e.getCause());
+    } finally {
+      pool.shutdownNow();
     }
     out.println("kernels: " + specs.size() + "; cache: " + compiler.cache().directory());
-    return ExitCodes.OK;
+  }
+
+  private static String told(KernelCompiler.Cubin cubin) {
+    String origin =
+        switch (cubin.origin()) {
+          case COMPILED -> "compiled in " + Units.micros(cubin.nanos() / 1e3);
+          case DISK -> "was there";
+          case SHIPPED -> "came with ep4j";
+          case MEMORY -> "the same again";
+        };
+    return origin + ", " + Units.bytes(cubin.image().length);
   }
 
   private static void requirePositive(String option, int value) {

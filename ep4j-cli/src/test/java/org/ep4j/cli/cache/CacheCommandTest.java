@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import org.ep4j.cli.CliProcess;
@@ -20,6 +21,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class CacheCommandTest {
+  /** A slow machine that does other work, too, takes minutes for all kernels. */
+  private static final Duration ALL_KERNELS = Duration.ofMinutes(10);
+
+  /** Room for all kernels, whatever is added to them. */
+  private static final Map<String, String> ROOMY = Map.of(CubinCache.SIZE_VARIABLE, "64");
+
   @TempDir private Path scratch;
 
   @Test
@@ -106,14 +113,22 @@ class CacheCommandTest {
     LibrarySearch compiler = KernelCompiler.standard().backend().find();
     assumeTrue(compiler.found(), compiler::problem);
 
-    CommandLineRun first = run(Map.of(), "cache", "warm", "--arch", "sm_90a");
+    CommandLineRun first = run(ROOMY, "cache", "warm", "--arch", "sm_90a");
     assertThat(first.code()).as(first.err()).isEqualTo(ExitCodes.OK);
     assertThat(first.out()).contains("compiled in");
     CommandLineRun second =
-        run(Map.of(), "cache", "warm", "--arch", "sm_90a", "--ranks", "8", "--hidden", "7168");
+        run(ROOMY, "cache", "warm", "--arch", "sm_90a", "--ranks", "8", "--hidden", "7168");
     assertThat(second.out()).contains("the same again").doesNotContain("compiled in");
-    assertThat(run(Map.of(), "cache", "list").out())
+    assertThat(run(ROOMY, "cache", "list").out())
         .contains(PrebuiltKernels.all().getFirst().entry());
+  }
+
+  @Test
+  void noJobsIsWrongUsage() {
+    CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "sm_90a", "--jobs", "0");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--jobs 0: must be at least 1");
   }
 
   private CommandLineRun run(Map<String, String> variables, String... arguments) throws Exception {
@@ -127,7 +142,7 @@ class CacheCommandTest {
     environment.putAll(variables);
     Path outputs = Files.createTempDirectory(scratch, "run");
     try (CliProcess process = CliProcess.start(outputs, environment, arguments)) {
-      return process.end();
+      return process.end(ALL_KERNELS);
     }
   }
 }

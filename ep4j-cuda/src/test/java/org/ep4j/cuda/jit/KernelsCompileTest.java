@@ -3,12 +3,18 @@ package org.ep4j.cuda.jit;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.ep4j.cuda.driver.Nvrtc;
+import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
@@ -22,20 +28,38 @@ class KernelsCompileTest {
   private static final Pattern SYSTEM_INCLUDE =
       Pattern.compile("^[ \\t]*#[ \\t]*include[ \\t]*<", Pattern.MULTILINE);
 
+  private static final ExecutorService CORES =
+      Executors.newFixedThreadPool(Runtime.getRuntime().availableProcessors());
+
+  @AfterAll
+  static void leaveNoCompilerBehind() {
+    CORES.shutdownNow();
+  }
+
+  /** All are begun at once: a compiler uses one core. */
   @TestFactory
   Stream<DynamicTest> everyKernelCompilesForEveryArchitecture() {
     CompilerBackend backend = backend();
     System.out.println(
         "kernels compiled with " + backend.identity() + " (" + backend.find().library() + "):");
-    return PrebuiltKernels.all().stream()
-        .flatMap(
-            kernel ->
-                ARCHITECTURES.stream()
-                    .map(
-                        architecture ->
-                            DynamicTest.dynamicTest(
-                                kernel.name() + " for " + architecture,
-                                () -> compile(backend, kernel, architecture))));
+    List<DynamicTest> tests = new ArrayList<>();
+    for (PrebuiltKernel kernel : PrebuiltKernels.all()) {
+      for (String architecture : ARCHITECTURES) {
+        Future<?> compiled = CORES.submit(() -> compile(backend, kernel, architecture));
+        tests.add(
+            DynamicTest.dynamicTest(
+                kernel.name() + " for " + architecture, () -> outcome(compiled)));
+      }
+    }
+    return tests.stream();
+  }
+
+  private static void outcome(Future<?> compiled) throws Throwable {
+    try {
+      compiled.get();
+    } catch (ExecutionException e) {
+      throw e.getCause();
+    }
   }
 
   private static void compile(CompilerBackend backend, PrebuiltKernel kernel, String architecture) {
