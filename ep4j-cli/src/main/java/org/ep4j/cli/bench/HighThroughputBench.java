@@ -29,6 +29,11 @@ final class HighThroughputBench implements AutoCloseable {
   private static final int GROUP_ALIGNMENT = 128;
   private static final int WARMUPS = 30;
   private static final int CHECKED_WARMUPS = 5;
+
+  /** The wire's turns, and iterations before each at least. */
+  private static final int TURNS = 8;
+
+  private static final int FEWEST_OF_A_TURN = 4;
   private static final Effort.Budget BUDGET =
       new Effort.Budget(10, 300, 300_000_000L, 1_500_000_000L);
 
@@ -154,25 +159,40 @@ final class HighThroughputBench implements AutoCloseable {
 
   /** Times the operations and measures the ceilings. */
   List<Result> measure() {
-    WireCeiling wire = null;
-    if (settings.nodes().several(context.group().size())) {
-      // Before and after, for what else runs on the machine changes meanwhile.
-      wire = new WireCeiling(context.group(), context.agreement(), settings.nodes());
-      context.at("measuring the wire");
-      wire.measure();
+    if (!settings.nodes().several(context.group().size())) {
+      return measure(null);
     }
+    try (WireCeiling wire =
+        new WireCeiling(context.group(), context.agreement(), settings.nodes())) {
+      return measure(wire);
+    }
+  }
+
+  private List<Result> measure(@Nullable WireCeiling wire) {
     context.at("timing dispatch and combine");
-    settings.effort().spend(BUDGET, context.agreement(), this::run);
-    if (wire != null) {
-      context.at("measuring the wire");
-      wire.measure();
-    }
+    measureWire(wire);
+    settings.effort().spend(BUDGET, context.agreement(), (first, count) -> run(first, count, wire));
     context.at("measuring the ceilings");
     Ceilings ceilings = new Ceilings(buffer, context.agreement());
     return List.of(dispatchResult(ceilings, wire), combineResult(ceilings, wire));
   }
 
+  private static void measureWire(@Nullable WireCeiling wire) {
+    if (wire != null) {
+      wire.measure();
+    }
+  }
+
   private void run(int first, int count) {
+    run(first, count, null);
+  }
+
+  /**
+   * The wire is measured in turns with the operations: what else runs on the machine changes
+   * meanwhile.
+   */
+  private void run(int first, int count, @Nullable WireCeiling wire) {
+    int turn = Math.max(FEWEST_OF_A_TURN, Math.ceilDiv(count, TURNS));
     dispatchNanos = new long[count];
     combineNanos = new long[count];
     for (int i = 0; i < count; i++) {
@@ -188,6 +208,9 @@ final class HighThroughputBench implements AutoCloseable {
       buffer.combine(rows, dispatch.handle(), combineOptions.get(set));
       combineNanos[i] = System.nanoTime() - start;
       dispatch.handle().close();
+      if ((i + 1) % turn == 0 || i + 1 == count && count >= FEWEST_OF_A_TURN) {
+        measureWire(wire);
+      }
     }
   }
 
