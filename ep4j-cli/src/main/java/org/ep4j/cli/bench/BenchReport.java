@@ -144,7 +144,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     String note =
         "a rank, in each direction at once; a row counts once a node; wire alone: puts of 1 MiB over "
             + wire
-            + ", 4 lanes, all ranks at once, before and after, in this run";
+            + ", 4 lanes, all ranks at once, in turns with the operations";
     return "\n" + table.render(style) + style.faint(note) + "\n";
   }
 

@@ -19,9 +19,9 @@ import org.ep4j.wire.Wires;
 final class WireCeiling implements AutoCloseable {
   private static final int LANES = 4;
   private static final long PUT = 1 << 20;
-  private static final long TRIAL = 32;
   private static final long MOST_PUTS = 1_000_000;
   private static final long STREAM_NANOS = 300_000_000;
+  private static final long TRIAL_NANOS = STREAM_NANOS / 10;
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private final Group group;
@@ -74,12 +74,21 @@ final class WireCeiling implements AutoCloseable {
       source = wire.allocate(PUT, PATIENCE);
       target = wire.allocate(PUT * ranks, PATIENCE);
       wait = new WireWait(wire, 0, PATIENCE);
-      stream(TRIAL);
-      puts = Math.clamp(TRIAL * STREAM_NANOS / nanos(TRIAL), TRIAL, MOST_PUTS);
+      puts = settled();
       done = true;
     } finally {
       if (!done) {
         wire.close();
+      }
+    }
+  }
+
+  /** Puts of a stream: longer and longer ones are tried, for a wire may be a slow one. */
+  private long settled() {
+    for (long count = 1; ; count *= 2) {
+      long nanos = nanos(count);
+      if (nanos >= TRIAL_NANOS || count >= MOST_PUTS) {
+        return Math.clamp(count * STREAM_NANOS / nanos, 1, MOST_PUTS);
       }
     }
   }

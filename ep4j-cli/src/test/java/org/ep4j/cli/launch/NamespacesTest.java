@@ -6,9 +6,11 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
@@ -19,9 +21,13 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Ranks in two network namespaces with a link between them: separate network stacks. Needs root and
- * namespaces; skipped elsewhere, and the test of a bad link where the kernel has no netem.
+ * namespaces; skipped elsewhere, and the test of a bad link where the kernel has no netem: the
+ * machine of {@code tools/rxe-vm} has it.
  */
 class NamespacesTest {
+  /** A delay makes everything slow, and so does the emulated machine that has netem. */
+  private static final Duration PATIENCE = Duration.ofMinutes(15);
+
   private static final String BENCH =
       "bench ht --join --device host --nodes 2 --wire tcp --tokens 12 --hidden 256 --topk 3"
           + " --experts 10 --iterations 3 --warmup 1 --buffers 1 --dtype bf16";
@@ -84,7 +90,7 @@ class NamespacesTest {
           tool("tc -n " + namespace + " qdisc add dev ep4j0 root netem delay 200ms loss 1%");
       assumeTrue(problem.isEmpty(), "no netem here: " + problem);
     }
-    List<String> command = new ArrayList<>(List.of("--env", "EP4J_LIVENESS_MS=10000", "--"));
+    List<String> command = new ArrayList<>(List.of("--env", "EP4J_LIVENESS_MS=20000", "--"));
     command.addAll(bench());
     CommandLineRun run = launch(2, command);
 
@@ -101,7 +107,9 @@ class NamespacesTest {
         new ArrayList<>(
             List.of("launch", "-n", String.valueOf(ranks), "--hosts", first + "," + second));
     line.addAll(command);
-    return CliProcess.run(scratch, line.toArray(String[]::new));
+    try (CliProcess process = CliProcess.start(scratch, Map.of(), line.toArray(String[]::new))) {
+      return process.end(PATIENCE);
+    }
   }
 
   /** What a command complains about; empty if it succeeds. */
