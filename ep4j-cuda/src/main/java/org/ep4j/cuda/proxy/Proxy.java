@@ -31,6 +31,9 @@ public final class Proxy implements AutoCloseable {
   /** Most ranks that a command can name. */
   public static final int MOST_RANKS = 1 << 12;
 
+  /** Threads end within the timeout once told to; a busy machine lets them do so later. */
+  private static final Duration GRACE = Duration.ofSeconds(10);
+
   private final RingMemory memory;
   private final Duration timeout;
   private final List<Poller> pollers;
@@ -220,7 +223,7 @@ public final class Proxy implements AutoCloseable {
   }
 
   private void awaitEnd(Thread thread) {
-    Duration most = timeout.multipliedBy(2);
+    Duration most = timeout.plus(GRACE);
     String when = "within " + most;
     try {
       boolean ignored = thread.join(most);
