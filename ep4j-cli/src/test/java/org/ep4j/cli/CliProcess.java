@@ -70,7 +70,7 @@ public final class CliProcess implements AutoCloseable {
   /** What it has complained about, without what the JDK says of its modules and options. */
   public String err() throws IOException {
     return Files.readString(err)
-        .replaceAll("(WARNING: Using incubator modules:|Picked up [A-Z_]+:).*\\R", "");
+        .replaceAll("(WARNING: Using incubator modules:|(NOTE: )?Picked up [A-Z_]+:).*\\R", "");
   }
 
   /** Waits until it has printed a text. */

@@ -90,16 +90,16 @@ class NamespacesTest {
           tool("tc -n " + namespace + " qdisc add dev ep4j0 root netem delay 200ms loss 1%");
       assumeTrue(problem.isEmpty(), "no netem here: " + problem);
     }
-    List<String> command = new ArrayList<>(List.of("--env", "EP4J_LIVENESS_MS=20000", "--"));
-    command.addAll(bench());
-    CommandLineRun run = launch(2, command);
+    CommandLineRun run = launch(2, bench());
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("equal the oracle's bits");
   }
 
   private static List<String> bench() {
-    return JavaCommand.again(List.of(), Arrays.asList(BENCH.split(" ", -1)));
+    List<String> command = new ArrayList<>(List.of("--env", "EP4J_LIVENESS_MS=20000", "--"));
+    command.addAll(JavaCommand.again(List.of(), Arrays.asList(BENCH.split(" ", -1))));
+    return command;
   }
 
   private CommandLineRun launch(int ranks, List<String> command) throws Exception {
