@@ -49,6 +49,7 @@ final class EmulatedKernels {
           "far_world.cpp",
           "low_latency_world.cpp",
           "low_latency_by_ranks_world.cpp",
+          "low_latency_mixed_world.cpp",
           "low_latency_flagged_world.cpp",
           "low_latency_by_ranks_flagged_world.cpp",
           "low_latency_mapped_world.cpp",

@@ -56,6 +56,22 @@ class KernelsOnTheHostTest {
     allCasesPass(lowLatency(), "low_latency_by_ranks_world");
   }
 
+  /** Operations of both layouts take turns in the same memory. */
+  @Test
+  void lowLatencyOperationsOfBothLayoutsDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    EmulatedKernels kernels = lowLatency();
+    kernels.change(
+        "low_latency.cuh",
+        "constexpr bool BY_RANKS = EP4J_BY_RANKS;",
+        "#define BY_RANKS emulator::by_ranks()");
+    kernels.change(
+        "low_latency_combine.cu",
+        "#if EP4J_BY_RANKS\nEP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, TRAVEL_SUMMED)\n#else",
+        "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_summed, TRAVEL_SUMMED)\n#if true");
+    allCasesPass(kernels, "low_latency_mixed_world");
+  }
+
   @Test
   void lowLatencyOperationsWithoutLinesDeliverInEveryOrder()
       throws IOException, InterruptedException {

@@ -62,15 +62,17 @@ class LowLatencyCalls {
     auto call = std::make_shared<LatencyCall>();
     LowLatencyParameters& p = call->p = constants(r);
     const Encoding& encoding = dispatch->encoding;
-    u64 rows = deliveries.groups(r) * deliveries.capacity();
+    bool by_ranks = dispatch->by_ranks;
+    u64 groups = deliveries.groups(by_ranks, r);
+    u64 rows = groups * deliveries.capacity(by_ranks);
     u64 scales = rows * encoding.scale_bytes();
     if (dispatch->columns && scales > 0) {
       u32 unit = 16 / encoding.column_unit();
-      p.scale_columns = (deliveries.capacity() + unit - 1) / unit * unit;
-      scales = deliveries.groups(r) * encoding.scale_bytes() * p.scale_columns;
+      p.scale_columns = (deliveries.capacity(by_ranks) + unit - 1) / unit * unit;
+      scales = groups * encoding.scale_bytes() * p.scale_columns;
     }
     p.kind = encoding.format;
-    if (BY_RANKS) {
+    if (by_ranks) {
       p.kind |= 8 | (dispatch->weighted ? KIND_WEIGHTED : 0);
       p.weights = dispatch->weighted ? copy(dispatch->weights[r], "weights", r) : nullptr;
     }
@@ -91,14 +93,14 @@ class LowLatencyCalls {
     p.source_tokens = memory.allocate<int>(rows, "source_tokens", (int)r);
     p.row_choices = memory.allocate<i64>(rows * p.top_k, "row_choices", (int)r);
     p.row_weights = memory.allocate<float>(rows * p.top_k, "row_weights", (int)r);
-    p.ranges = memory.allocate<u64>(deliveries.groups(r) * (BY_RANKS ? 1 : p.ranks), "ranges", (int)r);
-    p.row_counts = memory.allocate<int>(deliveries.groups(r), "row_counts", (int)r);
+    p.ranges = memory.allocate<u64>(groups * (by_ranks ? 1 : p.ranks), "ranges", (int)r);
+    p.row_counts = memory.allocate<int>(groups, "row_counts", (int)r);
     add_statistics(*call, r);
     for (u32 i = 0; i < dispatch->routing.ids[r].size(); i++) {
       refusals[r] =
           refusals[r] || dispatch->routing.refused(r, i / (u32)p.top_k, i % (u32)p.top_k);
     }
-    enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, false, [=, this] {
+    enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, false, by_ranks, [=, this] {
       std::fill_n((char*)p.x, p.tokens * hidden * 2, (char)0xdd);
       if (whole) {
         check(*dispatch, r, *call);
@@ -108,7 +110,7 @@ class LowLatencyCalls {
   }
 
   void receive(std::shared_ptr<LatencyDispatch> dispatch, u32 r, std::shared_ptr<LatencyCall> call) {
-    enqueue(r, call->p, RECEIVING, false, [=, this] { check(*dispatch, r, *call); });
+    enqueue(r, call->p, RECEIVING, false, dispatch->by_ranks, [=, this] { check(*dispatch, r, *call); });
   }
 
   // A combine of one rank; `from` is its call of the dispatch.
@@ -123,13 +125,14 @@ class LowLatencyCalls {
     p.choices = from->p.choices;
     give_ids(p, combine->ids[r], r);
     p.weights = copy(combine->weights[r], "weights", r);
-    u64 rows = deliveries.groups(r) * deliveries.capacity();
+    bool by_ranks = combine->dispatch->by_ranks;
+    u64 rows = deliveries.groups(by_ranks, r) * deliveries.capacity(by_ranks);
     char* y = machine.memory.allocate(rows * hidden * 2, "y", (int)r);
     p.x = y;
     from->inputs.push_back([=, this](const Company& company) { fill(*combine, r, company, y); });
     p.out = machine.memory.allocate(p.tokens * hidden * 2, "out", (int)r);
     add_statistics(*call, r);
-    enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, true, [=, this] {
+    enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, true, by_ranks, [=, this] {
       std::fill_n(y, rows * hidden * 2, (char)0xdd);
       if (whole) {
         check(*combine, r, *call);
@@ -139,7 +142,8 @@ class LowLatencyCalls {
   }
 
   void receive(std::shared_ptr<LatencyCombine> combine, u32 r, std::shared_ptr<LatencyCall> call) {
-    enqueue(r, call->p, RECEIVING, true, [=, this] { check(*combine, r, *call); }, combine->way);
+    enqueue(r, call->p, RECEIVING, true, combine->dispatch->by_ranks,
+            [=, this] { check(*combine, r, *call); }, combine->way);
   }
 
   // After all operations. With masks a rank that is slow may have missed its own deadline, or may find
@@ -282,8 +286,8 @@ class LowLatencyCalls {
     call.p.waits = random.once_in(2) ? copy(call.waits, "waits", r) : nullptr;
   }
 
-  void enqueue(u32 r, LowLatencyParameters p, u64 phases, bool combines, std::function<void()> then,
-               Way way = WAY_CHOICES) {
+  void enqueue(u32 r, LowLatencyParameters p, u64 phases, bool combines, bool by_ranks,
+               std::function<void()> then, Way way = WAY_CHOICES) {
     p.phases = phases;
     // As if some were replayed by a graph: nobody is told of their end.
     p.receipt = Receipt{random.once_in(3) ? 0ull : ++tickets[r], completed[r]};
@@ -296,8 +300,9 @@ class LowLatencyCalls {
                   (phases == SENDING ? ", sending" : phases == RECEIVING ? ", receiving" : "");
     launch.blocks = random.between(1, 3);
     launch.threads = WARPS * LANES;
-    u64 tables = 6 * p.ranks + p.experts + 2 + (p.local_experts + BY_RANKS) * (p.ranks + 1);
-    u64 marked = p.experts + (BY_RANKS || PUTS ? p.ranks : 0);
+    launch.by_ranks = by_ranks;
+    u64 tables = 6 * p.ranks + p.experts + 2 + (p.local_experts + by_ranks) * (p.ranks + 1);
+    u64 marked = p.experts + (by_ranks || PUTS ? p.ranks : 0);
     u64 turn = marked * (1 + (turn_tokens + 31) / 32) + turn_tokens * p.top_k;
     launch.shared_bytes = combines ? p.ranks * 20 : 4 * (tables + turn);
     launch.body = combines ? combine_body(p, way) : dispatch_body(p);
@@ -324,6 +329,12 @@ class LowLatencyCalls {
 
   static std::function<void()> combine_body(LowLatencyParameters p, Way way) {
     return [p, way] {
+#if EP4J_MIXED
+      if (way == WAY_SUMMED) {
+        ep4j_low_latency_combine_summed(p);
+        return;
+      }
+#endif
 #if EP4J_BY_RANKS
       ep4j_low_latency_combine(p);
 #else
@@ -355,10 +366,10 @@ class LowLatencyCalls {
 
   // The experts' rows, where the dispatch put what they were made of.
   void fill(const LatencyCombine& combine, u32 r, const Company& company, char* y) const {
-    for (u32 g = 0; g < deliveries.groups(r); g++) {
-      u64 slot = g * deliveries.capacity();
+    for (u32 g = 0; g < deliveries.groups(combine.dispatch->by_ranks, r); g++) {
+      u64 slot = g * deliveries.capacity(combine.dispatch->by_ranks);
       for (Row row : deliveries.rows(*combine.dispatch, r, g, company)) {
-        Halves values = combine.row(row.source, row.token, BY_RANKS ? r : row.choice);
+        Halves values = combine.row(row.source, row.token, combine.dispatch->by_ranks ? r : row.choice);
         std::memcpy(y + slot++ * hidden * 2, values.data(), hidden * 2);
       }
     }

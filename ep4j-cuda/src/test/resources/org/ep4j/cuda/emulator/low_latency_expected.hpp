@@ -3,6 +3,11 @@
 #include "low_latency_rows.hpp"
 #include "routing.hpp"
 
+// 1: a world draws the layout of each dispatch.
+#ifndef EP4J_MIXED
+#define EP4J_MIXED 0
+#endif
+
 namespace emulator {
 
 // Ranks that one rank counts with.
@@ -13,6 +18,7 @@ struct LatencyDispatch {
   const World& world;
   Routing routing;
   Encoding encoding;
+  bool by_ranks;
   bool columns;
   bool weighted;                                       // by ranks
   std::vector<std::vector<float>> weights;             // [rank][token, choice]
@@ -20,7 +26,8 @@ struct LatencyDispatch {
   std::vector<std::vector<std::vector<u8>>> encoded;  // the same as they arrive
 
   LatencyDispatch(const World& world, Encoding encoding, Random& random)
-      : world(world), routing(world, random), encoding(encoding), columns(random.once_in(2)),
+      : world(world), routing(world, random), encoding(encoding),
+        by_ranks(EP4J_MIXED ? random.once_in(2) : EP4J_BY_RANKS), columns(random.once_in(2)),
         weighted(!random.once_in(3)) {
     u64 key = random.engine();
     for (u32 r = 0; r < world.ranks; r++) {
@@ -79,7 +86,7 @@ struct LatencyCombine {
   std::vector<std::vector<float>> weights;  // [rank][token, choice]
 
   LatencyCombine(std::shared_ptr<LatencyDispatch> given, Random& random)
-      : dispatch(given), way(BY_RANKS ? WAY_SUMMED : (Way)random.below(3)), key(random.engine()), ids(given->routing.ids) {
+      : dispatch(given), way(given->by_ranks ? WAY_SUMMED : (Way)random.below(3)), key(random.engine()), ids(given->routing.ids) {
     u32 skips = random.once_in(3) ? random.between(1, 8) : 0;  // of 8
     for (u32 r = 0; r < ids.size(); r++) {
       weights.emplace_back();

@@ -262,6 +262,9 @@ T& static_shared(const char* name) {
   return *(T*)at;
 }
 
+// In the place of a constant in kernels of a world that mixes layouts.
+inline bool by_ranks() { return running->block->kernel->launch.by_ranks; }
+
 inline bool coin() { return Machine::the->random.once_in(2); }
 
 // Waits until `all` threads have come to the meeting; the turn that they came for.

@@ -104,6 +104,7 @@ struct Launch {
   size_t shared_bytes;
   std::function<void()> body;
   std::function<void()> then;  // the caller, some time after the end and before the next launch
+  bool by_ranks = false;       // low latency, where a world mixes layouts
 };
 
 struct Kernel {
