@@ -28,11 +28,18 @@ final class PropertyJob implements RankJob {
     boolean highThroughput = Boolean.parseBoolean(arguments.get(5));
     boolean recovers = Boolean.parseBoolean(arguments.get(6));
     Drawing drawing = new Drawing(lowLatency, highThroughput, recovers, wire);
-    try (DeviceRoom room = DeviceRoom.open(group, engine)) {
+    try (DeviceRoom room = room(group, engine)) {
       for (int i = 0; i < cases; i++) {
         runCase(group, engine, seed + i, drawing, room);
       }
       room.settle();
+    }
+  }
+
+  private static DeviceRoom room(Group group, String engine) {
+    String what = "rank " + group.rank() + " of " + group.size() + ", before the first case,";
+    try (CaseWatch _ = new CaseWatch(what, () -> "first buffer, and memory for tensors")) {
+      return DeviceRoom.open(group, engine);
     }
   }
 
@@ -48,29 +55,21 @@ final class PropertyJob implements RankJob {
         Shape.draw(group.size(), drawing.lowLatency, drawing.highThroughput, wire, shared);
     SplittableRandom own = new SplittableRandom(~seed * (group.rank() + 1));
     RankContext.Counts counts = new RankContext.Counts();
-    try (ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine, wire))) {
+    String who = "rank " + group.rank() + " of " + group.size();
+    String repeat = "-Dep4j.seed=" + seed + " -Dep4j.cases=1 -Dep4j.ranks=" + group.size();
+    try (CaseWatch _ = new CaseWatch(who + ", " + repeat + ",", () -> counts.last);
+        ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine, wire))) {
       RankContext in = new RankContext(buffer, shape, shared, own, room, counts);
       for (int steps = shared.nextInt(1, MOST_STEPS + 1); steps > 0; steps--) {
         runStep(in, drawing.recovers);
       }
       in.next("statistics");
       checkStatistics(in);
+      in.next("close");
     } catch (RuntimeException | AssertionError e) {
       throw new AssertionError(
-          "rank "
-              + group.rank()
-              + " of "
-              + group.size()
-              + ", in '"
-              + counts.last
-              + "' of "
-              + shape
-              + ": "
-              + e.getMessage()
-              + "; repeat with -Dep4j.seed="
-              + seed
-              + " -Dep4j.cases=1 -Dep4j.ranks="
-              + group.size(),
+          "%s, in '%s' of %s: %s; repeat with %s"
+              .formatted(who, counts.last, shape, e.getMessage(), repeat),
           e);
     }
   }

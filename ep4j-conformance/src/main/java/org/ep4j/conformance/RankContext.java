@@ -25,7 +25,9 @@ record RankContext(
     Counts counts) {
   /** Operations done so far, as the buffer's statistics should count them, and the last one. */
   static final class Counts {
-    String last = "open";
+    /** Volatile: {@link CaseWatch} reads it meanwhile. */
+    volatile String last = "open";
+
     long dispatches;
     long combines;
     long lowLatencyDispatches;

@@ -18,6 +18,7 @@ import org.ep4j.group.Rendezvous;
 /** The processes of one job, their output, and the rendezvous between them. */
 public final class RankProcesses implements AutoCloseable {
   private static final Duration POLL = Duration.ofMillis(20);
+  private static final Duration NEWS = Duration.ofSeconds(1);
   private static final Duration END = Duration.ofSeconds(10);
   private static final int TAIL = 4_000;
 
@@ -26,6 +27,9 @@ public final class RankProcesses implements AutoCloseable {
   private final List<Path> outputs = new ArrayList<>();
   private final List<Start> starts = new ArrayList<>();
   private final List<Path> finished = new ArrayList<>();
+
+  /** How many characters of each rank's output {@link #newsOfSlowCases} has looked at. */
+  private final List<Integer> lookedAt = new ArrayList<>();
 
   /** How a rank was started. */
   private record Start(List<String> command, Map<String, String> variables) {}
@@ -41,6 +45,7 @@ public final class RankProcesses implements AutoCloseable {
   void add(List<String> command, Map<String, String> variables) {
     Path output = output();
     outputs.add(output);
+    lookedAt.add(0);
     processes.add(start(command, variables, output));
     starts.add(new Start(command, variables));
   }
@@ -58,6 +63,7 @@ public final class RankProcesses implements AutoCloseable {
     variables.putAll(more);
     finished.add(outputs.get(rank));
     outputs.set(rank, output());
+    lookedAt.set(rank, 0);
     processes.set(rank, start(first.command, variables, outputs.get(rank)));
   }
 
@@ -195,9 +201,30 @@ public final class RankProcesses implements AutoCloseable {
     }
   }
 
-  /** Waits until all ranks have ended well; the first that fails ends the wait. */
+  /** What ranks have written about cases that take long, each line once. */
+  List<String> newsOfSlowCases() {
+    List<String> news = new ArrayList<>();
+    for (int rank = 0; rank < ranks(); rank++) {
+      String output = output(rank);
+      int end = output.lastIndexOf('\n') + 1;
+      output
+          .substring(lookedAt.get(rank), end)
+          .lines()
+          .filter(line -> line.contains(CaseWatch.STILL) || line.contains(CaseWatch.ENDED))
+          .forEach(news::add);
+      lookedAt.set(rank, end);
+    }
+    return news;
+  }
+
+  /**
+   * Waits until all ranks have ended well; the first that fails ends the wait. What ranks say about
+   * cases that take long is passed on meanwhile.
+   */
   void awaitSuccess(Duration limit) {
-    long end = System.nanoTime() + limit.toNanos();
+    long begin = System.nanoTime();
+    long end = begin + limit.toNanos();
+    long nextNews = begin + NEWS.toNanos();
     boolean running = true;
     while (running) {
       running = false;
@@ -215,7 +242,12 @@ public final class RankProcesses implements AutoCloseable {
         }
       }
       if (running && System.nanoTime() > end) {
-        throw new IllegalStateException("ranks still run after " + limit.toSeconds() + " s");
+        throw new IllegalStateException(
+            "ranks still run after " + limit.toSeconds() + " s; " + tails());
+      }
+      if (System.nanoTime() > nextNews) {
+        nextNews = System.nanoTime() + NEWS.toNanos();
+        newsOfSlowCases().forEach(System.out::println);
       }
       if (running) {
         pause();
@@ -226,6 +258,13 @@ public final class RankProcesses implements AutoCloseable {
   private String tail(int rank) {
     String output = output(rank);
     return output.substring(Math.max(0, output.length() - TAIL));
+  }
+
+  private String tails() {
+    return IntStream.range(0, ranks())
+        .filter(this::isAlive)
+        .mapToObj(rank -> "rank " + rank + " wrote:\n" + tail(rank))
+        .collect(Collectors.joining("\n"));
   }
 
   private static void pause() {

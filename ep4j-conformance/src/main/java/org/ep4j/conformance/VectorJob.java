@@ -25,7 +25,9 @@ final class VectorJob implements RankJob {
   public void run(Group group, List<String> arguments) {
     for (String path : arguments.subList(3, arguments.size())) {
       CaseDirectory directory = CaseDirectory.open(Path.of(path));
-      try (CaseFile file = directory.read(group.rank());
+      String what = "rank " + group.rank() + " of " + group.size() + ", " + path;
+      try (CaseWatch _ = new CaseWatch(what, () -> "recorded case");
+          CaseFile file = directory.read(group.rank());
           ExpertBuffer buffer = ExpertBuffer.open(group, config(directory, arguments))) {
         for (int round = 0; round < ROUNDS; round++) {
           try (Arena arena = Arena.ofShared()) {
