@@ -9,6 +9,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.jit.KernelConstants;
 
 /** The compiled kernels of one buffer on its device, and how much shared memory each may use. */
 final class Kernels implements AutoCloseable {
@@ -85,7 +86,7 @@ final class Kernels implements AutoCloseable {
    * for the driver to make a context.
    */
   static void prepare(String architecture, boolean far) {
-    Map<String, Map<String, String>> entries = new LinkedHashMap<>();
+    Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
         List.of(
             far ? FAR_DISPATCH : DISPATCH,
@@ -94,7 +95,7 @@ final class Kernels implements AutoCloseable {
             LAYOUT,
             COLUMNS);
     for (String entry : files) {
-      entries.put(entry, Map.of());
+      entries.put(entry, KernelConstants.NONE);
     }
     KernelCompiler.standard().prepare(entries, architecture);
   }

@@ -5,7 +5,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.TreeMap;
 import org.ep4j.BufferConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
@@ -13,6 +12,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.jspecify.annotations.Nullable;
 
@@ -75,7 +75,7 @@ final class LowLatencyKernels implements AutoCloseable {
   /** Shared memory of a block of a combine. */
   final int combineBytes;
 
-  private final Map<String, String> constants;
+  private final KernelConstants constants;
   private final boolean startsEarly;
   private final Dispatches byExperts;
   private final Dispatches byRanks;
@@ -151,8 +151,8 @@ final class LowLatencyKernels implements AutoCloseable {
   /** Begins to look for them, while the caller does other things. */
   static void prepare(String architecture, BufferConfig config, Reach reach) {
     boolean lined = reach == Reach.NODE && wantsLines(System.getenv());
-    Map<String, String> constants = constants(config, ranksOf(config), lined);
-    Map<String, Map<String, String>> entries = new LinkedHashMap<>();
+    KernelConstants constants = constants(config, ranksOf(config), lined);
+    Map<String, KernelConstants> entries = new LinkedHashMap<>();
     for (String file : List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS)) {
       entries.put(file + reach.suffix, constants);
     }
@@ -176,19 +176,15 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
-  private static Map<String, String> constants(BufferConfig config, int ranks, boolean lined) {
-    Map<String, String> constants =
-        new TreeMap<>(
-            PrebuiltKernels.lowLatencyConstants(
-                config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
-    if (lined) {
-      constants.putAll(PrebuiltKernels.LINED);
-    }
-    return constants;
+  private static KernelConstants constants(BufferConfig config, int ranks, boolean lined) {
+    return new KernelConstants(
+        lined ? PrebuiltKernels.LINED : Map.of(),
+        PrebuiltKernels.lowLatencyConstants(
+            config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {
-    CudaModule module = compiler.loadSpecial(device, entry, constants);
+    CudaModule module = compiler.load(device, entry, constants);
     owned.add(module);
     return module;
   }

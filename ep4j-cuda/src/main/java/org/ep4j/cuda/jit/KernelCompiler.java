@@ -76,6 +76,9 @@ public final class KernelCompiler {
   /** Kernels that somebody looks for, or has. */
   private final Set<Asked> prepared = ConcurrentHashMap.newKeySet();
 
+  /** Kernels for one shape of which has been said that there is a general one in their place. */
+  private final Set<String> replaced = ConcurrentHashMap.newKeySet();
+
   private final ConcurrentHashMap<String, Cubin> memory = new ConcurrentHashMap<>();
 
   /** A compiler with a cache. */
@@ -148,16 +151,35 @@ public final class KernelCompiler {
   }
 
   /**
-   * The same for a kernel that may be made for the constants of one buffer. Where that kernel is
-   * not, and there is no compiler for it, the general one is loaded.
+   * The same for a kernel that may be made for the shape of one buffer. Where that kernel is not,
+   * and there is no compiler for it, the one for any shape is loaded, which works the same way.
    */
-  public CudaModule loadSpecial(CudaDevice device, String entry, Map<String, String> constants) {
+  public CudaModule load(CudaDevice device, String entry, KernelConstants constants) {
+    return load(device, best(entry, constants, device.architecture()));
+  }
+
+  /**
+   * The best kernel that there is.
+   *
+   * @throws EngineUnavailableException if there is none that works the way that was asked for
+   */
+  KernelSpec best(String entry, KernelConstants constants, String architecture) {
+    KernelSpec wanted = spec(entry, wanted(constants), architecture);
     try {
-      return load(device, entry, SPECIAL ? constants : Map.of());
+      compile(wanted);
+      return wanted;
     } catch (EngineUnavailableException e) {
-      LOG.log(Level.DEBUG, "General kernels instead: {0}", e.getMessage());
-      return load(device, entry, Map.of());
+      KernelSpec general = spec(entry, constants.general(), architecture);
+      compile(general);
+      if (replaced.add(wanted.fingerprint())) {
+        LOG.log(Level.INFO, "A general kernel in its place: {0}", e.getMessage());
+      }
+      return general;
     }
+  }
+
+  private static Map<String, String> wanted(KernelConstants constants) {
+    return SPECIAL ? constants.special() : constants.general();
   }
 
   /** A kernel of this jar. */
@@ -174,12 +196,12 @@ public final class KernelCompiler {
    * Begins to look for kernels of this jar on a thread of its own, so that {@link #load} finds them
    * in memory, or waits for the rest of the work. Each once for an architecture.
    *
-   * @param entries kernel files, with the constants that {@link #loadSpecial} will ask for, or none
+   * @param entries kernel files, with the constants that {@link #load} will ask for
    */
-  public void prepare(Map<String, Map<String, String>> entries, String architecture) {
+  public void prepare(Map<String, KernelConstants> entries, String architecture) {
     List<Asked> wanted =
         entries.entrySet().stream()
-            .map(e -> new Asked(e.getKey(), SPECIAL ? e.getValue() : Map.of(), architecture))
+            .map(e -> new Asked(e.getKey(), wanted(e.getValue()), architecture))
             .filter(prepared::add)
             .toList();
     if (wanted.isEmpty()) {

@@ -103,6 +103,28 @@ class KernelCompilerTest {
   }
 
   @Test
+  void aGeneralKernelTakesThePlaceOfOneForAShapeButNeverOfOneThatWorksAnotherWay() {
+    Map<String, String> way = Map.of("SMOKE_OFFSET", "1.0f");
+    KernelConstants constants = new KernelConstants(way, Map.of("SMOKE_SHAPE", "8"));
+    KernelSpec otherWay = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
+    CubinCache cache = new CubinCache(directory, LIMIT);
+    cache.put(otherWay.key("nvrtc13.0"), otherWay.description(), new byte[] {1});
+    KernelCompiler compiler = new KernelCompiler(NONE, cache);
+    assertThatThrownBy(() -> compiler.best("smoke.cu", constants, "sm_90a"))
+        .isInstanceOf(EngineUnavailableException.class);
+
+    cache.put(SPEC.key("nvrtc13.0"), SPEC.description(), new byte[] {2});
+    KernelSpec found = compiler.best("smoke.cu", constants, "sm_90a");
+    assertThat(found.defines()).isEqualTo(way);
+
+    KernelSpec special =
+        KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "1.0f", "SMOKE_SHAPE", "8"), "sm_90a");
+    cache.put(special.key("nvrtc13.0"), special.description(), new byte[] {3});
+    found = compiler.best("smoke.cu", constants, "sm_90a");
+    assertThat(found.fingerprint()).isEqualTo(special.fingerprint());
+  }
+
+  @Test
   void preparedKernelsAreFoundInMemory() throws InterruptedException {
     KernelSpec spec = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
     CountDownLatch asked = new CountDownLatch(1);
@@ -126,8 +148,8 @@ class KernelCompilerTest {
           }
         };
     KernelCompiler compiler = new KernelCompiler(slow, new CubinCache(directory, LIMIT));
-    compiler.prepare(Map.of("smoke.cu", Map.of()), "sm_90a");
-    compiler.prepare(Map.of("smoke.cu", Map.of()), "sm_90a");
+    compiler.prepare(Map.of("smoke.cu", KernelConstants.NONE), "sm_90a");
+    compiler.prepare(Map.of("smoke.cu", KernelConstants.NONE), "sm_90a");
     assertThat(asked.await(1, TimeUnit.MINUTES)).isTrue();
     KernelCompiler.Cubin found = compiler.compile(spec);
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.MEMORY);
