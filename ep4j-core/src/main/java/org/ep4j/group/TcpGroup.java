@@ -14,6 +14,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import org.ep4j.group.Frames.Peer;
 import org.ep4j.group.Frames.Question;
@@ -119,11 +120,19 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
   void moveTo(GroupConfig config, @Nullable Rendezvous next, Deadline deadline) throws IOException {
     String failure = "rank " + rank() + ", who hosts it, could not join";
     boolean done = false;
+    Joining.Admission admission = null;
+    AtomicBoolean taken = new AtomicBoolean();
     try {
       InetSocketAddress here = next == null ? null : next.reachedFromHere();
-      Joining.Admission admission = new Joining(config, here, deadline, reactor, peerPort).join();
+      Joining.Admission fresh = new Joining(config, here, deadline, reactor, peerPort).join();
+      admission = fresh;
       CompletableFuture<Boolean> moved = new CompletableFuture<>();
-      reactor.post(() -> move(admission, moved));
+      reactor.post(
+          () -> {
+            if (taken.compareAndSet(false, true)) {
+              move(fresh, moved);
+            }
+          });
       if (!moved.get(LONGEST_LEAVE.toNanos(), TimeUnit.NANOSECONDS)) {
         throw new IOException("the connection broke at once");
       }
@@ -142,6 +151,10 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     } catch (ExecutionException | TimeoutException e) {
       throw new GroupException("readmit: the thread that serves the group does not answer", e);
     } finally {
+      // The connection belongs to whoever is first: a reactor that has ended never comes.
+      if (!done && admission != null && taken.compareAndSet(false, true)) {
+        admission.door().close();
+      }
       if (!done && next != null) {
         next.close(failure);
       }
@@ -149,6 +162,11 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
   }
 
   private void move(Joining.Admission admission, CompletableFuture<Boolean> moved) {
+    if (closing) {
+      admission.door().close();
+      moved.complete(false);
+      return;
+    }
     try {
       link.close();
       link = connect(admission);
