@@ -2,6 +2,7 @@ package org.ep4j.conformance;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -22,6 +23,9 @@ public abstract class KillKit {
 
   /** Far below the operations' own timeout of two minutes: death is noticed, not waited for. */
   private static final Duration LIMIT = Duration.ofSeconds(60);
+
+  /** For ranks that are stopped until they count as dead. */
+  private static final Duration SHORT_LIVENESS = Duration.ofSeconds(3);
 
   /** Below the liveness timeout of ten seconds. */
   private static final int STOPPED_MILLIS = 2_000;
@@ -112,6 +116,23 @@ public abstract class KillKit {
       int victim = (stopped + 1) % RANKS;
       ranks.kill(victim);
       assertOthersEndWell(ranks, victim);
+    }
+  }
+
+  @Test
+  final void aRankStoppedForTooLongDoesNotCallItselfLate() throws Exception {
+    int stopped = start("stopped for too long").nextInt(RANKS);
+    ProcessWorld world = new ProcessWorld(LIMIT, SHORT_LIVENESS);
+    try (RankProcesses ranks = world.start(RANKS, KillJob.class, arguments())) {
+      ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
+      signal("STOP", ranks.pid(stopped));
+      assertOthersEndWell(ranks, stopped);
+      signal("CONT", ranks.pid(stopped));
+      assertNotEquals(0, ranks.awaitExit(stopped, LIMIT), "it took part though it was lost");
+      String output = ranks.output(stopped);
+      assertFalse(output.contains(": rank " + stopped + " is silent"), output);
+      assertFalse(output.contains(": rank " + stopped + " is dead"), output);
+      assertFalse(output.contains("all ranks must call the same"), output);
     }
   }
 

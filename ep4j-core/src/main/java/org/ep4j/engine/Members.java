@@ -40,6 +40,23 @@ public final class Members {
   }
 
   /**
+   * What to say of a rank that lives and was waited for in vain. A rank that was itself stopped
+   * blames nobody: the others may only be waiting for it, or go on without it.
+   */
+  public String silenceOf(int rank) {
+    int own = group.rank();
+    String out = group.deathReport(own);
+    if (out == null) {
+      return rank == own
+          ? "is this rank itself: its process was stopped, or has had no core to run on,"
+          : "is silent";
+    }
+    return rank == own
+        ? "is this rank itself, which is out of the group (" + out + "),"
+        : "does not wait for this one, " + own + ", which is out of the group (" + out + "),";
+  }
+
+  /**
    * Whether another process has taken the place of the one that the buffer knows: the same on all
    * ranks that have called the same {@link Group#readmit}s, even if it is gone again.
    */

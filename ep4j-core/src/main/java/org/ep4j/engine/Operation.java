@@ -60,6 +60,11 @@ public final class Operation {
     }
   }
 
+  /** Which operation a description is of. */
+  public static long numberAt(long address) {
+    return NativeMemory.getLong(address + OperationLayout.offset(OperationLayout.EPOCH));
+  }
+
   /** The first difference between this description, of {@code rank}, and that of {@code peer}. */
   public @Nullable ConfigurationMismatchException difference(long peerAddress, int peer, int rank) {
     for (int i = 0; i < words.length; i++) {

@@ -189,14 +189,28 @@ final class HostContext implements PeerWait.Carrier {
     awaitAll(ControlLayout.ENTERED, name, "entry");
     for (int r = 0; r < ranks; r++) {
       if (r != rank && !excluded[r]) {
-        requireSame(operation, r);
+        requireSame(operation, name, r);
       }
     }
   }
 
-  private void requireSame(Operation operation, int peer) {
-    ConfigurationMismatchException difference =
-        operation.difference(control(peer) + ControlLayout.DESCRIPTOR, peer, rank);
+  private void requireSame(Operation operation, String name, int peer) {
+    long theirs = control(peer) + ControlLayout.DESCRIPTOR;
+    long seen = Operation.numberAt(theirs);
+    if (seen != epoch) {
+      // Epochs are in step; only a reset without this rank goes beyond the one that it is in.
+      throw new PeerTimeoutException(
+          name,
+          "entry",
+          epoch,
+          peer,
+          epoch,
+          seen,
+          0,
+          "has gone on without this one, " + rank + ", which was stopped or is out of the group,",
+          false);
+    }
+    ConfigurationMismatchException difference = operation.difference(theirs, peer, rank);
     if (difference != null) {
       throw difference;
     }

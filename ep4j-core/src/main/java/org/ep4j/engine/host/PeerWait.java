@@ -242,6 +242,6 @@ final class PeerWait {
     }
     int told = carrier.gaveUp(peer) ? peer : carrier.anyGaveUp();
     GivingUp.Report report = told == NOBODY ? null : carrier.report(told);
-    return report == null ? new GivingUp.Report(peer, false, "is silent") : report;
+    return report == null ? new GivingUp.Report(peer, false, members.silenceOf(peer)) : report;
   }
 }

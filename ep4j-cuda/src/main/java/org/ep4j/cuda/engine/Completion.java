@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine;
 
 import java.time.Duration;
+import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
@@ -11,6 +12,7 @@ import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
+import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -212,13 +214,13 @@ final class Completion {
         : NativeMemory.getLongAcquire(address) == wanted || words.completed() >= wanted;
   }
 
-  /** Waiting for the dead is vain. */
+  /** Waiting for the dead is vain, and so is waiting for those who count this rank as dead. */
   private void lookAfterPeers() {
     if (far != null && far.stopped()) {
       words.abort();
     }
     if (!masking) {
-      if (deadPeer() >= 0) {
+      if (deadPeer() >= 0 || !members.isAlive(rank)) {
         words.abort();
       }
       return;
@@ -230,9 +232,10 @@ final class Completion {
     }
   }
 
+  /** Another rank that is gone; -1 if there is none. */
   private int deadPeer() {
     for (int r = 0; r < members.size(); r++) {
-      if (!excluded[r] && !members.isAlive(r)) {
+      if (r != rank && !excluded[r] && !members.isAlive(r)) {
         return r;
       }
     }
@@ -284,9 +287,9 @@ final class Completion {
   private PeerTimeoutException timeout(String operation) {
     int dead = deadPeer();
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
-    String report = members.deathReport(peer);
-    if (report == null && far != null) {
-      report = far.problem(peer);
+    String loss = peer == rank ? null : members.deathReport(peer);
+    if (loss == null && far != null) {
+      loss = far.problem(peer);
     }
     return new PeerTimeoutException(
         operation,
@@ -296,30 +299,45 @@ final class Completion {
         words.expected(),
         words.seen(),
         (config.timeout().toNanos() - words.left()) / 1_000_000,
-        report == null ? "" : report);
+        loss == null ? members.silenceOf(peer) : PeerTimeoutException.dead(loss),
+        loss != null);
   }
 
-  /** What to say when ranks are missing in a barrier. */
+  /** What to say when ranks are missing in a barrier of those that are left. */
   RuntimeException missing(GroupException problem, long waitedMillis) {
-    int peer = rank;
-    String report = "";
-    for (int r = 0; r < members.size(); r++) {
-      String death = members.deathReport(r);
-      if (death != null && !excluded[r]) {
-        peer = r;
-        report = death;
-      }
-    }
+    int dead = deadPeer();
+    int peer = dead >= 0 ? dead : firstMissing(problem);
+    String loss = dead >= 0 ? members.deathReport(dead) : null;
     PeerTimeoutException timeout =
-        new PeerTimeoutException("barrier", "entry", 0, peer, 1, 0, waitedMillis, report);
+        new PeerTimeoutException(
+            "barrier",
+            "entry",
+            0,
+            peer,
+            1,
+            0,
+            waitedMillis,
+            loss == null ? members.silenceOf(peer) : PeerTimeoutException.dead(loss),
+            loss != null);
     timeout.initCause(problem);
     return explained(timeout);
   }
 
-  /** A peer that is not dead may wait as well, in another operation. */
+  /** The first other rank that has not come, as far as is known; else this one. */
+  private int firstMissing(GroupException problem) {
+    int[] missing =
+        problem instanceof GroupTimeoutException timeout ? timeout.missing() : new int[0];
+    int[] left = IntStream.range(0, excluded.length).filter(r -> !excluded[r]).toArray();
+    return IntStream.of(missing).map(r -> left[r]).filter(r -> r != rank).findFirst().orElse(rank);
+  }
+
+  /**
+   * A peer that is not dead may wait as well, in another operation. Those that have gone on without
+   * this rank count their calls anew.
+   */
   private synchronized RuntimeException explained(PeerTimeoutException timeout) {
     ConfigurationMismatchException difference =
-        timeout.peerDead() ? null : calls.difference(excluded);
+        timeout.peerDead() || !members.isAlive(rank) ? null : calls.difference(excluded);
     if (difference == null) {
       return timeout;
     }
