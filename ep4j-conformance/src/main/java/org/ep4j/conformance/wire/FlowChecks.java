@@ -22,6 +22,7 @@ final class FlowChecks {
   private static final int ROUNDS = 500;
   private static final Duration NAP = Duration.ofMillis(300);
   private static final int[] SILENT_SIZES = {8, 4096, 4097, 30_000, 65_536, 262_144, 524_288};
+  private static final int LAST_WORDS = 200;
   private static final Duration SILENCE = Duration.ofSeconds(10);
 
   private FlowChecks() {}
@@ -132,6 +133,52 @@ final class FlowChecks {
       Thread.sleep(1);
     }
     wait.counter(1, round + 1L, 0);
+  }
+
+  /**
+   * Last words leave, and flush says so, though the peer has stopped polling: whoever has what it
+   * waited for does. Before them, work of all sizes was under way and has been delivered. A wire
+   * may need room at the peer for what it lets go at once, so faults, which let work go bit by bit,
+   * have no place here.
+   */
+  static void lastWordsLeaveThoughThePeerHasStoppedPolling(WireContext context) {
+    if (context.setup().faults()) {
+      return;
+    }
+    int sender = 0;
+    long slot = SILENT_SIZES[SILENT_SIZES.length - 1];
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, slot);
+      Region target = context.region(wire, slot);
+      WireWait wait = new WireWait(wire, 0, SILENCE);
+      Meeting meeting = new Meeting(wire);
+      int lanes = wire.config().lanes();
+      for (int round = 0; round < SILENT_SIZES.length; round++) {
+        for (int i = 0; context.rank() == sender && i < lanes * (context.size() - 1); i++) {
+          Lane lane = wire.lane(1 + i / lanes, i % lanes);
+          wait.put(lane, source, 0, target, 0, SILENT_SIZES[round], 0);
+        }
+        meeting.meet();
+        if (context.rank() == sender) {
+          fill(source.segment(), 0, LAST_WORDS, round);
+          for (int i = 0; i < lanes * (context.size() - 1); i++) {
+            wait.put(wire.lane(1 + i / lanes, i % lanes), source, 0, target, 0, LAST_WORDS, 1);
+            wait.add(wire.lane(1 + i / lanes, i % lanes), 2, 1);
+          }
+          for (int i = 0; i < lanes * (context.size() - 1); i++) {
+            wait.flush(wire.lane(1 + i / lanes, i % lanes));
+          }
+        }
+        context.barrier();
+        if (context.rank() != sender) {
+          wait.counter(2, (round + 1L) * lanes, sender);
+          check(
+              wire.counters().get(1) == (round + 1L) * lanes, "counted " + wire.counters().get(1));
+          verify(target.segment(), 0, LAST_WORDS, round, "last words of round " + round);
+        }
+        context.barrier();
+      }
+    }
   }
 
   /**

@@ -27,6 +27,9 @@ public final class WireJob implements RankJob {
     CHECKS.put(
         "whatHasLeftArrivesWithoutTheSender", FlowChecks::whatHasLeftArrivesWithoutTheSender);
     CHECKS.put(
+        "lastWordsLeaveThoughThePeerHasStoppedPolling",
+        FlowChecks::lastWordsLeaveThoughThePeerHasStoppedPolling);
+    CHECKS.put(
         "whatHasLeftArrivesThoughTheSenderCloses",
         FlowChecks::whatHasLeftArrivesThoughTheSenderCloses);
     CHECKS.put(
