@@ -14,6 +14,7 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.ep4j.group.Rendezvous;
+import org.ep4j.memory.SymmetricMemory;
 
 /** The processes of one job, their output, and the rendezvous between them. */
 public final class RankProcesses implements AutoCloseable {
@@ -178,7 +179,8 @@ public final class RankProcesses implements AutoCloseable {
 
   /** Shared files of the job that still have a name. */
   List<Path> leftFiles() {
-    Path shared = Path.of("/dev/shm");
+    // The ranks have this process's environment, and their own variables beside it.
+    Path shared = SymmetricMemory.directory(System.getenv());
     if (!Files.isDirectory(shared)) {
       return List.of();
     }

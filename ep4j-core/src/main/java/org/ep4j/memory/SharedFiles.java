@@ -31,10 +31,9 @@ final class SharedFiles {
 
   private SharedFiles() {}
 
-  /** Directory for shared files: {@code EP4J_SHM_DIR} or /dev/shm. */
+  /** Where this process shares memory. */
   static Path directory() {
-    String configured = System.getenv("EP4J_SHM_DIR");
-    return Path.of(configured == null || configured.isBlank() ? "/dev/shm" : configured);
+    return SymmetricMemory.directory(System.getenv());
   }
 
   /** A name that nobody had before. */

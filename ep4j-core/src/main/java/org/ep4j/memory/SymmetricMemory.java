@@ -1,7 +1,9 @@
 package org.ep4j.memory;
 
 import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Map;
 import org.ep4j.group.Group;
 
 /**
@@ -12,6 +14,16 @@ import org.ep4j.group.Group;
  */
 public sealed interface SymmetricMemory extends AutoCloseable
     permits InProcessMemory, SharedFileMemory {
+  /**
+   * Where processes with this environment share memory: {@code EP4J_SHM_DIR}, or /dev/shm.
+   *
+   * @param environment of the process
+   */
+  static Path directory(Map<String, String> environment) {
+    String configured = environment.getOrDefault("EP4J_SHM_DIR", "");
+    return Path.of(configured.isBlank() ? "/dev/shm" : configured);
+  }
+
   /**
    * Allocates on every rank; collective. All ranks pass the same numbers.
    *

@@ -12,13 +12,13 @@ import java.util.Objects;
 import java.util.ServiceLoader;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.group.Group;
+import org.ep4j.memory.SymmetricMemory;
 import org.ep4j.wire.support.Agreement;
 import org.jspecify.annotations.Nullable;
 
 /** Opens wires. */
 public final class Wires {
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
-  private static final Path SHARED = Path.of("/dev/shm");
 
   private Wires() {}
 
@@ -100,7 +100,8 @@ public final class Wires {
   /** What tells hosts apart, and containers of one host that do not share memory. */
   private static String host() {
     try {
-      return Files.readString(BOOT_ID).strip() + " " + Files.getAttribute(SHARED, "unix:dev");
+      Path shared = SymmetricMemory.directory(System.getenv());
+      return Files.readString(BOOT_ID).strip() + " " + Files.getAttribute(shared, "unix:dev");
     } catch (IOException | UnsupportedOperationException e) {
       return "unknown " + ProcessHandle.current().pid();
     }

@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -19,6 +20,14 @@ class SharedFilesTest {
   private static final String JOB = "test" + ProcessHandle.current().pid();
   private static final int ENOUGH = 50;
   private static final int MOST = 200_000;
+
+  @Test
+  void theEnvironmentSaysWhereProcessesShareMemory() {
+    assertThat(SymmetricMemory.directory(Map.of())).hasToString("/dev/shm");
+    assertThat(SymmetricMemory.directory(Map.of("EP4J_SHM_DIR", " "))).hasToString("/dev/shm");
+    assertThat(SymmetricMemory.directory(Map.of("EP4J_SHM_DIR", "/mnt/shared")))
+        .hasToString("/mnt/shared");
+  }
 
   @Test
   void anOwnerWhoseFileWasRemovedTakesAnotherName() throws Exception {

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.cli.text.Units;
+import org.ep4j.memory.SymmetricMemory;
 
 /** Memory, and the file system that processes share it through. */
 final class MemoryFacts {
@@ -44,8 +45,7 @@ final class MemoryFacts {
   }
 
   private static Finding shared(Map<String, String> environment) {
-    String configured = environment.getOrDefault("EP4J_SHM_DIR", "");
-    Path directory = Path.of(configured.isBlank() ? "/dev/shm" : configured);
+    Path directory = SymmetricMemory.directory(environment);
     if (!Files.isDirectory(directory)) {
       return Finding.missing(
           TOPIC,
