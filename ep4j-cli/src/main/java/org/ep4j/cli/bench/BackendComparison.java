@@ -40,7 +40,7 @@ final class BackendComparison {
       RankContext own = context.with(context.settings().on(backend));
       try {
         columns.put(name, column(own, name));
-        if (context.settings().beside()) {
+        if (context.settings().nccl().beside()) {
           besideNccl(own, name, columns);
         }
       } catch (EngineUnavailableException | ConfigurationMismatchException e) {
@@ -69,7 +69,8 @@ final class BackendComparison {
   }
 
   private List<Map<String, Object>> column(RankContext own, String name) {
-    boolean plain = context.settings().backends().size() == 1 && !context.settings().beside();
+    boolean plain =
+        context.settings().backends().size() == 1 && !context.settings().nccl().beside();
     if (!plain || !name.equals("direct")) {
       own.print("\n" + own.style().bold("backend " + name) + "\n");
     }

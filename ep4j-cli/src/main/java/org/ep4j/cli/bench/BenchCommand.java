@@ -204,7 +204,7 @@ public final class BenchCommand implements Callable<Integer> {
               + " engine's choice.")
   private List<Integer> sms = List.of(0);
 
-  @Mixin private BesideOption beside = new BesideOption();
+  @Mixin private NcclOptions nccl = new NcclOptions();
 
   @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
   private @Nullable Path json;
@@ -238,8 +238,8 @@ public final class BenchCommand implements Callable<Integer> {
   private BenchSettings across(BenchSettings settings, int worldSize) {
     nodes.check(CommandSpecs.require(spec), worldSize);
     boolean device = settings.onDevice() && settings.highThroughput() && nodes.declared();
-    boolean against = beside.against(CommandSpecs.require(spec), device);
-    return settings.across(new NodeChoice(nodes.ranksPerNode(worldSize), nodes.wire(), against));
+    nccl.check(CommandSpecs.require(spec), device);
+    return settings.across(new NodeChoice(nodes.ranksPerNode(worldSize), nodes.wire()));
   }
 
   private int ranks(BenchSettings settings) {
@@ -297,7 +297,7 @@ public final class BenchCommand implements Callable<Integer> {
         sms,
         NodeChoice.HOSTS,
         engines.backends(),
-        beside.wanted(CommandSpecs.require(spec), engine));
+        nccl.choice(CommandSpecs.require(spec), engine));
   }
 
   /** Refuses here, once, what every rank would refuse. */

@@ -35,7 +35,7 @@ import org.ep4j.verify.RoutingKind;
  * @param sms SMs or threads of a rank, 0 = the engine's choice; the host takes the first
  * @param nodes which ranks share memory
  * @param backends how GPUs reach each other, one after the other
- * @param beside whether each is measured again while NCCL reduces on the same GPUs
+ * @param nccl what NCCL does on the same GPUs
  */
 record BenchSettings(
     Kind kind,
@@ -57,7 +57,7 @@ record BenchSettings(
     List<Integer> sms,
     NodeChoice nodes,
     List<String> backends,
-    boolean beside) {
+    NcclChoice nccl) {
   /** Which operations are measured. */
   enum Kind {
     /** High throughput. */
@@ -196,7 +196,7 @@ record BenchSettings(
         sms,
         choice,
         reach,
-        beside);
+        nccl);
   }
 
   private BenchSettings with(
@@ -226,7 +226,7 @@ record BenchSettings(
         sms,
         nodes,
         backends,
-        beside);
+        nccl);
   }
 
   /** Rows of high throughput. */
@@ -289,7 +289,7 @@ record BenchSettings(
     tree.put("ranks_per_node", nodes.ranksPerNode());
     tree.put("wire", nodes.wire());
     tree.put("backends", backends);
-    tree.put("beside_nccl", beside);
+    tree.put("beside_nccl", nccl.beside());
     return tree;
   }
 

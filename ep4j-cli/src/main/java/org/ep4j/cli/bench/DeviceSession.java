@@ -83,7 +83,7 @@ final class DeviceSession {
       }
       own.print(table(own.style(), results));
       List<Map<String, Object>> trees = results.stream().map(DeviceResult::tree).toList();
-      if (settings.nodes().againstNccl()) {
+      if (settings.nccl().against()) {
         own.print(new NcclRival(work).measure(results, trees));
       }
       return trees;

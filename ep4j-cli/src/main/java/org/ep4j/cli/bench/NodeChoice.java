@@ -5,11 +5,10 @@ package org.ep4j.cli.bench;
  *
  * @param ranksPerNode ranks of a node; 0 = the ranks of a host
  * @param wire kind of wire between nodes
- * @param againstNccl whether NCCL exchanges the same bytes, too
  */
-record NodeChoice(int ranksPerNode, String wire, boolean againstNccl) {
+record NodeChoice(int ranksPerNode, String wire) {
   /** The ranks of a host are a node. */
-  static final NodeChoice HOSTS = new NodeChoice(0, "auto", false);
+  static final NodeChoice HOSTS = new NodeChoice(0, "auto");
 
   /** Whether so many ranks are of several nodes. */
   boolean several(int ranks) {

@@ -60,7 +60,7 @@ class BenchOptionsTest {
 
   @Test
   void whatRunsBesideIsRefusedWithoutGpus() {
-    assertThat(parse("ht", "--device", "cuda", "--beside-nccl").beside()).isTrue();
+    assertThat(parse("ht", "--device", "cuda", "--beside-nccl").nccl().beside()).isTrue();
     CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--beside-nccl");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains("--beside-nccl is for GPUs");

@@ -82,10 +82,8 @@ class FiguresTest {
             Routing.of(new int[] {-1, 1}, new float[2], 2),
             Routing.of(new int[] {0, 4}, new float[2], 2));
 
-    assertThat(Traffic.crossing(List.of(world), new NodeChoice(3, "auto", false)))
-        .isEqualTo(3 / 4.0);
-    assertThat(Traffic.crossing(List.of(world), new NodeChoice(1, "auto", false)))
-        .isEqualTo(7 / 4.0);
+    assertThat(Traffic.crossing(List.of(world), new NodeChoice(3, "auto"))).isEqualTo(3 / 4.0);
+    assertThat(Traffic.crossing(List.of(world), new NodeChoice(1, "auto"))).isEqualTo(7 / 4.0);
   }
 
   @Test

@@ -1,0 +1,41 @@
+package org.ep4j.cli.bench;
+
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+
+/** What NCCL does on the same GPUs. */
+final class NcclOptions {
+  @Option(
+      names = "--beside-nccl",
+      description = "Measure again while NCCL runs all-reduces on the same GPUs (cuda).")
+  private boolean beside;
+
+  @Option(
+      names = "--against-nccl",
+      description =
+          "Let NCCL's grouped sends and receives move the bytes between nodes too (cuda, ht, with"
+              + " --nodes).")
+  private boolean against;
+
+  NcclOptions() {}
+
+  /** What NCCL does; refused where there is no GPU. */
+  NcclChoice choice(CommandSpec spec, String engine) {
+    if (beside && !BenchSettings.onDevice(engine)) {
+      throw new ParameterException(
+          spec.commandLine(), "--beside-nccl is for GPUs: leave it out, or use --device cuda");
+    }
+    return new NcclChoice(beside, against);
+  }
+
+  /** Refuses an exchange where nothing goes between nodes of GPUs. */
+  void check(CommandSpec spec, boolean nodesOfGpus) {
+    if (against && !nodesOfGpus) {
+      throw new ParameterException(
+          spec.commandLine(),
+          "--against-nccl is for ht between nodes of GPUs: leave it out, or use --device cuda and"
+              + " --nodes");
+    }
+  }
+}
