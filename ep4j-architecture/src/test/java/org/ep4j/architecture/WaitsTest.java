@@ -56,7 +56,10 @@ class WaitsTest {
           "org.ep4j.engine.host.HostEvent.awaitEnd()",
           "the operation that it waits for has deadlines",
           "org.ep4j.engine.host.WorkerTeam$Helper.awaitRound()",
-          "a helper that waits for work holds nobody up, and close() ends it");
+          "a helper that waits for work holds nobody up, and close() ends it",
+          "org.ep4j.cli.cache.CacheWarmCommand.compile("
+              + "org.ep4j.cuda.jit.KernelCompiler, java.util.List)",
+          "how many kernels are asked for says how long it may take, and who asked sees each");
 
   private static final DescribedPredicate<JavaAccess<?>> ENDLESS_WAIT =
       DescribedPredicate.describe(
