@@ -7,6 +7,8 @@ import java.nio.file.Path;
 import org.ep4j.cuda.driver.HostCompiler.Outcome;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
  * The kernels' protocols without a GPU: an emulator runs several ranks' kernels as they are, in
@@ -15,6 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
  * <p>{@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases} lengthens it. Not modelled: weak
  * memory order, the asynchronous proxy, warps that run apart, and time.
  */
+@Execution(ExecutionMode.CONCURRENT) // each test compiles and runs programs of one thread
 class KernelsOnTheHostTest {
   private static final int CASES = 100;
 
