@@ -1,5 +1,6 @@
 package org.ep4j.rdma.verbs;
 
+import java.time.Duration;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
 import org.ep4j.conformance.wire.WireKit;
@@ -15,6 +16,6 @@ class VerbsWireOnManyQueuePairsTest extends WireKit {
 
   @Override
   protected World world() {
-    return new ThreadWorld();
+    return new ThreadWorld(Duration.ofMinutes(6));
   }
 }
