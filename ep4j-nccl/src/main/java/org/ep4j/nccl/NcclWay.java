@@ -47,8 +47,8 @@ final class NcclWay {
   private long posted;
   private long done;
 
-  /** What is asked of NCCL; stopped once it is asked nothing any more. */
-  private final Calls calls = new Calls();
+  /** NCCL is asked nothing any more. */
+  private volatile boolean stopped;
 
   /** Whether the device uses nothing of it any more; null as long as it has not been ended. */
   private @Nullable Boolean free;
@@ -74,15 +74,7 @@ final class NcclWay {
    * @param id made by either
    */
   void begin(byte[] id) {
-    if (!calls.begin()) {
-      throw new NcclException("this process ends, and makes no communicator any more");
-    }
-    int result;
-    try {
-      result = NcclCommunicator.begin(arena, handle, 2, id, sends ? SENDER : RECEIVER);
-    } finally {
-      calls.end();
-    }
+    int result = NcclCommunicator.begin(arena, handle, 2, id, sends ? SENDER : RECEIVER);
     if (result != NcclLayouts.SUCCESS && result != NcclLayouts.IN_PROGRESS) {
       throw NcclException.of(result, NcclFunction.COMM_INIT, 0);
     }
@@ -98,20 +90,16 @@ final class NcclWay {
   }
 
   private boolean settled(NcclFunction function) {
-    if (!calls.begin()) {
+    if (stopped) {
       return false;
     }
-    try {
-      int asked = NcclCalls.asyncError(comm(), state.address());
-      int now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
-      if (now == NcclLayouts.IN_PROGRESS) {
-        return false;
-      }
-      NcclException.check(now, function, comm());
-      return true;
-    } finally {
-      calls.end();
+    int asked = NcclCalls.asyncError(comm(), state.address());
+    int now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
+    if (now == NcclLayouts.IN_PROGRESS) {
+      return false;
     }
+    NcclException.check(now, function, comm());
+    return true;
   }
 
   /**
@@ -121,17 +109,13 @@ final class NcclWay {
    */
   boolean post(long address, int bytes) {
     look();
-    if (posting || posted - done == ends.length || !calls.begin()) {
+    if (stopped || posting || posted - done == ends.length) {
       return false;
     }
-    try {
-      device.makeCurrent();
-      int result = call(address, bytes);
-      if (result != NcclLayouts.IN_PROGRESS) {
-        NcclException.check(result, sends ? NcclFunction.SEND : NcclFunction.RECEIVE, comm());
-      }
-    } finally {
-      calls.end();
+    device.makeCurrent();
+    int result = call(address, bytes);
+    if (result != NcclLayouts.IN_PROGRESS) {
+      NcclException.check(result, sends ? NcclFunction.SEND : NcclFunction.RECEIVE, comm());
     }
     posting = true;
     posted++;
@@ -171,12 +155,7 @@ final class NcclWay {
 
   /** Begins nothing and looks at nothing any more, as if all took long. */
   void stop() {
-    calls.stop();
-  }
-
-  /** Whether a call into NCCL may be under way; once false after {@link #stop}, none is. */
-  boolean calling() {
-    return calls.inside();
+    stopped = true;
   }
 
   /**
