@@ -1,7 +1,6 @@
 package org.ep4j.cuda.engine;
 
 import java.time.Duration;
-import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
@@ -12,7 +11,6 @@ import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
-import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -214,13 +212,13 @@ final class Completion {
         : NativeMemory.getLongAcquire(address) == wanted || words.completed() >= wanted;
   }
 
-  /** Waiting for the dead is vain, and so is waiting for those who count this rank as dead. */
+  /** Waiting for the dead is vain. */
   private void lookAfterPeers() {
     if (far != null && far.stopped()) {
       words.abort();
     }
     if (!masking) {
-      if (deadPeer() >= 0 || !members.isAlive(rank)) {
+      if (deadPeer() >= 0) {
         words.abort();
       }
       return;
@@ -232,10 +230,9 @@ final class Completion {
     }
   }
 
-  /** Another rank that is gone; -1 if there is none. */
   private int deadPeer() {
     for (int r = 0; r < members.size(); r++) {
-      if (r != rank && !excluded[r] && !members.isAlive(r)) {
+      if (!excluded[r] && !members.isAlive(r)) {
         return r;
       }
     }
@@ -287,9 +284,9 @@ final class Completion {
   private PeerTimeoutException timeout(String operation) {
     int dead = deadPeer();
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
-    String loss = peer == rank ? null : members.deathReport(peer);
-    if (loss == null && far != null) {
-      loss = far.problem(peer);
+    String report = members.deathReport(peer);
+    if (report == null && far != null) {
+      report = far.problem(peer);
     }
     return new PeerTimeoutException(
         operation,
@@ -299,45 +296,30 @@ final class Completion {
         words.expected(),
         words.seen(),
         (config.timeout().toNanos() - words.left()) / 1_000_000,
-        loss == null ? members.silenceOf(peer) : PeerTimeoutException.dead(loss),
-        loss != null);
+        report == null ? "" : report);
   }
 
-  /** What to say when ranks are missing in a barrier of those that are left. */
+  /** What to say when ranks are missing in a barrier. */
   RuntimeException missing(GroupException problem, long waitedMillis) {
-    int dead = deadPeer();
-    int peer = dead >= 0 ? dead : firstMissing(problem);
-    String loss = dead >= 0 ? members.deathReport(dead) : null;
+    int peer = rank;
+    String report = "";
+    for (int r = 0; r < members.size(); r++) {
+      String death = members.deathReport(r);
+      if (death != null && !excluded[r]) {
+        peer = r;
+        report = death;
+      }
+    }
     PeerTimeoutException timeout =
-        new PeerTimeoutException(
-            "barrier",
-            "entry",
-            0,
-            peer,
-            1,
-            0,
-            waitedMillis,
-            loss == null ? members.silenceOf(peer) : PeerTimeoutException.dead(loss),
-            loss != null);
+        new PeerTimeoutException("barrier", "entry", 0, peer, 1, 0, waitedMillis, report);
     timeout.initCause(problem);
     return explained(timeout);
   }
 
-  /** The first other rank that has not come, as far as is known; else this one. */
-  private int firstMissing(GroupException problem) {
-    int[] missing =
-        problem instanceof GroupTimeoutException timeout ? timeout.missing() : new int[0];
-    int[] left = IntStream.range(0, excluded.length).filter(r -> !excluded[r]).toArray();
-    return IntStream.of(missing).map(r -> left[r]).filter(r -> r != rank).findFirst().orElse(rank);
-  }
-
-  /**
-   * A peer that is not dead may wait as well, in another operation. Those that have gone on without
-   * this rank count their calls anew.
-   */
+  /** A peer that is not dead may wait as well, in another operation. */
   private synchronized RuntimeException explained(PeerTimeoutException timeout) {
     ConfigurationMismatchException difference =
-        timeout.peerDead() || !members.isAlive(rank) ? null : calls.difference(excluded);
+        timeout.peerDead() ? null : calls.difference(excluded);
     if (difference == null) {
       return timeout;
     }
