@@ -189,6 +189,10 @@ public interface ExpertBuffer extends AutoCloseable {
   /**
    * Collective among the live ranks: makes the buffer usable after a {@link PeerTimeoutException}.
    * Dead ranks are masked from then on; rows for their experts are not sent.
+   *
+   * <p>Host engine: where a rank of the node was lost, what is in the memory that the buffer has
+   * handed out is gone (zeros, at the same addresses), tensors of earlier results included. The
+   * lost rank may only have been stopped, and keeps the old memory to itself.
    */
   void reset();
 

@@ -23,6 +23,9 @@ final class KillJob implements RankJob {
 
   private static final int ROUNDS_A_REPORT = 16;
 
+  /** Long enough for a rank that was only stopped to come in between. */
+  private static final int ROUNDS_WITHOUT = 50;
+
   @Override
   public void run(Group group, List<String> arguments) {
     System.out.println(JOINED);
@@ -44,7 +47,7 @@ final class KillJob implements RankJob {
       int victim = runUntilKill(buffer);
       System.out.println(LOST + victim);
       buffer.reset();
-      for (int round = 0; round < 3; round++) {
+      for (int round = 0; round < ROUNDS_WITHOUT; round++) {
         VerifiedRound.operate(buffer, 1_000_000 + round, victim);
       }
       System.out.println(SURVIVED);

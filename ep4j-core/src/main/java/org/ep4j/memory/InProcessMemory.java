@@ -57,6 +57,10 @@ final class InProcessMemory implements SymmetricMemory {
     throw new UnsupportedOperationException("threads do not come back");
   }
 
+  /** Nothing to do: a thread is lost when it says so, not when it is silent. */
+  @Override
+  public void leave(Meeting meeting, boolean leaves, Duration timeout) {}
+
   @Override
   public boolean sameAddressSpace() {
     return true;

@@ -2,6 +2,7 @@ package org.ep4j.memory;
 
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -24,6 +25,9 @@ import org.jspecify.annotations.Nullable;
  * <p>Each rank keeps its own file open. A restarted rank opens the files of the others by those
  * descriptors, their names being gone. They map its new file over the old one, so addresses stay;
  * should that end halfway, it is no loss: nobody uses the memory of a rank that is gone.
+ *
+ * <p>A rank that counts as lost may only have been stopped, and go on at any moment, writing where
+ * it stood. So the others leave their files to it, and map new ones over them.
  */
 final class SharedFileMemory implements SymmetricMemory {
   private static final byte OK = 0;
@@ -87,13 +91,7 @@ final class SharedFileMemory implements SymmetricMemory {
         path = SharedFiles.descriptorPath(file);
         map(rank, file.channel());
       } catch (IOException | Ep4jException e) {
-        error =
-            "cannot create "
-                + bytes
-                + " bytes of shared memory in "
-                + SharedFiles.directory()
-                + ": "
-                + e;
+        error = cannotCreate(e);
       }
       String[] names = exchange(meeting, error, name, timeout);
       for (int r = first; r < end && error.isEmpty(); r++) {
@@ -107,7 +105,10 @@ final class SharedFileMemory implements SymmetricMemory {
       exchange(meeting, error, "", timeout);
       done = true;
     } finally {
-      removeName();
+      SharedFiles.Owned file = own;
+      if (file != null) {
+        removeName(file);
+      }
       if (!done) {
         close();
         if (sweep) {
@@ -136,6 +137,76 @@ final class SharedFileMemory implements SymmetricMemory {
       }
     }
     exchange(meeting, error, "", timeout);
+  }
+
+  @Override
+  public void leave(Meeting meeting, boolean leaves, Duration timeout) {
+    SharedFiles.Owned fresh = null;
+    String error = "";
+    if (leaves) {
+      try {
+        fresh = createWhole(meeting.group().jobId());
+      } catch (IOException e) {
+        error = cannotCreate(e);
+      }
+    }
+    try {
+      String name = fresh == null ? "" : fresh.path().toString();
+      String[] names = exchange(meeting, error, name, timeout);
+      if (fresh != null) {
+        error = moveTo(fresh);
+        for (int r = first; r < end && error.isEmpty(); r++) {
+          String theirs = names[r];
+          if (r != rank && theirs != null) {
+            error = map(r, theirs, true);
+          }
+        }
+      }
+      exchange(meeting, error, "", timeout);
+    } finally {
+      if (fresh != null) {
+        removeName(fresh);
+        if (fresh != own) {
+          close(fresh);
+        }
+      }
+    }
+  }
+
+  /** A file of the right size: who maps it finds its end where it must be. */
+  private SharedFiles.Owned createWhole(String job) throws IOException {
+    SharedFiles.Owned file = SharedFiles.create(job, rank);
+    boolean done = false;
+    try {
+      file.channel().write(ByteBuffer.allocate(1), bytes - 1);
+      done = true;
+      return file;
+    } finally {
+      if (!done) {
+        removeName(file);
+        close(file);
+      }
+    }
+  }
+
+  /**
+   * This rank's bytes are those of {@code fresh} from now on.
+   *
+   * @return empty, or what is wrong
+   */
+  private String moveTo(SharedFiles.Owned fresh) {
+    try {
+      mapOver(rank, fresh.channel(), SharedFiles.descriptor(fresh.path()));
+    } catch (IOException e) {
+      return "cannot go on in new shared memory: " + e;
+    }
+    SharedFiles.Owned old = own;
+    own = fresh;
+    path = SharedFiles.descriptorPath(fresh);
+    if (old != null) {
+      close(old);
+    }
+    return "";
   }
 
   /**
@@ -188,14 +259,24 @@ final class SharedFileMemory implements SymmetricMemory {
     addresses[of] = memory.address();
   }
 
-  private void removeName() {
-    SharedFiles.Owned file = own;
-    if (file != null) {
-      try {
-        Files.deleteIfExists(file.path());
-      } catch (IOException e) {
-        // It will be swept; the mapping does not depend on it.
-      }
+  private String cannotCreate(Exception e) {
+    return "cannot create %d bytes of shared memory in %s: %s"
+        .formatted(bytes, SharedFiles.directory(), e);
+  }
+
+  private static void removeName(SharedFiles.Owned file) {
+    try {
+      Files.deleteIfExists(file.path());
+    } catch (IOException e) {
+      // It will be swept; the mapping does not depend on it.
+    }
+  }
+
+  private static void close(SharedFiles.Owned file) {
+    try {
+      file.channel().close();
+    } catch (IOException e) {
+      // The descriptor is released all the same.
     }
   }
 
@@ -260,11 +341,7 @@ final class SharedFileMemory implements SymmetricMemory {
     pretended.forEach(PrivateMemory::close);
     SharedFiles.Owned file = own;
     if (file != null) {
-      try {
-        file.channel().close();
-      } catch (IOException e) {
-        // The descriptor is released all the same.
-      }
+      close(file);
     }
   }
 }

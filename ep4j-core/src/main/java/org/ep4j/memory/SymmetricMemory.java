@@ -70,6 +70,17 @@ public sealed interface SymmetricMemory extends AutoCloseable
    */
   void readmit(Meeting meeting, Duration timeout);
 
+  /**
+   * Leaves the bytes to ranks that were lost, and may only have been stopped, and goes on in zeroed
+   * ones at the same addresses, which those ranks do not reach. Collective; nobody uses the memory
+   * meanwhile.
+   *
+   * @param leaves whether the ranks that share memory with this one do so, the same on all of them
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it; some
+   *     bytes may be new then and some not, until this is called again
+   */
+  void leave(Meeting meeting, boolean leaves, Duration timeout);
+
   /** Bytes per rank. */
   long bytes();
 

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host;
 
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import org.ep4j.PeerTimeoutException;
@@ -101,13 +102,32 @@ final class GivingUp {
     } else {
       write(page, new Report(context.rank, false, "has given up (" + reason + ")"));
     }
-    NativeMemory.putLongRelease(page + ControlLayout.GAVE_UP, current);
+    say(page);
     ScaleOut connection = context.scaleOut();
     if (connection != null) {
       int length = NativeMemory.getInt(page + ControlLayout.TEXT_LENGTH);
       long bytes = ControlLayout.TEXT + length - ControlLayout.BLAMED;
       connection.giveUp(ControlLayout.BLAMED, bytes, current);
     }
+  }
+
+  /**
+   * Before this rank leaves its memory to a rank that was lost, and may only have been stopped:
+   * tells that one, if it goes on, that nobody is there. It alone will look there.
+   */
+  void leaveBehind() {
+    if (!by(context.rank)) {
+      long page = context.memory.address(context.rank);
+      write(page, new Report(context.rank, false, "has gone on without the ranks that were lost"));
+      say(page);
+    }
+  }
+
+  private void say(long page) {
+    NativeMemory.putLongRelease(page + ControlLayout.GAVE_UP, current);
+    // Whoever sees other rows in this rank's memory sees the word too; stores around the cache, of
+    // which the next epoch may have some, are ordered by nothing less.
+    VarHandle.fullFence();
   }
 
   /** Another rank that has given up; -1 if there is none. */

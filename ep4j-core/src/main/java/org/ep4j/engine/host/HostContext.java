@@ -1,5 +1,6 @@
 package org.ep4j.engine.host;
 
+import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
@@ -216,8 +217,21 @@ final class HostContext implements PeerWait.Carrier {
     }
   }
 
-  /** Ends an epoch: this rank is done with everybody's memory; waits until all are. */
+  /**
+   * Ends an epoch: this rank is done with everybody's memory; waits until all are.
+   *
+   * @throws PeerTimeoutException also if what this rank has read may not have been what it was to
+   *     read: it was stopped meanwhile, or so slow that another has given up and used its memory
+   *     for something else
+   */
   void finish(String name, String phaseName) {
+    // After the last read and before anybody can go on to another epoch: who gives up says so, and
+    // only then lets its memory change.
+    VarHandle.acquireFence();
+    int left = anyGaveUp();
+    if (left != PeerWait.NOBODY) {
+      throw wait.failure(epoch, epoch, left, name, phaseName, epoch, PeerWait.begin());
+    }
     publish(ControlLayout.FINISHED);
     awaitAll(ControlLayout.FINISHED, name, phaseName);
     awaitSent(excluded, name, epoch);
@@ -260,6 +274,11 @@ final class HostContext implements PeerWait.Carrier {
   void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
     givingUp.tell(reason, cause);
+  }
+
+  /** Tells a rank that was lost, and may only have been stopped, to give up where it stands. */
+  void leaveBehind() {
+    givingUp.leaveBehind();
   }
 
   /** From now on only reset and close are accepted; the others cannot be told. */

@@ -9,9 +9,6 @@ import org.jspecify.annotations.Nullable;
 
 /** How buffers of the host engine come to be. */
 final class HostOpening {
-  /** What ranks go on with the highest of, see {@link Recovery}. */
-  static final int AGREED_WORDS = 2;
-
   private HostOpening() {}
 
   /** Opens a buffer on every rank; collective. */
@@ -24,7 +21,7 @@ final class HostOpening {
 
   /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
   static HostBuffer rejoin(Group group, BufferConfig config) {
-    try (Reunion reunion = Reunion.ofNewcomer(group, config, AGREED_WORDS)) {
+    try (Reunion reunion = Reunion.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
       Nodes nodes = reunion.nodes();
       RegionLayout layout = new RegionLayout(config);
       HostMemory memory =

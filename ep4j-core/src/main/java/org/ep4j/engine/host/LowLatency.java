@@ -236,6 +236,11 @@ final class LowLatency implements AutoCloseable {
     signals.received(highest);
   }
 
+  /** Goes on in new memory of this node; before {@link #reset}. */
+  void renewed() {
+    signals.renewed();
+  }
+
   /** Counts with a rank that comes back; before {@link #reset}. */
   void takeIn(int rank) {
     signals.takeIn(rank);

@@ -42,6 +42,13 @@ final class LowLatencySignals {
     this.known = new long[ranks];
   }
 
+  /** Goes on in new memory, whose words are all 0. */
+  void renewed() {
+    for (int peer = 0; peer < ranks; peer++) {
+      NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
+    }
+  }
+
   /** Goes on with a new connection, whose words are all 0. */
   void connected() {
     for (int peer = 0; peer < ranks; peer++) {
@@ -231,8 +238,8 @@ final class LowLatencySignals {
 
   /**
    * Whether {@code source} still holds the rows that this rank has just read from its memory. To be
-   * asked after the last read. If not, the source is treated like one that does not answer. A rank
-   * of another node has sent them.
+   * asked after the last read. If not (it has masked this rank, or given up), the source is treated
+   * like one that does not answer. A rank of another node has sent them.
    */
   boolean stillHolds(int source, long number, String operation) {
     if (!context.near(source)) {
@@ -242,20 +249,24 @@ final class LowLatencySignals {
     VarHandle.acquireFence();
     long now = NativeMemory.getLong(context.lowLatency(source) + layout.mask(rank));
     long sent = NativeMemory.getLong(line + LowLatencyLayout.MASK);
-    if (now == sent) {
+    boolean same = now == sent;
+    if (same && !context.gaveUp(source)) {
       return true;
     }
     if (!masking) {
-      throw new PeerTimeoutException(
-          operation, "rows (the peer has masked this rank)", number, source, sent, now, 0, "");
+      throw same
+          ? context.wait.failure(sent, now, source, operation, "rows", number, PeerWait.begin())
+          : new PeerTimeoutException(
+              operation, "rows (the peer has masked this rank)", number, source, sent, now, 0, "");
     }
     mask(source);
     LOG.log(
         Level.WARNING,
-        "{0} {1}: rank {2} has masked rank {3} and is masked here in turn",
+        "{0} {1}: rank {2} {3} and is masked on rank {4} in turn",
         operation,
         number,
         source,
+        same ? "has given up" : "has masked this rank",
         rank);
     return false;
   }

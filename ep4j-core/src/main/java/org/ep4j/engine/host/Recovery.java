@@ -12,11 +12,18 @@ import org.ep4j.group.Group;
 final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
+  private static final int LEAVING = 2;
+
+  /** Words that the ranks agree on. */
+  static final int AGREED_WORDS = 3;
 
   private final HostContext context;
   private final HostMemory memory;
   private final LowLatency lowLatency;
   private final Connector connector;
+
+  /** Whether this rank cannot be sure that all have left their memory where it has, or should. */
+  private boolean leaving;
 
   // Others may have begun to wait for what never comes only when this rank was told.
   private final Duration timeout;
@@ -31,9 +38,8 @@ final class Recovery {
 
   /** Collective among the live ranks. */
   void reset() {
-    try (Reunion reunion =
-        Reunion.ofSurvivors(
-            context.group, context.members, timeout, context.epoch, lowLatency.number())) {
+    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words())) {
+      leaveMemoryToLost(reunion);
       beginAnew(reunion);
     }
   }
@@ -42,13 +48,11 @@ final class Recovery {
   void readmit() {
     try (Reunion reunion =
         Reunion.withNewcomers(
-            context.group,
-            context.members,
-            context.config,
-            context.nodes,
-            context.epoch,
-            lowLatency.number())) {
+            context.group, context.members, context.config, context.nodes, words())) {
       memory.symmetric().readmit(reunion.meeting(), timeout);
+      if (reunion.highest(LEAVING) > 0) {
+        leaveMemory(reunion, true);
+      }
       for (int r = 0; r < context.ranks; r++) {
         if (reunion.meeting().isNew(r)) {
           context.members.take(r);
@@ -60,10 +64,59 @@ final class Recovery {
     }
   }
 
+  private long[] words() {
+    return new long[] {context.epoch, lowLatency.number(), leaving ? 1 : 0};
+  }
+
   /** The last step of a rank that comes back. */
   void rejoin(Reunion reunion) {
+    if (reunion.highest(LEAVING) > 0) {
+      leaveMemory(reunion, true);
+    }
     beginAnew(reunion);
     lowLatency.agreed();
+  }
+
+  /**
+   * Where a rank of this node has been lost since the last time, the others go on in other memory:
+   * it may only have been stopped, and be about to write its rows.
+   */
+  private void leaveMemoryToLost(Reunion reunion) {
+    boolean[] gone = reunion.gone();
+    boolean lost = reunion.highest(LEAVING) > 0;
+    boolean here = lost;
+    for (int r = 0; r < context.ranks; r++) {
+      boolean since = gone[r] && !context.excluded[r];
+      lost |= since;
+      here |= since && context.near(r);
+    }
+    if (lost) {
+      leaveMemory(reunion, here);
+    }
+  }
+
+  /**
+   * Collective among all that meet.
+   *
+   * @param here whether the ranks of this node do so
+   */
+  private void leaveMemory(Reunion reunion, boolean here) {
+    leaving = true;
+    boolean done = false;
+    try {
+      if (here) {
+        context.leaveBehind();
+      }
+      memory.symmetric().leave(reunion.meeting(), here, timeout);
+      done = true;
+    } finally {
+      if (!done) {
+        context.needsReset("memory could not be left to the ranks that were lost");
+      }
+    }
+    if (here) {
+      lowLatency.renewed();
+    }
   }
 
   private void beginAnew(Reunion reunion) {
@@ -85,5 +138,6 @@ final class Recovery {
     lowLatency.reset(reunion.highest(LOW_LATENCY));
     // Nobody begins an operation before all have left the old epochs behind.
     live.barrier(timeout);
+    leaving = false;
   }
 }

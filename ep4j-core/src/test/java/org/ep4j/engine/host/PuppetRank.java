@@ -2,13 +2,17 @@ package org.ep4j.engine.host;
 
 import static java.util.Objects.requireNonNull;
 
+import java.time.Duration;
 import org.ep4j.BufferConfig;
+import org.ep4j.DType;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A rank that speaks the protocol word by word instead of through a buffer, so that a test can stop
@@ -56,15 +60,59 @@ final class PuppetRank implements AutoCloseable {
 
   /** Enters the combine of a dispatch, its rows being whatever lies in the combine region. */
   void enterCombine(long dispatch) {
+    context.enter(combine(dispatch), "combine");
+  }
+
+  /**
+   * A whole combine at once, without a look at the others: has its sums and gives up after that.
+   */
+  void finishCombineAndGiveUp(long dispatch) {
+    context.epoch++;
+    combine(dispatch)
+        .write(context.control(context.rank) + ControlLayout.DESCRIPTOR, context.epoch);
+    context.breakBecause("tired of waiting", null);
+    context.publish(ControlLayout.FINISHED);
+  }
+
+  private Operation combine(long dispatch) {
     long part = context.highThroughput(context.rank);
     NativeMemory.putLong(
         part + layout.highThroughput.combineWords + CombineLayout.ROWS,
         layout.highThroughputOffset + layout.highThroughput.combineRows);
-    operation
+    return operation
         .begin(OperationLayout.COMBINE)
         .set(OperationLayout.PARTIAL_ROUNDING, true)
         .set(OperationLayout.HANDLE, dispatch);
-    context.enter(operation, "combine");
+  }
+
+  /** Writes over all rows that a rank has received, as one that was stopped while it sent would. */
+  void scribble(int rank) {
+    long rows = context.highThroughput(rank) + layout.highThroughput.rows;
+    long bytes = DType.BF16.bytes(layout.highThroughput.capacity * (long) context.config.hidden());
+    NativeMemory.view(rows, bytes).fill((byte) 0x5a);
+  }
+
+  /**
+   * Comes to a reset.
+   *
+   * @param leaves whether it goes so far as to leave its memory, and no further, or only says that
+   *     it is there
+   */
+  void beginReset(boolean leaves) {
+    Duration timeout = context.config.timeout();
+    long[] words = new long[Recovery.AGREED_WORDS];
+    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words)) {
+      if (leaves) {
+        memory.symmetric().leave(reunion.meeting(), true, timeout);
+      }
+    }
+  }
+
+  /** What to say of the ranks that this one would wait for; null if all of them are there. */
+  @Nullable String silence() {
+    int left = context.anyGaveUp();
+    GivingUp.Report report = left < 0 ? null : context.report(left);
+    return report == null ? null : report.state();
   }
 
   /** Enters a barrier. */

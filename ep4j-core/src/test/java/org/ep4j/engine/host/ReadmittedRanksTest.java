@@ -2,6 +2,9 @@ package org.ep4j.engine.host;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.Steps.await;
+import static org.ep4j.engine.host.Steps.on;
+import static org.ep4j.engine.host.Steps.start;
 import static org.ep4j.engine.host.Tensors.bf16;
 
 import java.time.Duration;
@@ -9,9 +12,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
@@ -65,40 +66,6 @@ class ReadmittedRanksTest {
               .joinTimeout(LONG)
               .livenessTimeout(Duration.ofSeconds(5))
               .build());
-
-  /** What a rank does on a thread of its own. */
-  private interface Step {
-    void run(int rank) throws Exception;
-  }
-
-  private static FutureTask<Boolean> start(int rank, Step step) {
-    FutureTask<Boolean> task =
-        new FutureTask<>(
-            () -> {
-              step.run(rank);
-              return true;
-            });
-    Thread.ofPlatform().daemon().start(task);
-    return task;
-  }
-
-  private static void await(FutureTask<Boolean> task) throws Exception {
-    try {
-      task.get(60, TimeUnit.SECONDS);
-    } catch (ExecutionException e) {
-      throw new AssertionError("a rank failed: " + e.getCause(), e.getCause());
-    }
-  }
-
-  private static void on(Step step, int... ranks) throws Exception {
-    List<FutureTask<Boolean>> tasks = new ArrayList<>();
-    for (int rank : ranks) {
-      tasks.add(start(rank, step));
-    }
-    for (FutureTask<Boolean> task : tasks) {
-      await(task);
-    }
-  }
 
   @BeforeEach
   void open() throws Exception {

@@ -1,0 +1,213 @@
+package org.ep4j.engine.host;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.HighThroughputTest.config;
+import static org.ep4j.engine.host.HighThroughputTest.constant;
+import static org.ep4j.engine.host.Steps.await;
+import static org.ep4j.engine.host.Steps.on;
+import static org.ep4j.engine.host.Steps.start;
+import static org.ep4j.engine.host.Tensors.heads;
+
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.FutureTask;
+import org.ep4j.BufferConfig;
+import org.ep4j.Dispatch;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.group.Group;
+import org.ep4j.group.GroupConfig;
+import org.ep4j.group.GroupException;
+import org.ep4j.group.Rendezvous;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * A rank stands still in the middle of an operation until the others have given it up, then goes on
+ * where it stood: it gets no wrong rows, and writes none into theirs.
+ */
+@Timeout(120)
+class StoppedRanksTest {
+  private static final int RANKS = 4;
+  private static final int STOPPED = 2;
+  private static final int DOOMED = 3;
+  private static final Duration LONG = Duration.ofSeconds(20);
+
+  private static final BufferConfig CONFIG =
+      config().placement(ExpertPlacement.blocks(8, RANKS)).topK(RANKS).timeout(LONG).build();
+
+  /** One token to the first expert of each rank. */
+  private static final Routing EVERYWHERE = Routing.of(Tensor.of(new long[] {0, 2, 4, 6}, 1, 4));
+
+  private final Group[] groups = new Group[RANKS];
+  private final ExpertBuffer[] buffers = new ExpertBuffer[STOPPED];
+  private final PuppetRank[] puppets = new PuppetRank[RANKS];
+
+  @Test
+  void whoSumsWhatAnotherHasGivenUpWaitingForGetsNoSums() {
+    Routing routing = Routing.of(Tensor.of(new long[] {0, 2}, 1, 2));
+    BufferConfig config = config().placement(ExpertPlacement.blocks(4, 2)).timeout(LONG).build();
+    ThreadRanks.run(
+        2,
+        group -> {
+          if (group.rank() == 1) {
+            try (PuppetRank puppet = new PuppetRank(group, config)) {
+              puppet.enterDispatch();
+              puppet.finishCombineAndGiveUp(puppet.finishDispatch());
+              group.barrier(LONG);
+              group.barrier(LONG);
+            }
+            return;
+          }
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            Dispatch dispatch = buffer.dispatch(constant(1, 1), routing);
+            group.barrier(LONG);
+            assertThatThrownBy(() -> buffer.combine(dispatch.x(), dispatch.handle()))
+                .isInstanceOf(PeerTimeoutException.class)
+                .hasMessageContaining("rank 1 has given up (tired of waiting)")
+                .hasMessageContaining("phase 'sums'");
+            group.barrier(LONG);
+          }
+        });
+  }
+
+  @Test
+  void whoGoesOnSendingReachesNobodyAndIsToldSo() throws Exception {
+    inProcesses(
+        () -> {
+          lose(STOPPED);
+          lose(DOOMED);
+          on(rank -> buffers[rank].reset(), 0, 1);
+          othersAreOutOfReach();
+          assertThat(puppets[STOPPED].silence())
+              .isEqualTo("has gone on without the ranks that were lost");
+        });
+  }
+
+  @Test
+  void soDoesWhoWasStoppedInAnOperation() throws Exception {
+    inProcesses(
+        () -> {
+          FutureTask<Boolean> doomed = start(DOOMED, rank -> puppets[rank].enterDispatch());
+          FutureTask<Boolean> stopped =
+              start(
+                  STOPPED,
+                  rank -> {
+                    puppets[rank].enterDispatch();
+                    await(doomed);
+                    lose(rank);
+                    lose(DOOMED);
+                  });
+          on(
+              rank ->
+                  assertThatThrownBy(() -> buffers[rank].dispatch(constant(1, 1), EVERYWHERE))
+                      .isInstanceOf(PeerTimeoutException.class)
+                      .hasMessageContaining("silent for too long"),
+              0,
+              1);
+          await(stopped);
+          on(rank -> buffers[rank].reset(), 0, 1);
+          othersAreOutOfReach();
+          assertThat(puppets[STOPPED].silence()).contains("has given up (it says: this rank");
+        });
+  }
+
+  /** Others have left their memory, or not, when a reset fails: the next one leaves it again. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void soDoesWhoIsLeftInTheSecondAttempt(boolean leaves) throws Exception {
+    inProcesses(
+        () -> {
+          lose(STOPPED);
+          FutureTask<Boolean> doomed =
+              start(
+                  DOOMED,
+                  rank -> {
+                    puppets[rank].beginReset(leaves);
+                    lose(rank);
+                  });
+          on(
+              rank ->
+                  assertThatThrownBy(() -> buffers[rank].reset())
+                      .isInstanceOf(GroupException.class),
+              0,
+              1);
+          await(doomed);
+          on(rank -> buffers[rank].reset(), 0, 1);
+          othersAreOutOfReach();
+        });
+  }
+
+  /** What happens in a test. */
+  private interface Story {
+    void run() throws Exception;
+  }
+
+  /** With ranks that are processes to each other, with shared files, two of them puppets. */
+  private void inProcesses(Story story) throws Exception {
+    try (Rendezvous rendezvous = Rendezvous.open(group())) {
+      on(
+          rank -> {
+            groups[rank] = Group.join(rendezvous.configOf(rank));
+            if (rank < STOPPED) {
+              buffers[rank] = ExpertBuffer.open(groups[rank], CONFIG);
+            } else {
+              puppets[rank] = new PuppetRank(groups[rank], CONFIG);
+            }
+          },
+          0,
+          1,
+          STOPPED,
+          DOOMED);
+      story.run();
+      for (ExpertBuffer buffer : buffers) {
+        buffer.close();
+      }
+      puppets[STOPPED].close();
+      puppets[DOOMED].close();
+      on(rank -> groups[rank].close(), 0, 1, STOPPED, DOOMED);
+    }
+  }
+
+  private static GroupConfig group() {
+    return GroupConfig.builder()
+        .size(RANKS)
+        .rendezvous("127.0.0.1", 0)
+        .secret(UUID.randomUUID().toString())
+        .joinTimeout(LONG)
+        .livenessTimeout(Duration.ofSeconds(5))
+        .build();
+  }
+
+  private void lose(int lost) throws Exception {
+    groups[lost].fail("silent for too long");
+    for (int rank = 0; rank < STOPPED; rank++) {
+      while (groups[rank].isAlive(lost)) {
+        Thread.sleep(1);
+      }
+    }
+  }
+
+  /** The other ranks dispatch, and what the stopped one still sends changes nothing of it. */
+  private void othersAreOutOfReach() throws Exception {
+    Dispatch[] dispatches = new Dispatch[STOPPED];
+    on(rank -> dispatches[rank] = buffers[rank].dispatch(constant(1 + rank, 1), EVERYWHERE), 0, 1);
+    puppets[STOPPED].scribble(0);
+    puppets[STOPPED].scribble(1);
+    on(
+        rank -> {
+          assertThat(heads(dispatches[rank].x())).containsExactly(1, 2);
+          Tensor sums = buffers[rank].combine(dispatches[rank].x(), dispatches[rank].handle()).x();
+          assertThat(heads(sums)).containsExactly(2 * (1 + rank));
+        },
+        0,
+        1);
+  }
+}
