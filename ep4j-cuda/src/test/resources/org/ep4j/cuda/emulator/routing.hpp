@@ -19,14 +19,14 @@ struct World {
   std::vector<u32> local;  // [experts] number at its owner
   std::vector<u32> locals;  // [ranks] experts
 
-  explicit World(Random& random) : World(random, {random.between(1, 4)}) {}
+  explicit World(Random& random) : World(random, {random.between(1, random.once_in(4) ? 8 : 4)}) {}
 
   // Of nodes of so many ranks.
   World(Random& random, const std::vector<u32>& sizes)
       : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
-        experts(random.between(2, 40)),
+        experts(random.between(2, random.once_in(4) ? 130 : 40)),
         most_tokens(random.between(1, 40)),
-        most_choices(std::min(experts, random.between(1, random.once_in(6) ? 40 : 8))),
+        most_choices(std::min(experts, random.between(1, random.once_in(4) ? 64 : 8))),
         row_bytes(16 * random.between(1, 40)),
         scale_bytes(random.once_in(3) ? 0 : random.between(1, 180)),
         gone(ranks),
