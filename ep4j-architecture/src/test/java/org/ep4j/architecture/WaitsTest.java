@@ -55,6 +55,8 @@ class WaitsTest {
       Map.of(
           "org.ep4j.engine.host.HostEvent.awaitEnd()",
           "the operation that it waits for has deadlines",
+          "org.ep4j.engine.host.HostEvent.awaitEndThoughInterrupted()",
+          "the same",
           "org.ep4j.engine.host.WorkerTeam$Helper.awaitRound()",
           "a helper that waits for work holds nobody up, and close() ends it",
           "org.ep4j.cli.cache.CacheWarmCommand.compile("

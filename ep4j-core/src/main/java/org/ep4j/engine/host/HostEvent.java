@@ -64,6 +64,22 @@ final class HostEvent implements Event, Runnable {
     }
   }
 
+  /** The same for a thread that may not go on before; an interrupt is kept for later. */
+  void awaitEndThoughInterrupted() {
+    boolean interrupted = false;
+    while (true) {
+      try {
+        ended.await();
+        break;
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
   private void rethrow() {
     if (failure instanceof Error error) {
       throw error;

@@ -33,8 +33,9 @@ final class OperationQueue implements AutoCloseable {
       thread = executor;
     }
     HostEvent event = new HostEvent(operation);
-    last = event;
+    // In this order: where no thread can be had, nobody waits for what never runs.
     executor.execute(event);
+    last = event;
     return event;
   }
 
@@ -58,9 +59,13 @@ final class OperationQueue implements AutoCloseable {
     }
   }
 
+  /** Also for an interrupted thread: what is queued works on memory that the caller may free. */
   @Override
   public void close() {
-    drain();
+    HostEvent event = last;
+    if (event != null) {
+      event.awaitEndThoughInterrupted();
+    }
     ExecutorService executor = thread;
     if (executor != null) {
       executor.shutdown();

@@ -1,5 +1,6 @@
 package org.ep4j.engine.host;
 
+import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
@@ -107,19 +108,33 @@ final class WorkerTeam implements AutoCloseable {
 
   private void startHelpers(int count) {
     endHelpers();
-    helpers = new Helper[count];
-    for (int i = 0; i < count; i++) {
-      helpers[i] = new Helper(i + 1, started);
-      helpers[i].start();
+    Helper[] team = new Helper[count];
+    int running = 0;
+    try {
+      for (int i = 0; i < count; i++) {
+        team[i] = new Helper(i + 1, started);
+        team[i].start();
+        running++;
+      }
+      helpers = team;
+    } finally {
+      // The system may have no thread left: a team is whole, or is not.
+      if (running < count) {
+        end(Arrays.copyOf(team, running));
+      }
     }
   }
 
   private void endHelpers() {
-    for (Helper helper : helpers) {
+    end(helpers);
+    helpers = new Helper[0];
+  }
+
+  private static void end(Helper[] team) {
+    for (Helper helper : team) {
       helper.ended = true;
       LockSupport.unpark(helper);
     }
-    helpers = new Helper[0];
   }
 
   @Override

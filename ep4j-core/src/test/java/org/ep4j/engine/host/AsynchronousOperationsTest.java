@@ -12,6 +12,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -60,6 +61,34 @@ class AsynchronousOperationsTest {
         throw new AssertionError(e);
       }
     }
+  }
+
+  /** It reads memory that its caller may free once the buffer is closed. */
+  @Test
+  void closeWaitsForTheOperationAlsoWhereItIsInterrupted() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          Signal previous = new Signal();
+          ExpertBuffer buffer = ExpertBuffer.open(group, config().build());
+          DispatchOptions late =
+              DispatchOptions.builder().async(true).previousEvent(previous).build();
+          Dispatch d =
+              buffer.dispatch(
+                  Tokens.of(constant(1, 1)), Routing.of(Tensor.of(new long[] {0, 1}, 1, 2)), late);
+          Event event = d.event();
+          Thread.ofPlatform()
+              .start(
+                  () -> {
+                    LockSupport.parkNanos(Duration.ofMillis(100).toNanos());
+                    previous.happen();
+                  });
+          Thread.currentThread().interrupt();
+          buffer.close();
+          assertThat(Thread.interrupted()).isTrue();
+          assertThat(event.isDone()).isTrue();
+          assertThatThrownBy(buffer::numSms).hasMessageContaining("closed");
+        });
   }
 
   @Test
