@@ -169,7 +169,9 @@ public interface ExpertBuffer extends AutoCloseable {
    *
    * <p>A rank that was masked has missed low-latency operations; by this call it goes on with the
    * count of the others. So all ranks call it, while none is inside such an operation: for example
-   * between two {@link #barrier()}s.
+   * between two {@link #barrier()}s, and not between a dispatch and its combine: a rank that was
+   * masked while its rows came has none to get back, and masks the rank that masked it in turn, or
+   * without masking gets a {@link PeerTimeoutException}.
    */
   void cleanMask();
 
@@ -218,7 +220,10 @@ public interface ExpertBuffer extends AutoCloseable {
   /** Counters and sizes. */
   BufferStatistics statistics();
 
-  /** Gives everything back; the peers' mappings stay valid until they close too. */
+  /**
+   * Gives everything back; the peers' mappings stay valid until they close too. Waits for
+   * operations that are queued (each has deadlines), also where the thread is interrupted.
+   */
   @Override
   void close();
 }

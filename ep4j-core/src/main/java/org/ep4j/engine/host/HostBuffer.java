@@ -234,6 +234,7 @@ final class HostBuffer implements ExpertBuffer {
     entrance.enter();
     try {
       queue.drain();
+      context.requireUsable();
       lowLatency.updateMask(rank, masked);
     } finally {
       entrance.leave();
@@ -270,6 +271,7 @@ final class HostBuffer implements ExpertBuffer {
     entrance.enter();
     try {
       queue.drain();
+      context.requireUsable();
       lowLatency.cleanMask();
     } finally {
       entrance.leave();
@@ -370,8 +372,7 @@ final class HostBuffer implements ExpertBuffer {
       if (entrance.isShut()) {
         return;
       }
-      // First: what is queued still works on the memory. If it cannot be waited for, nothing is
-      // lost.
+      // First: what is queued still works on the memory.
       queue.close();
       entrance.shut();
       team.close();

@@ -190,7 +190,7 @@ final class LowLatency implements AutoCloseable {
       signals.mask(rank);
     } else {
       signals.admit(rank);
-      catchUp(signals.highestStartedWithout());
+      catchUp();
     }
   }
 
@@ -207,7 +207,7 @@ final class LowLatency implements AutoCloseable {
         signals.admit(r);
       }
     }
-    catchUp(signals.highestStartedWithout());
+    catchUp();
   }
 
   /** Number of the last operation begun. */
@@ -357,14 +357,16 @@ final class LowLatency implements AutoCloseable {
   }
 
   /** Goes on with the number of the rank that is furthest. */
-  private void catchUp(long highest) {
-    if (highest <= number) {
-      return;
+  private void catchUp() {
+    long highest = signals.highestStartedWithout();
+    if (highest > number) {
+      requireNothingInFlight(highest);
+      number = highest;
+      signals.start(highest);
+      signals.received(highest);
     }
-    requireNothingInFlight(highest);
-    number = highest;
-    signals.start(highest);
-    signals.received(highest);
+    // Last: who is refused tries again.
+    signals.caughtUp();
   }
 
   private void requireNothingInFlight(long highest) {

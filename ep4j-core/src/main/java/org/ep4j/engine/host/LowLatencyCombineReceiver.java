@@ -98,8 +98,10 @@ final class LowLatencyCombineReceiver {
     }
     signals.requireSameDispatch(
         owner, op.number, op.record.number, NativeMemory.getLong(line + LowLatencyLayout.DISPATCH));
-    if (NativeMemory.getLong(line + LowLatencyLayout.COUNT) != op.record.sent[owner]) {
-      return; // It had masked this rank when the rows arrived, and has none.
+    long held = NativeMemory.getLong(line + LowLatencyLayout.COUNT);
+    if (held != op.record.sent[owner]) {
+      signals.hasNoRows(owner, op.number, op.operation, op.record.sent[owner], held);
+      return;
     }
     encoded[owner] = kind == LowLatencyKind.DENSE_LOGFMT;
     stride[owner] =

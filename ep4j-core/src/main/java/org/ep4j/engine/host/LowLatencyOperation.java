@@ -1,5 +1,6 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.Ep4jException;
 import org.ep4j.Event;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Tensor;
@@ -81,9 +82,8 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
       if (!hooked) {
         owner.receiveUpTo(this);
       }
-    } catch (RuntimeException e) {
-      fail(e);
-      throw e;
+    } catch (RuntimeException | Error e) {
+      throw failed(e);
     }
   }
 
@@ -106,9 +106,8 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
       try {
         complete();
         state = RECEIVED;
-      } catch (RuntimeException e) {
-        fail(e);
-        throw e;
+      } catch (RuntimeException | Error e) {
+        throw failed(e);
       }
     }
   }
@@ -188,8 +187,18 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     ownHook();
   }
 
-  private void fail(RuntimeException e) {
-    state = FAILED;
-    owner.entry().failed(name() + ": " + e.getMessage(), e);
+  /** Ends the operation for good; what to throw. */
+  private RuntimeException failed(Throwable thrown) {
+    RuntimeException cause =
+        switch (thrown) {
+          case RuntimeException e -> e;
+          case InternalError e -> HostContext.outOfPages(name(), e);
+          default -> new Ep4jException(name() + " failed: " + thrown, thrown);
+        };
+    if (state != FAILED) {
+      state = FAILED;
+      owner.entry().failed(name() + ": " + cause.getMessage(), cause);
+    }
+    return cause;
   }
 }

@@ -30,6 +30,9 @@ final class LowLatencySignals {
   /** The peers' mask words of this rank when masks were last cleaned. */
   private final long[] known;
 
+  /** The same words as they were when {@link #highestStartedWithout} looked. */
+  private final long[] seen;
+
   LowLatencySignals(HostContext context, LowLatencyLayout layout, LowLatencyPaths paths) {
     this.context = context;
     this.layout = layout;
@@ -40,6 +43,7 @@ final class LowLatencySignals {
     this.masking = context.config.masking();
     this.words = new long[ranks];
     this.known = new long[ranks];
+    this.seen = new long[ranks];
   }
 
   /** Goes on in new memory, whose words are all 0. */
@@ -271,6 +275,25 @@ final class LowLatencySignals {
     return false;
   }
 
+  /**
+   * {@code source} answers, but had masked this rank when the rows that it is to bring back
+   * arrived, and has none: it is treated like one that does not answer.
+   */
+  void hasNoRows(int source, long number, String operation, long sent, long held) {
+    if (!masking) {
+      throw new PeerTimeoutException(
+          operation, "rows (the peer had masked this rank)", number, source, sent, held, 0, "");
+    }
+    mask(source);
+    LOG.log(
+        Level.WARNING,
+        "{0} {1}: rank {2} had masked rank {3} when it sent its rows, and is masked here in turn",
+        operation,
+        number,
+        source,
+        rank);
+  }
+
   /** Stops counting with {@code peer}. */
   void mask(int peer) {
     if (!masked[peer]) {
@@ -302,13 +325,18 @@ final class LowLatencySignals {
   long highestStartedWithout() {
     long highest = 0;
     for (int peer = 0; peer < ranks; peer++) {
-      long word = context.excluded[peer] ? 0 : NativeMemory.getLongAcquire(paths.mask(peer));
-      if (!context.excluded[peer] && word != known[peer]) {
-        known[peer] = word;
+      seen[peer] =
+          context.excluded[peer] ? known[peer] : NativeMemory.getLongAcquire(paths.mask(peer));
+      if (seen[peer] != known[peer]) {
         highest = Math.max(highest, started(peer));
       }
     }
     return highest;
+  }
+
+  /** This rank goes on from that number. */
+  void caughtUp() {
+    System.arraycopy(seen, 0, known, 0, ranks);
   }
 
   private long started(int peer) {

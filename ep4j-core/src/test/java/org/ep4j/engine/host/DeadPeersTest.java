@@ -94,6 +94,9 @@ class DeadPeersTest {
     assertThatThrownBy(() -> buffer.dispatch(constant(1, 1), EVERYWHERE))
         .isInstanceOf(IllegalStateException.class)
         .hasMessageContaining("the buffer needs reset()");
+    assertThatThrownBy(buffer::cleanMask)
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessageContaining("the buffer needs reset()");
     buffer.reset();
     assertThat(buffer.isMasked(RANKS - 1)).isTrue();
     for (Layout layout : Layout.values()) {

@@ -20,8 +20,11 @@ import org.ep4j.DType;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.Routing;
+import org.ep4j.RowFormat;
 import org.ep4j.Tensor;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -38,6 +41,9 @@ class GivingUpTest {
 
   /** One token to an expert of each rank. */
   private static final Routing EVERYWHERE = Routing.of(Tensor.of(new long[] {0, 2, 4, 6}, 1, 4));
+
+  /** Elements of a row for low latency. */
+  private static final int WIDE = 128;
 
   @TempDir Path directory;
 
@@ -67,7 +73,7 @@ class GivingUpTest {
               Arena arena = Arena.ofShared()) {
             for (int round = 0; round < 3; round++) {
               if (group.rank() == 1) {
-                Tensor gone = vanished(arena, round);
+                Tensor gone = vanished(arena, round, HIDDEN);
                 assertThatThrownBy(() -> buffer.dispatch(gone, EVERYWHERE))
                     .isInstanceOf(Ep4jException.class)
                     .hasMessageContaining("a page of memory");
@@ -90,16 +96,59 @@ class GivingUpTest {
         });
   }
 
+  @Test
+  void lowLatencyTellsTheSame() {
+    BufferConfig config =
+        config()
+            .hidden(WIDE)
+            .placement(ExpertPlacement.blocks(8, RANKS))
+            .topK(RANKS)
+            .lowLatencyMaxTokens(1)
+            .timeout(LONG)
+            .build();
+    ThreadRanks.run(
+        RANKS,
+        LIMIT,
+        group -> {
+          Tensor x = Tensor.ofBf16(new short[WIDE], 1, WIDE);
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
+              Arena arena = Arena.ofShared()) {
+            if (group.rank() == 1) {
+              Tensor gone = vanished(arena, 0, WIDE);
+              assertThatThrownBy(() -> lowLatency(buffer, gone))
+                  .isInstanceOf(Ep4jException.class)
+                  .hasMessageContaining("a page of memory");
+            } else {
+              assertThatThrownBy(() -> lowLatency(buffer, x))
+                  .isInstanceOf(PeerTimeoutException.class)
+                  .hasMessageContaining("rank 1 has given up")
+                  .hasMessageContaining("a page of memory");
+            }
+            assertThatThrownBy(() -> lowLatency(buffer, x))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("needs reset()");
+            buffer.reset();
+            assertThat(lowLatency(buffer, x).recvCount().getInt(0)).isEqualTo(RANKS);
+          }
+        });
+  }
+
+  private static LowLatencyDispatch lowLatency(ExpertBuffer buffer, Tensor x) {
+    LowLatencyDispatchOptions options =
+        LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
+    return buffer.lowLatencyDispatch(x, EVERYWHERE, options);
+  }
+
   /** Rows in a file that has become shorter: reading them faults in the middle of the operation. */
-  private Tensor vanished(Arena arena, int round) throws IOException {
+  private Tensor vanished(Arena arena, int round, int hidden) throws IOException {
     Path file = directory.resolve("rows-" + round);
-    long bytes = DType.BF16.bytes(HIDDEN);
+    long bytes = DType.BF16.bytes(hidden);
     try (FileChannel channel =
         FileChannel.open(
             file, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
       MemorySegment rows = channel.map(FileChannel.MapMode.READ_WRITE, 0, bytes, arena);
       channel.truncate(0);
-      return Tensor.of(rows, DType.BF16, 1, HIDDEN);
+      return Tensor.of(rows, DType.BF16, 1, hidden);
     }
   }
 }
