@@ -57,7 +57,10 @@ final class InProcessMemory implements SymmetricMemory {
     throw new UnsupportedOperationException("threads do not come back");
   }
 
-  /** Nothing to do: a thread is lost when it says so, not when it is silent. */
+  /**
+   * Nothing is done: addresses mean the same to all threads of a process. A thread is lost when it
+   * says so, not when it is silent.
+   */
   @Override
   public void leave(Meeting meeting, boolean leaves, Duration timeout) {}
 

@@ -54,9 +54,12 @@ final class GivingUp {
     current = agreedEpoch + 1;
   }
 
-  /** Whether {@code peer} has given up; what it did before is visible then. */
+  /**
+   * Whether {@code peer} has given up; what it did before is visible then. Words only grow: one of
+   * a later reset says that this rank has been left out.
+   */
   boolean by(int peer) {
-    return NativeMemory.getLongAcquire(words[peer]) == current;
+    return NativeMemory.getLongAcquire(words[peer]) >= current;
   }
 
   /** Why {@code peer} has given up; null if it has not. */

@@ -47,7 +47,7 @@ class StoppedRanksTest {
   private static final Routing EVERYWHERE = Routing.of(Tensor.of(new long[] {0, 2, 4, 6}, 1, 4));
 
   private final Group[] groups = new Group[RANKS];
-  private final ExpertBuffer[] buffers = new ExpertBuffer[STOPPED];
+  private final ExpertBuffer[] buffers = new ExpertBuffer[RANKS];
   private final PuppetRank[] puppets = new PuppetRank[RANKS];
 
   @Test
@@ -81,11 +81,12 @@ class StoppedRanksTest {
   @Test
   void whoGoesOnSendingReachesNobodyAndIsToldSo() throws Exception {
     inProcesses(
-        () -> {
+        2,
+        _ -> {
           lose(STOPPED);
           lose(DOOMED);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach();
+          othersAreOutOfReach(0, 1);
           assertThat(puppets[STOPPED].silence())
               .isEqualTo("has gone on without the ranks that were lost");
         });
@@ -94,7 +95,8 @@ class StoppedRanksTest {
   @Test
   void soDoesWhoWasStoppedInAnOperation() throws Exception {
     inProcesses(
-        () -> {
+        2,
+        _ -> {
           FutureTask<Boolean> doomed = start(DOOMED, rank -> puppets[rank].enterDispatch());
           FutureTask<Boolean> stopped =
               start(
@@ -114,7 +116,7 @@ class StoppedRanksTest {
               1);
           await(stopped);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach();
+          othersAreOutOfReach(0, 1);
           assertThat(puppets[STOPPED].silence()).contains("has given up (it says: this rank");
         });
   }
@@ -124,7 +126,8 @@ class StoppedRanksTest {
   @ValueSource(booleans = {false, true})
   void soDoesWhoIsLeftInTheSecondAttempt(boolean leaves) throws Exception {
     inProcesses(
-        () -> {
+        2,
+        _ -> {
           lose(STOPPED);
           FutureTask<Boolean> doomed =
               start(
@@ -141,22 +144,50 @@ class StoppedRanksTest {
               1);
           await(doomed);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach();
+          othersAreOutOfReach(0, 1);
+        });
+  }
+
+  @Test
+  void soDoesWhoIsGoneWhenAnotherComesBack() throws Exception {
+    inProcesses(
+        2,
+        rendezvous -> {
+          lose(STOPPED);
+          lose(DOOMED);
+          comeBack(DOOMED, rendezvous, 0, 1);
+          othersAreOutOfReach(0, 1, DOOMED);
+        });
+  }
+
+  @Test
+  void soDoesTheOldProcessOfWhoHasComeBackAfterTheNextReset() throws Exception {
+    inProcesses(
+        1,
+        rendezvous -> {
+          lose(STOPPED);
+          comeBack(STOPPED, rendezvous, 0, 1, DOOMED);
+          on(rank -> buffers[rank].reset(), 0, 1, STOPPED, DOOMED);
+          othersAreOutOfReach(0, 1, STOPPED, DOOMED);
         });
   }
 
   /** What happens in a test. */
   private interface Story {
-    void run() throws Exception;
+    void run(Rendezvous rendezvous) throws Exception;
   }
 
-  /** With ranks that are processes to each other, with shared files, two of them puppets. */
-  private void inProcesses(Story story) throws Exception {
+  /**
+   * With ranks that are processes to each other, with shared files.
+   *
+   * @param many puppets among them, from the stopped one on
+   */
+  private void inProcesses(int many, Story story) throws Exception {
     try (Rendezvous rendezvous = Rendezvous.open(group())) {
       on(
           rank -> {
             groups[rank] = Group.join(rendezvous.configOf(rank));
-            if (rank < STOPPED) {
+            if (rank < STOPPED || rank >= STOPPED + many) {
               buffers[rank] = ExpertBuffer.open(groups[rank], CONFIG);
             } else {
               puppets[rank] = new PuppetRank(groups[rank], CONFIG);
@@ -166,12 +197,17 @@ class StoppedRanksTest {
           1,
           STOPPED,
           DOOMED);
-      story.run();
+      story.run(rendezvous);
       for (ExpertBuffer buffer : buffers) {
-        buffer.close();
+        if (buffer != null) {
+          buffer.close();
+        }
       }
-      puppets[STOPPED].close();
-      puppets[DOOMED].close();
+      for (PuppetRank puppet : puppets) {
+        if (puppet != null) {
+          puppet.close();
+        }
+      }
       on(rank -> groups[rank].close(), 0, 1, STOPPED, DOOMED);
     }
   }
@@ -186,6 +222,25 @@ class StoppedRanksTest {
         .build();
   }
 
+  /** A new process takes the place of the rank; the old one keeps what it has mapped. */
+  private void comeBack(int back, Rendezvous rendezvous, int... others) throws Exception {
+    FutureTask<Boolean> newcomer =
+        start(
+            back,
+            rank -> {
+              groups[rank].close();
+              groups[rank] = Group.rejoin(rendezvous.configOf(rank));
+              buffers[rank] = ExpertBuffer.rejoin(groups[rank], CONFIG);
+            });
+    on(
+        rank -> {
+          groups[rank].readmit(LONG);
+          buffers[rank].readmit();
+        },
+        others);
+    await(newcomer);
+  }
+
   private void lose(int lost) throws Exception {
     groups[lost].fail("silent for too long");
     for (int rank = 0; rank < STOPPED; rank++) {
@@ -195,19 +250,22 @@ class StoppedRanksTest {
     }
   }
 
-  /** The other ranks dispatch, and what the stopped one still sends changes nothing of it. */
-  private void othersAreOutOfReach() throws Exception {
-    Dispatch[] dispatches = new Dispatch[STOPPED];
-    on(rank -> dispatches[rank] = buffers[rank].dispatch(constant(1 + rank, 1), EVERYWHERE), 0, 1);
+  /** The live ranks dispatch, and what the stopped one still sends changes nothing of it. */
+  private void othersAreOutOfReach(int... live) throws Exception {
+    float[] values = new float[live.length];
+    for (int i = 0; i < live.length; i++) {
+      values[i] = 1 + live[i];
+    }
+    Dispatch[] dispatches = new Dispatch[RANKS];
+    on(rank -> dispatches[rank] = buffers[rank].dispatch(constant(1 + rank, 1), EVERYWHERE), live);
     puppets[STOPPED].scribble(0);
     puppets[STOPPED].scribble(1);
     on(
         rank -> {
-          assertThat(heads(dispatches[rank].x())).containsExactly(1, 2);
+          assertThat(heads(dispatches[rank].x())).containsExactly(values);
           Tensor sums = buffers[rank].combine(dispatches[rank].x(), dispatches[rank].handle()).x();
-          assertThat(heads(sums)).containsExactly(2 * (1 + rank));
+          assertThat(heads(sums)).containsExactly(live.length * (1 + rank));
         },
-        0,
-        1);
+        live);
   }
 }
