@@ -1,10 +1,12 @@
 package org.ep4j.memory;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
+import java.nio.file.Path;
 
 /**
  * Binding of the C library's calls for anonymous memory: pages appear, zeroed, when first touched.
@@ -20,6 +22,8 @@ final class Libc {
   private static final int MAP_NORESERVE = 0x4000;
   private static final long MAP_FAILED = -1L;
   private static final int MADV_HUGEPAGE = 14;
+  private static final int O_RDWR = 2;
+  private static final int O_CLOEXEC = 0x80000;
 
   private static final Linker LINKER = Linker.nativeLinker();
   private static final MethodHandle MMAP =
@@ -57,6 +61,14 @@ final class Libc {
               ValueLayout.JAVA_LONG,
               ValueLayout.JAVA_INT));
 
+  private static final MethodHandle OPEN =
+      LINKER.downcallHandle(
+          LINKER.defaultLookup().findOrThrow("open"),
+          FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.JAVA_INT),
+          Linker.Option.firstVariadicArg(2));
+  private static final MethodHandle CLOSE =
+      handle("close", FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.JAVA_INT));
+
   private Libc() {}
 
   /** Reserves {@code bytes} bytes of zeroed memory and returns the address. */
@@ -83,15 +95,21 @@ final class Libc {
    * Maps the begin of a file over whole pages of this process, whatever lies there; false if the
    * system refuses.
    */
-  static boolean mapOver(long address, long bytes, int descriptor) {
-    try {
+  static boolean mapOver(long address, long bytes, Path file) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment name = arena.allocateFrom(file.toString());
+      int descriptor = (int) OPEN.invokeExact(name, O_RDWR | O_CLOEXEC);
+      if (descriptor < 0) {
+        return false;
+      }
       long mapped =
           (long)
               MMAP.invokeExact(
                   address, bytes, PROT_READ_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0L);
+      int ignored = (int) CLOSE.invokeExact(descriptor);
       return mapped == address;
     } catch (Throwable t) {
-      throw new AssertionError("mmap cannot throw", t);
+      throw new AssertionError("open and mmap cannot throw", t);
     }
   }
 

@@ -142,10 +142,13 @@ final class SharedFileMemory implements SymmetricMemory {
   @Override
   public void leave(Meeting meeting, boolean leaves, Duration timeout) {
     SharedFiles.Owned fresh = null;
+    String freshPath = "";
     String error = "";
     if (leaves) {
       try {
         fresh = createWhole(meeting.group().jobId());
+        // Before anybody else in this process may have it open.
+        freshPath = SharedFiles.descriptorPath(fresh);
       } catch (IOException e) {
         error = cannotCreate(e);
       }
@@ -154,7 +157,7 @@ final class SharedFileMemory implements SymmetricMemory {
       String name = fresh == null ? "" : fresh.path().toString();
       String[] names = exchange(meeting, error, name, timeout);
       if (fresh != null) {
-        error = moveTo(fresh);
+        error = moveTo(fresh, freshPath);
         for (int r = first; r < end && error.isEmpty(); r++) {
           String theirs = names[r];
           if (r != rank && theirs != null) {
@@ -194,15 +197,15 @@ final class SharedFileMemory implements SymmetricMemory {
    *
    * @return empty, or what is wrong
    */
-  private String moveTo(SharedFiles.Owned fresh) {
+  private String moveTo(SharedFiles.Owned fresh, String freshPath) {
     try {
-      mapOver(rank, fresh.channel(), SharedFiles.descriptor(fresh.path()));
+      mapOver(rank, fresh.channel(), fresh.path());
     } catch (IOException e) {
       return "cannot go on in new shared memory: " + e;
     }
     SharedFiles.Owned old = own;
     own = fresh;
-    path = SharedFiles.descriptorPath(fresh);
+    path = freshPath;
     if (old != null) {
       close(old);
     }
@@ -219,7 +222,7 @@ final class SharedFileMemory implements SymmetricMemory {
     try (FileChannel channel =
         FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
       if (over) {
-        mapOver(of, channel, SharedFiles.descriptor(file));
+        mapOver(of, channel, file);
       } else {
         map(of, channel);
       }
@@ -237,12 +240,12 @@ final class SharedFileMemory implements SymmetricMemory {
     }
   }
 
-  private void mapOver(int of, FileChannel channel, int descriptor) throws IOException {
+  private void mapOver(int of, FileChannel channel, Path file) throws IOException {
     // Beyond the end of a file there is no memory.
     if (channel.size() < bytes) {
       throw new IOException("it has " + channel.size() + " bytes, not " + bytes);
     }
-    if (descriptor < 0 || !Libc.mapOver(addresses[of], bytes, descriptor)) {
+    if (!Libc.mapOver(addresses[of], bytes, file)) {
       throw new IOException("it cannot take the place of the old one");
     }
   }

@@ -76,7 +76,7 @@ final class SharedFiles {
   }
 
   /** A descriptor under which this process has a file open that has a name; -1 if none is found. */
-  static int descriptor(Path file) {
+  private static int descriptor(Path file) {
     try {
       Path name = file.toRealPath();
       try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc/self/fd"))) {
