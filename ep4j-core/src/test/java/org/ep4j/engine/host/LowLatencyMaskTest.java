@@ -39,11 +39,11 @@ class LowLatencyMaskTest {
   private static final Duration LONG = Duration.ofSeconds(60);
 
   /** What a rank does with its buffer. */
-  private interface Body {
+  interface Body {
     void run(ExpertBuffer buffer, Group group) throws Exception;
   }
 
-  private static void onRanks(int ranks, boolean masking, Duration timeout, Body body) {
+  static void onRanks(int ranks, boolean masking, Duration timeout, Body body) {
     BufferConfig config =
         BufferConfig.builder()
             .engine("host")
@@ -63,7 +63,7 @@ class LowLatencyMaskTest {
         });
   }
 
-  private static LowLatencyDispatch dispatch(ExpertBuffer buffer, boolean hook) {
+  static LowLatencyDispatch dispatch(ExpertBuffer buffer, boolean hook) {
     short[] row = new short[HIDDEN];
     Arrays.fill(row, bf16(buffer.rank()));
     return buffer.lowLatencyDispatch(
@@ -85,8 +85,7 @@ class LowLatencyMaskTest {
     return Routing.of(ids, weights, ranks);
   }
 
-  private static LowLatencyCombine combine(
-      ExpertBuffer buffer, LowLatencyDispatch d, boolean hook) {
+  static LowLatencyCombine combine(ExpertBuffer buffer, LowLatencyDispatch d, boolean hook) {
     int rows = buffer.worldSize() * 2;
     Tensor y = Tensor.ofBf16(new short[rows * HIDDEN], 1, rows, HIDDEN);
     for (int row = 0; row < d.recvCount().getInt(0); row++) {
@@ -100,7 +99,7 @@ class LowLatencyMaskTest {
   }
 
   /** What a rank gets back from the experts of {@code owners}. */
-  private static float sum(int rank, int... owners) {
+  static float sum(int rank, int... owners) {
     float sum = 0;
     for (int owner : owners) {
       sum += 16 * (owner + 1) + rank;
@@ -238,87 +237,6 @@ class LowLatencyMaskTest {
             assertThat(heads(c.x())).containsExactly(sum(1, 1));
             assertThat(buffer.isMasked(0)).isTrue();
           }
-        });
-  }
-
-  /** Masked while its rows came, admitted before they are asked for: they are nowhere. */
-  private static void rank1HasNoRowsOfRank0(ExpertBuffer buffer, Group group, Body combineOn0)
-      throws Exception {
-    LowLatencyDispatch d = dispatch(buffer, true);
-    group.barrier(LONG);
-    if (buffer.rank() == 1) {
-      buffer.updateMask(0, true);
-    }
-    d.hook().receive();
-    group.barrier(LONG);
-    buffer.cleanMask();
-    group.barrier(LONG);
-    LowLatencyCombine c = combine(buffer, d, true);
-    if (buffer.rank() == 1) {
-      c.hook().receive();
-      assertThat(heads(c.x())).containsExactly(sum(1, 0, 1));
-      group.barrier(LONG);
-    } else {
-      group.barrier(LONG);
-      combineOn0.run(buffer, group);
-      c.hook().receive();
-      assertThat(heads(c.x())).containsExactly(sum(0, 0));
-    }
-    group.barrier(LONG);
-  }
-
-  @Test
-  void whoHasNoRowsToBringBackIsMasked() {
-    onRanks(
-        2,
-        true,
-        LONG,
-        (buffer, group) -> {
-          rank1HasNoRowsOfRank0(buffer, group, (b, g) -> assertThat(b.isMasked(1)).isFalse());
-          assertThat(buffer.isMasked(1)).isEqualTo(buffer.rank() == 0);
-        });
-  }
-
-  @Test
-  void withoutMaskingWhoHasNoRowsToBringBackIsNamed() {
-    assertThatThrownBy(
-            () ->
-                onRanks(
-                    2,
-                    false,
-                    LONG,
-                    (buffer, group) -> rank1HasNoRowsOfRank0(buffer, group, (b, g) -> {})))
-        .hasMessageContaining("rank 0 failed")
-        .hasMessageContaining("rows (the peer had masked this rank)");
-  }
-
-  @Test
-  void whoIsRefusedToBeAdmittedTriesAgainAndCatchesUp() {
-    onRanks(
-        2,
-        true,
-        LONG,
-        (buffer, group) -> {
-          LowLatencyDispatch open = dispatch(buffer, true);
-          if (buffer.rank() == 0) {
-            open.hook().receive();
-            buffer.updateMask(1, true);
-            for (int round = 0; round < 3; round++) {
-              dispatch(buffer, false);
-            }
-            buffer.updateMask(1, false);
-            group.barrier(LONG);
-          } else {
-            group.barrier(LONG);
-            assertThatThrownBy(buffer::cleanMask)
-                .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("call its hook");
-            open.hook().receive();
-            buffer.cleanMask();
-          }
-          group.barrier(LONG);
-          LowLatencyDispatch d = dispatch(buffer, false);
-          assertThat(ints(d.recvCount())).containsExactly(2);
         });
   }
 
