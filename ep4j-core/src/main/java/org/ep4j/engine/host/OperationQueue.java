@@ -3,6 +3,7 @@ package org.ep4j.engine.host;
 import java.time.Duration;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadFactory;
 import org.ep4j.Ep4jException;
 import org.ep4j.Event;
 import org.jspecify.annotations.Nullable;
@@ -13,13 +14,17 @@ import org.jspecify.annotations.Nullable;
  * Used by one thread at a time.
  */
 final class OperationQueue implements AutoCloseable {
-  private final String name;
+  private final ThreadFactory threads;
   private final Duration timeout;
   private @Nullable ExecutorService thread;
   private @Nullable HostEvent last;
 
   OperationQueue(String name, Duration timeout) {
-    this.name = name;
+    this(task -> Thread.ofPlatform().daemon().name(name).unstarted(task), timeout);
+  }
+
+  OperationQueue(ThreadFactory threads, Duration timeout) {
+    this.threads = threads;
     this.timeout = timeout;
   }
 
@@ -27,9 +32,7 @@ final class OperationQueue implements AutoCloseable {
   Event submit(Runnable operation) {
     ExecutorService executor = thread;
     if (executor == null) {
-      executor =
-          Executors.newSingleThreadExecutor(
-              task -> Thread.ofPlatform().daemon().name(name).unstarted(task));
+      executor = Executors.newSingleThreadExecutor(threads);
       thread = executor;
     }
     HostEvent event = new HostEvent(operation);

@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
 import org.ep4j.engine.Nodes;
 import org.jspecify.annotations.Nullable;
 
@@ -26,6 +27,7 @@ final class WorkerTeam implements AutoCloseable {
   private static final int SPINS = 2_000;
 
   private final String name;
+  private final Consumer<Thread> starter;
   private final AtomicInteger busy = new AtomicInteger();
   private final AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
   private Helper[] helpers = new Helper[0];
@@ -37,8 +39,16 @@ final class WorkerTeam implements AutoCloseable {
   private volatile long round;
 
   WorkerTeam(String name, int size) {
+    this(name, size, Thread::start);
+  }
+
+  /**
+   * @param starter starts a helper, or throws what the system says against it
+   */
+  WorkerTeam(String name, int size, Consumer<Thread> starter) {
     this.name = name;
     this.size = size;
+    this.starter = starter;
   }
 
   /**
@@ -113,7 +123,7 @@ final class WorkerTeam implements AutoCloseable {
     try {
       for (int i = 0; i < count; i++) {
         team[i] = new Helper(i + 1, started);
-        team[i].start();
+        starter.accept(team[i]);
         running++;
       }
       helpers = team;
