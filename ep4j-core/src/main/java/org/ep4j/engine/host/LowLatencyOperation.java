@@ -187,17 +187,20 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     ownHook();
   }
 
-  /** Ends the operation for good; what to throw. */
+  /** Ends the operation for good, and tells the others; what to throw. */
   private RuntimeException failed(Throwable thrown) {
     RuntimeException cause =
         switch (thrown) {
           case RuntimeException e -> e;
           case InternalError e -> HostContext.outOfPages(name(), e);
-          default -> new Ep4jException(name() + " failed: " + thrown, thrown);
+          default -> new Ep4jException(thrown.toString(), thrown);
         };
     if (state != FAILED) {
       state = FAILED;
       owner.entry().failed(name() + ": " + cause.getMessage(), cause);
+    }
+    if (thrown instanceof Error error && !(thrown instanceof InternalError)) {
+      throw error;
     }
     return cause;
   }

@@ -257,21 +257,10 @@ final class LowLatencySignals {
     if (same && !context.gaveUp(source)) {
       return true;
     }
-    if (!masking) {
-      throw same
-          ? context.wait.failure(sent, now, source, operation, "rows", number, PeerWait.begin())
-          : new PeerTimeoutException(
-              operation, "rows (the peer has masked this rank)", number, source, sent, now, 0, "");
+    if (same && !masking) {
+      throw context.wait.failure(sent, now, source, operation, "rows", number, PeerWait.begin());
     }
-    mask(source);
-    LOG.log(
-        Level.WARNING,
-        "{0} {1}: rank {2} {3} and is masked on rank {4} in turn",
-        operation,
-        number,
-        source,
-        same ? "has given up" : "has masked this rank",
-        rank);
+    leaveOut(source, number, operation, same ? "has given up" : "has masked this rank", sent, now);
     return false;
   }
 
@@ -280,18 +269,24 @@ final class LowLatencySignals {
    * arrived, and has none: it is treated like one that does not answer.
    */
   void hasNoRows(int source, long number, String operation, long sent, long held) {
+    leaveOut(source, number, operation, "had masked this rank", sent, held);
+  }
+
+  private void leaveOut(
+      int source, long number, String operation, String reason, long expected, long seen) {
     if (!masking) {
       throw new PeerTimeoutException(
-          operation, "rows (the peer had masked this rank)", number, source, sent, held, 0, "");
+          operation, "rows (the peer " + reason + ")", number, source, expected, seen, 0, "");
     }
     mask(source);
     LOG.log(
         Level.WARNING,
-        "{0} {1}: rank {2} had masked rank {3} when it sent its rows, and is masked here in turn",
+        "{0} {1} on rank {2}: rank {3} {4} and is masked here in turn",
         operation,
         number,
+        rank,
         source,
-        rank);
+        reason);
   }
 
   /** Stops counting with {@code peer}. */
