@@ -145,6 +145,7 @@ final class SharedFileMemory implements SymmetricMemory {
     String freshPath = "";
     String error = "";
     if (leaves) {
+      SharedFiles.removeAbandoned();
       try {
         fresh = createWhole(meeting.group().jobId());
         // Before anybody else in this process may have it open.
@@ -199,7 +200,7 @@ final class SharedFileMemory implements SymmetricMemory {
    */
   private String moveTo(SharedFiles.Owned fresh, String freshPath) {
     try {
-      mapOver(rank, fresh.channel(), fresh.path());
+      mapOver(rank, fresh.path());
     } catch (IOException e) {
       return "cannot go on in new shared memory: " + e;
     }
@@ -219,12 +220,11 @@ final class SharedFileMemory implements SymmetricMemory {
    */
   private String map(int of, String name, boolean over) {
     Path file = Path.of(name);
-    try (FileChannel channel =
-        FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+    try {
       if (over) {
-        mapOver(of, channel, file);
+        mapOver(of, file);
       } else {
-        map(of, channel);
+        mapNew(of, file);
       }
       return "";
     } catch (IOException e) {
@@ -240,10 +240,18 @@ final class SharedFileMemory implements SymmetricMemory {
     }
   }
 
-  private void mapOver(int of, FileChannel channel, Path file) throws IOException {
+  private void mapNew(int of, Path file) throws IOException {
+    try (FileChannel channel =
+        FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+      map(of, channel);
+    }
+  }
+
+  private void mapOver(int of, Path file) throws IOException {
     // Beyond the end of a file there is no memory.
-    if (channel.size() < bytes) {
-      throw new IOException("it has " + channel.size() + " bytes, not " + bytes);
+    long size = Files.size(file);
+    if (size < bytes) {
+      throw new IOException("it has " + size + " bytes, not " + bytes);
     }
     if (!Libc.mapOver(addresses[of], bytes, file)) {
       throw new IOException("it cannot take the place of the old one");

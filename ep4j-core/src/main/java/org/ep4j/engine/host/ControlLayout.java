@@ -9,9 +9,10 @@ import org.ep4j.engine.OperationLayout;
  * {@link #PROGRESS} with release order; peers read PROGRESS with acquire order, so whatever the
  * owner wrote before (descriptor, counts, rows in anybody's region) is visible once PROGRESS shows
  * it. PROGRESS = {@code epoch * PHASES + phase} and only grows: nothing is ever reset, a waiter
- * waits for "at least". Every collective high-throughput operation, barrier and reset is one epoch
- * on all ranks. Low-latency operations have words of their own ({@code LowLatencyLayout}) because
- * two of them may be in flight.
+ * waits for "at least". (After a loss the live ranks go on in a new, zeroed page, see {@link
+ * Withdrawal}; none reads it before its owner has restarted.) Every collective high-throughput
+ * operation, barrier and reset is one epoch on all ranks. Low-latency operations have words of
+ * their own ({@code LowLatencyLayout}) because two of them may be in flight.
  *
  * <p>Phases of an epoch: {@link #ENTERED}, the owner has described its operation, published what
  * the others need to know, and has finished with the results of the operation before; {@link
@@ -31,12 +32,14 @@ final class ControlLayout {
   static final long DESCRIPTOR = 128;
 
   /**
-   * Long: changes when the owner has left an operation halfway and will do its part in none until
-   * the next reset. It is then 1 more than the epoch that was agreed on by the last reset, or 1
-   * before the first: never reset, and never the same after another reset. Written with release
-   * order after {@link #BLAMED} to {@link #TEXT}, which say why; read with acquire order by ranks
-   * that wait in vain. Ranks of other nodes read a counter in its place, see {@link
-   * ScaleOutLayout#gaveUp}.
+   * Long: grows when the owner has left an operation halfway and will do its part in none until the
+   * next reset, or is about to leave this memory to ranks that were lost. It is then 1 more than
+   * the epoch that was agreed on by the last reset, or 1 before the first. Written with release
+   * order after {@link #BLAMED} to {@link #TEXT}, which say why, and with a full fence before the
+   * owner lets the rows that others may be reading change. Read with acquire order by ranks that
+   * wait in vain, and by all behind their last read of an epoch ({@link HostContext#finish}): as
+   * much or more than they know means that what they have read may not be rows. Ranks of other
+   * nodes read a counter in its place, see {@link ScaleOutLayout#gaveUp}.
    */
   static final long GAVE_UP = 1024;
 

@@ -229,7 +229,7 @@ final class HostContext implements PeerWait.Carrier {
     // only then lets its memory change.
     VarHandle.acquireFence();
     int left = anyGaveUp();
-    if (left != PeerWait.NOBODY) {
+    if (left != Rails.NOBODY) {
       throw wait.failure(epoch, epoch, left, name, phaseName, epoch, PeerWait.begin());
     }
     publish(ControlLayout.FINISHED);

@@ -31,8 +31,10 @@ import org.ep4j.engine.host.kernel.LogFmt;
  * pulling. It counts its {@link #mask} word of the rank up first, with release order and a fence;
  * so does admitting it again: odd = masked. Each line carries the word as it was when the line was
  * sent; the puller compares after its last load, and throws away what it summed if the word has
- * changed. A rank that finds a word changed when masks are cleaned has been left out and goes on
- * with the highest number that those who did it have {@link #STARTED}.
+ * changed, or the source has given up ({@link ControlLayout#GAVE_UP}). In new memory after a loss
+ * ({@link Withdrawal}) the owner writes its mask words again; all others are zero there. A rank
+ * that finds a word changed when masks are cleaned has been left out and goes on with the highest
+ * number that those who did it have {@link #STARTED}.
  */
 final class LowLatencyLayout {
   /** Long, owner: number of the last operation begun. */

@@ -15,9 +15,7 @@ import org.jspecify.annotations.Nullable;
 final class PeerWait {
   private static final int SPINS = 2_000;
   private static final int CHECK_EVERY = 1_024;
-
-  /** In the place of a rank. */
-  static final int NOBODY = -1;
+  private static final int NOBODY = -1;
 
   /** What moves messages between nodes while a rank waits. */
   interface Carrier {

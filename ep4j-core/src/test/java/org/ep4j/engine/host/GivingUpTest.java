@@ -47,6 +47,10 @@ class GivingUpTest {
 
   @TempDir Path directory;
 
+  private static BufferConfig.Builder shape() {
+    return config().placement(ExpertPlacement.blocks(8, RANKS)).topK(RANKS).timeout(LONG);
+  }
+
   @Test
   void othersOnTheNodeAreToldWhatFailed() {
     rowsVanishUnderRank1(RANKS);
@@ -58,13 +62,7 @@ class GivingUpTest {
   }
 
   private void rowsVanishUnderRank1(int ranksPerNode) {
-    BufferConfig config =
-        config()
-            .placement(ExpertPlacement.blocks(8, RANKS))
-            .topK(RANKS)
-            .ranksPerNode(ranksPerNode)
-            .timeout(LONG)
-            .build();
+    BufferConfig config = shape().ranksPerNode(ranksPerNode).build();
     ThreadRanks.run(
         RANKS,
         LIMIT,
@@ -98,14 +96,7 @@ class GivingUpTest {
 
   @Test
   void lowLatencyTellsTheSame() {
-    BufferConfig config =
-        config()
-            .hidden(WIDE)
-            .placement(ExpertPlacement.blocks(8, RANKS))
-            .topK(RANKS)
-            .lowLatencyMaxTokens(1)
-            .timeout(LONG)
-            .build();
+    BufferConfig config = shape().hidden(WIDE).lowLatencyMaxTokens(1).build();
     ThreadRanks.run(
         RANKS,
         LIMIT,

@@ -2,7 +2,6 @@ package org.ep4j.engine.host;
 
 import static java.util.Objects.requireNonNull;
 
-import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.engine.ConfigAgreement;
@@ -92,26 +91,33 @@ final class PuppetRank implements AutoCloseable {
     NativeMemory.view(rows, bytes).fill((byte) 0x5a);
   }
 
+  /** Comes to a reset, and goes no further than to say that it is there. */
+  void beginReset() {
+    reunion().close();
+  }
+
   /**
-   * Comes to a reset.
+   * Leaves its memory in a reset.
    *
-   * @param leaves whether it goes so far as to leave its memory, and no further, or only says that
-   *     it is there
+   * @param ends whether it stays until all have begun anew
    */
-  void beginReset(boolean leaves) {
-    Duration timeout = context.config.timeout();
-    long[] words = new long[Recovery.AGREED_WORDS];
-    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words)) {
-      if (leaves) {
-        memory.symmetric().leave(reunion.meeting(), true, timeout);
+  void leaveInReset(boolean ends) {
+    try (Reunion reunion = reunion()) {
+      memory.symmetric().leave(reunion.meeting(), true, context.config.timeout());
+      if (ends) {
+        reunion.live().barrier(context.config.timeout());
       }
     }
   }
 
-  /** What to say of the ranks that this one would wait for; null if all of them are there. */
-  @Nullable String silence() {
-    int left = context.anyGaveUp();
-    GivingUp.Report report = left < 0 ? null : context.report(left);
+  private Reunion reunion() {
+    long[] words = new long[Recovery.AGREED_WORDS];
+    return Reunion.ofSurvivors(context.group, context.members, context.config.timeout(), words);
+  }
+
+  /** What a rank has said when it gave up or left; null if it has not, as far as this one knows. */
+  @Nullable String lastWords(int of) {
+    GivingUp.Report report = context.report(of);
     return report == null ? null : report.state();
   }
 

@@ -26,8 +26,6 @@ import org.ep4j.group.Rendezvous;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * A rank stands still in the middle of an operation until the others have given it up, then goes on
@@ -87,7 +85,7 @@ class StoppedRanksTest {
           lose(DOOMED);
           on(rank -> buffers[rank].reset(), 0, 1);
           othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].silence())
+          assertThat(puppets[STOPPED].lastWords(0))
               .isEqualTo("has gone on without the ranks that were lost");
         });
   }
@@ -117,34 +115,76 @@ class StoppedRanksTest {
           await(stopped);
           on(rank -> buffers[rank].reset(), 0, 1);
           othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].silence()).contains("has given up (it says: this rank");
+          assertThat(puppets[STOPPED].lastWords(0)).contains("has given up (it says: this rank");
         });
   }
 
-  /** Others have left their memory, or not, when a reset fails: the next one leaves it again. */
-  @ParameterizedTest
-  @ValueSource(booleans = {false, true})
-  void soDoesWhoIsLeftInTheSecondAttempt(boolean leaves) throws Exception {
+  /** One rank leaves a reset before all have begun anew: the next one leaves the memory again. */
+  @Test
+  void memoryIsLeftAgainWhereItIsNotKnownWhetherAllHaveLeftIt() throws Exception {
     inProcesses(
         2,
         _ -> {
           lose(STOPPED);
-          FutureTask<Boolean> doomed =
-              start(
-                  DOOMED,
-                  rank -> {
-                    puppets[rank].beginReset(leaves);
-                    lose(rank);
-                  });
-          on(
-              rank ->
-                  assertThatThrownBy(() -> buffers[rank].reset())
-                      .isInstanceOf(GroupException.class),
-              0,
-              1);
-          await(doomed);
+          FutureTask<Boolean> early = start(DOOMED, rank -> puppets[rank].leaveInReset(false));
+          resetFails();
+          await(early);
+          // Nobody else has been lost. Did the others not leave it, they would not meet this one.
+          FutureTask<Boolean> again = start(DOOMED, rank -> puppets[rank].leaveInReset(true));
+          on(rank -> buffers[rank].reset(), 0, 1);
+          await(again);
+          lose(DOOMED);
           on(rank -> buffers[rank].reset(), 0, 1);
           othersAreOutOfReach(0, 1);
+        });
+  }
+
+  @Test
+  void memoryIsLeftInTheSecondAttemptIfNotInTheFirst() throws Exception {
+    inProcesses(
+        2,
+        _ -> {
+          lose(STOPPED);
+          FutureTask<Boolean> early = start(DOOMED, rank -> puppets[rank].beginReset());
+          resetFails();
+          await(early);
+          lose(DOOMED);
+          on(rank -> buffers[rank].reset(), 0, 1);
+          othersAreOutOfReach(0, 1);
+        });
+  }
+
+  private void resetFails() throws Exception {
+    on(
+        rank -> assertThatThrownBy(() -> buffers[rank].reset()).isInstanceOf(GroupException.class),
+        0,
+        1);
+  }
+
+  /** Its own number stands still while those of the others grow. */
+  @Test
+  void whoIsLeftOutForLongStillSeesThatOthersGaveUp() throws Exception {
+    inProcesses(
+        1,
+        rendezvous -> {
+          PuppetRank old = puppets[STOPPED];
+          lose(STOPPED);
+          comeBack(STOPPED, rendezvous, 0, 1, DOOMED);
+          assertThat(old.lastWords(0)).isNull();
+          on(
+              rank -> {
+                if (rank == DOOMED) {
+                  lose(rank);
+                } else {
+                  assertThatThrownBy(() -> buffers[rank].dispatch(constant(1, 1), EVERYWHERE))
+                      .isInstanceOf(PeerTimeoutException.class);
+                }
+              },
+              0,
+              1,
+              STOPPED,
+              DOOMED);
+          assertThat(old.lastWords(0)).contains("dead");
         });
   }
 
