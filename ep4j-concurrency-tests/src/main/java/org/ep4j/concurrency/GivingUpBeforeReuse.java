@@ -17,7 +17,7 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
  */
 @JCStressTest
 @Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "the rows, in time")
-@Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the rows, but nobody may know")
+@Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the rows, thrown away in doubt")
 @Outcome(id = "8, 1", expect = ACCEPTABLE, desc = "something else, and known")
 @Outcome(id = "8, 0", expect = FORBIDDEN, desc = "something else, taken for the rows")
 @State
