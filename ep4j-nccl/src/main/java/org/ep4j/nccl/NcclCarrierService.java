@@ -33,8 +33,8 @@ final class NcclCarrierService implements CarrierService {
   private static final Duration PARTING = Duration.ofSeconds(8);
   private static final long LOOK_NANOS = 100_000;
 
-  /** Calls that were begun return within this. */
-  private static final long CALL_NANOS = 20_000_000;
+  /** Far more than a call that does not block takes; whoever takes longer is not waited for. */
+  private static final long LONGEST_CALL_NANOS = 1_000_000_000;
 
   /**
    * A process that ends takes down what NCCL's threads work with, and dies of that if one still
@@ -245,7 +245,11 @@ final class NcclCarrierService implements CarrierService {
       }
     }
     ways.forEach(NcclWay::stop);
-    LockSupport.parkNanos(CALL_NANOS);
+    // A communicator is not aborted under a call.
+    long late = System.nanoTime() + LONGEST_CALL_NANOS;
+    while (ways.stream().anyMatch(NcclWay::calling) && System.nanoTime() - late < 0) {
+      LockSupport.parkNanos(LOOK_NANOS);
+    }
     List<Thread> threads = new ArrayList<>();
     for (NcclWay way : ways) {
       threads.add(Thread.ofPlatform().daemon().name("ep4j-nccl-end").start(way::close));

@@ -47,8 +47,8 @@ final class NcclWay {
   private long posted;
   private long done;
 
-  /** NCCL is asked nothing any more. */
-  private volatile boolean stopped;
+  /** What is asked of NCCL; stopped once it is asked nothing any more. */
+  private final Calls calls = new Calls();
 
   /** Whether the device uses nothing of it any more; null as long as it has not been ended. */
   private @Nullable Boolean free;
@@ -74,7 +74,15 @@ final class NcclWay {
    * @param id made by either
    */
   void begin(byte[] id) {
-    int result = NcclCommunicator.begin(arena, handle, 2, id, sends ? SENDER : RECEIVER);
+    if (!calls.begin()) {
+      throw new NcclException("this process ends, and makes no communicator any more");
+    }
+    int result;
+    try {
+      result = NcclCommunicator.begin(arena, handle, 2, id, sends ? SENDER : RECEIVER);
+    } finally {
+      calls.end();
+    }
     if (result != NcclLayouts.SUCCESS && result != NcclLayouts.IN_PROGRESS) {
       throw NcclException.of(result, NcclFunction.COMM_INIT, 0);
     }
@@ -90,16 +98,20 @@ final class NcclWay {
   }
 
   private boolean settled(NcclFunction function) {
-    if (stopped) {
+    if (!calls.begin()) {
       return false;
     }
-    int asked = NcclCalls.asyncError(comm(), state.address());
-    int now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
-    if (now == NcclLayouts.IN_PROGRESS) {
-      return false;
+    try {
+      int asked = NcclCalls.asyncError(comm(), state.address());
+      int now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
+      if (now == NcclLayouts.IN_PROGRESS) {
+        return false;
+      }
+      NcclException.check(now, function, comm());
+      return true;
+    } finally {
+      calls.end();
     }
-    NcclException.check(now, function, comm());
-    return true;
   }
 
   /**
@@ -109,13 +121,17 @@ final class NcclWay {
    */
   boolean post(long address, int bytes) {
     look();
-    if (stopped || posting || posted - done == ends.length) {
+    if (posting || posted - done == ends.length || !calls.begin()) {
       return false;
     }
-    device.makeCurrent();
-    int result = call(address, bytes);
-    if (result != NcclLayouts.IN_PROGRESS) {
-      NcclException.check(result, sends ? NcclFunction.SEND : NcclFunction.RECEIVE, comm());
+    try {
+      device.makeCurrent();
+      int result = call(address, bytes);
+      if (result != NcclLayouts.IN_PROGRESS) {
+        NcclException.check(result, sends ? NcclFunction.SEND : NcclFunction.RECEIVE, comm());
+      }
+    } finally {
+      calls.end();
     }
     posting = true;
     posted++;
@@ -155,7 +171,12 @@ final class NcclWay {
 
   /** Begins nothing and looks at nothing any more, as if all took long. */
   void stop() {
-    stopped = true;
+    calls.stop();
+  }
+
+  /** Whether a call into NCCL may be under way; once false after {@link #stop}, none is. */
+  boolean calling() {
+    return calls.inside();
   }
 
   /**
