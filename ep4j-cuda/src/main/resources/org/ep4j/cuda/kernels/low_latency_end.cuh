@@ -150,8 +150,10 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
 
 // All threads of a block that is done, in a kernel whose last block has nothing else to do.
 __device__ __forceinline__ void finish(const Operation& op, char* const* parts) {
-  admit_next_kernel();
+  // A block counts as soon as one of its threads admits the next kernel, whose blocks may then take the
+  // place that a rank on the same GPU needs, so no warp of this one may be waiting for that rank.
   __syncthreads();
+  admit_next_kernel();
   if (warp_id() == 0) {
     // Asked for together with the arrival: only the last block of a kernel writes it.
     u64 ticket = op.p.control->ticket;
