@@ -2,7 +2,6 @@ package org.ep4j.cuda.jit;
 
 import java.lang.System.Logger.Level;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -193,30 +192,29 @@ public final class KernelCompiler {
   }
 
   /**
-   * Begins to look for kernels of this jar on a thread of its own, so that {@link #load} finds them
-   * in memory, or waits for the rest of the work. Each once for an architecture.
+   * Begins to look for kernels of this jar, each on a thread of its own, so that {@link #load}
+   * finds them in memory, or waits for the rest of the work. Each once for an architecture.
    *
    * @param entries kernel files, with the constants that {@link #load} will ask for
    */
   public void prepare(Map<String, KernelConstants> entries, String architecture) {
-    List<Asked> wanted =
-        entries.entrySet().stream()
-            .map(e -> new Asked(e.getKey(), wanted(e.getValue()), architecture))
-            .filter(prepared::add)
-            .toList();
-    if (wanted.isEmpty()) {
-      return;
-    }
+    entries.entrySet().stream()
+        .map(e -> new Asked(e.getKey(), wanted(e.getValue()), architecture))
+        .filter(prepared::add)
+        .forEach(this::beginToLookFor);
+  }
+
+  private void beginToLookFor(Asked wanted) {
     Thread.ofPlatform()
         .daemon()
-        .name("ep4j-kernels-" + architecture)
+        .name("ep4j-kernel-" + wanted.entry)
         .start(
             () -> {
               try {
-                wanted.forEach(asked -> compile(spec(asked)));
+                compile(spec(wanted));
               } catch (RuntimeException e) {
                 // Who loads the kernel asks again, and is told.
-                LOG.log(Level.DEBUG, "Kernels for {0} are not there yet: {1}", architecture, e);
+                LOG.log(Level.DEBUG, "{0} is not there yet: {1}", wanted.entry, e);
               }
             });
   }
