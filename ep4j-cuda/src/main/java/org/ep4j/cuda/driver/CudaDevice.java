@@ -53,20 +53,24 @@ public final class CudaDevice implements AutoCloseable {
    * this process cannot see that device, as CUDA_VISIBLE_DEVICES may have it.
    */
   public boolean isLinked(String pciBusId) {
-    if (pciBusId.equals(properties.pciBusId())) {
-      return true;
-    }
     for (int i = 0; i < count(); i++) {
       if (DeviceProperties.of(i).pciBusId().equals(pciBusId)) {
-        // What tells it from PCIe: GPUs do atomics on each other's memory.
-        return DeviceCalls.peerAttribute(
-                DriverConstants.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
-                handle,
-                DeviceCalls.device(i))
-            != 0;
+        return areLinked(ordinal(), i);
       }
     }
     return false;
+  }
+
+  /** Whether NVLink joins two devices. */
+  public static boolean areLinked(int from, int to) {
+    CudaDriver.require();
+    // What tells it from PCIe: GPUs do atomics on each other's memory.
+    return from == to
+        || DeviceCalls.peerAttribute(
+                DriverConstants.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                DeviceCalls.device(DeviceProperties.checked(from)),
+                DeviceCalls.device(DeviceProperties.checked(to)))
+            != 0;
   }
 
   /** Number of the device in this process. */

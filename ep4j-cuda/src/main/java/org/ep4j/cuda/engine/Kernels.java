@@ -7,6 +7,7 @@ import java.util.Map;
 import org.ep4j.DType;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
@@ -85,7 +86,7 @@ final class Kernels implements AutoCloseable {
    * Begins to look for the kernels of a buffer while the caller does other things, such as waiting
    * for the driver to make a context.
    */
-  static void prepare(String architecture, boolean far) {
+  static void prepare(int device, boolean far) {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
         List.of(
@@ -97,7 +98,7 @@ final class Kernels implements AutoCloseable {
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
     }
-    KernelCompiler.standard().prepare(entries, architecture);
+    KernelCompiler.standard().prepare(entries, DeviceProperties.of(device).architecture());
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {

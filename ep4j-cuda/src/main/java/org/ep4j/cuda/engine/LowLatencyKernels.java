@@ -5,11 +5,13 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
@@ -19,8 +21,8 @@ import org.jspecify.annotations.Nullable;
 /** The low-latency kernels of one buffer on its device, and how they use shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
   /**
-   * {@code 1}: rows between GPUs of a node that NVLink joins carry the number of their operation,
-   * in place of flags behind fences. Faster, and young: see docs/lab-notebook.md.
+   * {@code 0}: rows between GPUs of a node wait for flags behind fences, as they do where NVLink
+   * does not join all of them, in place of carrying the number of their operation.
    */
   static final String LINES_VARIABLE = "EP4J_CUDA_LINES";
 
@@ -148,15 +150,22 @@ final class LowLatencyKernels implements AutoCloseable {
     summed = call(adding, "ep4j_low_latency_combine", combineBytes);
   }
 
-  /** Begins to look for them, while the caller does other things. */
-  static void prepare(String architecture, BufferConfig config, Reach reach) {
-    boolean lined = reach == Reach.NODE && wantsLines(System.getenv());
+  /**
+   * Begins to look for them, while the caller does other things. The ranks of one node have yet to
+   * tell which devices are theirs, so whether rows will travel as lines is a guess.
+   */
+  static void prepare(int device, BufferConfig config, Reach reach) {
+    boolean lined =
+        reach == Reach.NODE
+            && wantsLines(System.getenv())
+            && IntStream.range(0, CudaDevice.count())
+                .allMatch(other -> CudaDevice.areLinked(device, other));
     KernelConstants constants = constants(config, ranksOf(config), lined);
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     for (String file : List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS)) {
       entries.put(file + reach.suffix, constants);
     }
-    KernelCompiler.standard().prepare(entries, architecture);
+    KernelCompiler.standard().prepare(entries, DeviceProperties.of(device).architecture());
   }
 
   private Dispatches dispatches(CudaModule module) {
@@ -170,9 +179,9 @@ final class LowLatencyKernels implements AutoCloseable {
     return Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
 
-  /** Whether this process asks for rows as lines. */
+  /** Whether rows travel as lines where they can. */
   static boolean wantsLines(Map<String, String> environment) {
-    return environment.getOrDefault(LINES_VARIABLE, "").strip().equals("1");
+    return !environment.getOrDefault(LINES_VARIABLE, "").strip().equals("0");
   }
 
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */

@@ -88,7 +88,7 @@ final class LowLatencyPart implements AutoCloseable {
               + rank
               + " on "
               + device
-              + " cannot: start it with EP4J_CUDA_LINES=1, on a GPU with NVLink, with all GPUs in"
+              + " cannot: start it without EP4J_CUDA_LINES=0, on a GPU with NVLink, with all GPUs in"
               + " CUDA_VISIBLE_DEVICES");
     }
     setLined(lined);

@@ -14,7 +14,6 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.LowLatencyKernels.Reach;
 import org.ep4j.cuda.far.FarConnection;
@@ -69,8 +68,7 @@ final class Opening implements AutoCloseable {
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
-    prepare(
-        DeviceProperties.of(DeviceChoice.ordinal(group)).architecture(), config, true, Reach.NODE);
+    prepare(DeviceChoice.ordinal(group), config, true, Reach.NODE);
     try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
@@ -103,10 +101,9 @@ final class Opening implements AutoCloseable {
     boolean again = meeting.isNew(meeting.rank());
     Duration timeout = config.timeout();
     int ordinal = DeviceChoice.ordinal(group);
-    String architecture = DeviceProperties.of(ordinal).architecture();
     boolean one = nodes.count() == 1;
     // Between nodes the wire decides which of the low-latency kernels are needed.
-    prepare(architecture, config, one, one ? Reach.NODE : null);
+    prepare(ordinal, config, one, one ? Reach.NODE : null);
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
     Backend backend = own(Backends.open(config.backend(), meeting, device, timeout));
@@ -170,10 +167,10 @@ final class Opening implements AutoCloseable {
   }
 
   private static void prepare(
-      String architecture, BufferConfig config, boolean oneNode, @Nullable Reach reach) {
-    Kernels.prepare(architecture, !oneNode);
+      int device, BufferConfig config, boolean oneNode, @Nullable Reach reach) {
+    Kernels.prepare(device, !oneNode);
     if (reach != null && config.lowLatencyMaxTokens() > 0) {
-      LowLatencyKernels.prepare(architecture, config, reach);
+      LowLatencyKernels.prepare(device, config, reach);
     }
   }
 
@@ -202,7 +199,7 @@ final class Opening implements AutoCloseable {
             FarConnection.open(
                 group, device, backend.world().ranksOnDevice() == 1, config, nodes, sizes));
     if (latency != null) {
-      LowLatencyKernels.prepare(device.properties().architecture(), config, Reach.of(far));
+      LowLatencyKernels.prepare(device.ordinal(), config, Reach.of(far));
     }
     return far;
   }

@@ -51,13 +51,16 @@ public final class PrebuiltKernels {
         "EP4J_MASKING", masking ? "1" : "0");
   }
 
-  /** The low-latency kernels of buffers of one shape, on one node. */
+  /** The low-latency kernels of buffers of one shape, on one node, with NVLink or without. */
   public static List<PrebuiltKernel> lowLatency(
       int hidden, int ranks, int experts, int topK, boolean masking) {
-    return lowLatency(
-        "",
-        " of " + hidden + " on " + ranks + " ranks",
-        lowLatencyConstants(hidden, ranks, experts, topK, masking));
+    String shape = " of " + hidden + " on " + ranks + " ranks";
+    KernelConstants lined =
+        new KernelConstants(LINED, lowLatencyConstants(hidden, ranks, experts, topK, masking));
+    return Stream.concat(
+            lowLatency("", shape + " with lines", lined.special()).stream(),
+            lowLatency("", shape, lined.shape()).stream())
+        .toList();
   }
 
   private static List<PrebuiltKernel> lowLatency(
