@@ -144,14 +144,17 @@ record BenchSettings(
 
   /** The same with few and short rows: lets the JVM compile what this will run. */
   BenchSettings small() {
+    return few(Math.min(SMALL_HIDDEN, hidden));
+  }
+
+  /** The same with few rows as long as here, for which there are the same kernels. */
+  BenchSettings few() {
+    return few(hidden);
+  }
+
+  private BenchSettings few(int length) {
     int rows = Math.min(SMALL_TOKENS, Math.max(tokens, lowLatencyTokens));
-    return with(
-        payloads,
-        rows,
-        rows,
-        Math.max(1, rows),
-        Math.min(SMALL_HIDDEN, hidden),
-        new Effort(1, 0, 1));
+    return with(payloads, rows, rows, Math.max(1, rows), length, new Effort(1, 0, 1));
   }
 
   /** The same for one payload. */

@@ -43,10 +43,10 @@ final class LatencySession {
     return results.stream().map(LatencyResult::tree).toList();
   }
 
-  /** Few short rows first: until the compiler is done, calls and checks are slow. */
+  /** Few rows first: until the compiler is done, calls and checks are slow. */
   private void warmUp() {
     context.at("warming up low latency");
-    try (LatencyWork few = new LatencyWork(context.with(context.settings().small()))) {
+    try (LatencyWork few = new LatencyWork(context.with(context.settings().few()))) {
       for (Payload payload : context.settings().payloads()) {
         few.verify(0, payload);
         for (int i = 0; i < WARMUPS; i++) {
