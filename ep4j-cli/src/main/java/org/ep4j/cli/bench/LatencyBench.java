@@ -29,6 +29,17 @@ final class LatencyBench implements AutoCloseable {
   private static final Effort.Budget BUDGET =
       new Effort.Budget(100, 1000, 200_000_000L, 700_000_000L);
 
+  /** Less is no time. */
+  private static final Duration SHORTEST = Duration.ofNanos(1);
+
+  /** What moves between ranks in what is timed. */
+  private enum Moved {
+    ROWS,
+    RETURNED,
+    BOTH,
+    NOTHING
+  }
+
   /** The i-th operation of a chain. */
   @FunctionalInterface
   private interface Link {
@@ -69,14 +80,14 @@ final class LatencyBench implements AutoCloseable {
   /** Times everything. */
   List<LatencyResult> measure() {
     int sets = work.sets();
-    chains("ll_dispatch", payload, i -> work.dispatch(i % sets, options), 0);
+    chains("ll_dispatch", payload, i -> work.dispatch(i % sets, options), Moved.ROWS);
     LowLatencyHandle handle = work.dispatch(0, options).handle();
-    chains("ll_combine", Payload.BF16, _ -> work.combine(0, handle), 1);
+    chains("ll_combine", Payload.BF16, _ -> work.combine(0, handle), Moved.RETURNED);
     chains(
         "ll_pair",
         payload,
         i -> work.combine(i % sets, work.dispatch(i % sets, options).handle()),
-        2);
+        Moved.BOTH);
     if (work.settings.options().hook()) {
       phases();
     }
@@ -84,7 +95,7 @@ final class LatencyBench implements AutoCloseable {
   }
 
   /** A chain as calls, then as a graph. */
-  private void chains(String operation, Payload rows, Link link, int traffic) {
+  private void chains(String operation, Payload rows, Link link, Moved moved) {
     CudaStream stream = work.stream;
     link.enqueue(0);
     link.enqueue(1);
@@ -95,7 +106,7 @@ final class LatencyBench implements AutoCloseable {
             link.enqueue(i);
           }
         });
-    add(operation, rows, "calls", CHAIN, traffic);
+    add(operation, rows, "calls", CHAIN, moved);
     stream.beginCapture(CaptureMode.THREAD_LOCAL);
     for (int i = 0; i < CHAIN; i++) {
       link.enqueue(i);
@@ -105,7 +116,7 @@ final class LatencyBench implements AutoCloseable {
       exec.upload(stream);
       work.settle();
       spend(() -> exec.launch(stream));
-      add(operation, rows, "graph", CHAIN, traffic);
+      add(operation, rows, "graph", CHAIN, moved);
       work.settle();
     }
   }
@@ -133,10 +144,13 @@ final class LatencyBench implements AutoCloseable {
     deviceNanos[i] = (long) (after.millisSince(before) * 1e6);
   }
 
-  /** Sending and receiving halves of a dispatch and of a combine, each alone on the GPU. */
+  /**
+   * Sending and receiving halves of a dispatch and of a combine, each alone on the GPU, and for
+   * comparison a kernel of one thread that ends at once: what such a measurement takes itself.
+   */
   private void phases() {
     int count = Math.min(MOST_HALVES, deviceNanos.length);
-    long[][] halves = new long[4][count];
+    long[][] halves = new long[5][count];
     deviceNanos = new long[1];
     hostNanos = new long[1];
     for (int i = 0; i < count; i++) {
@@ -147,14 +161,16 @@ final class LatencyBench implements AutoCloseable {
       LowLatencyHandle handle = dispatch[0].handle();
       halves[2][i] = half(() -> combine[0] = work.sendBack(0, handle));
       halves[3][i] = half(() -> combine[0].hook().receive());
+      halves[4][i] = half(() -> gate.hold(work.stream, SHORTEST));
     }
     String[] names = {
-      "ll_dispatch send", "ll_dispatch receive", "ll_combine send", "ll_combine receive"
+      "ll_dispatch send", "ll_dispatch receive", "ll_combine send", "ll_combine receive", "nothing"
     };
+    Moved[] moved = {Moved.ROWS, Moved.ROWS, Moved.RETURNED, Moved.RETURNED, Moved.NOTHING};
     for (int h = 0; h < halves.length; h++) {
       deviceNanos = halves[h];
       hostNanos = new long[count];
-      add(names[h], h < 2 ? payload : Payload.BF16, "alone", 1, h / 2);
+      add(names[h], h < 2 ? payload : Payload.BF16, "alone", 1, moved[h]);
     }
   }
 
@@ -166,16 +182,18 @@ final class LatencyBench implements AutoCloseable {
     return deviceNanos[0];
   }
 
-  /**
-   * Keeps what was timed.
-   *
-   * @param traffic 0 = of a dispatch, 1 = of a combine, 2 = of both
-   */
-  private void add(String operation, Payload rows, String how, int chain, int traffic) {
+  /** Keeps what was timed. */
+  private void add(String operation, Payload rows, String how, int chain, Moved moved) {
     double sent = work.once.meanRemote() * payload.dispatchBytes(work.settings.hidden());
     Traffic returned = work.settings.options().returnsOnce() ? work.once : work.each;
     double back = returned.meanRemote() * Payload.BF16.dispatchBytes(work.settings.hidden());
-    double remote = (traffic == 1 ? 0 : sent) + (traffic == 0 ? 0 : back);
+    double remote =
+        switch (moved) {
+          case ROWS -> sent;
+          case RETURNED -> back;
+          case BOTH -> sent + back;
+          case NOTHING -> 0;
+        };
     Result result =
         new Result(
             operation,

@@ -96,7 +96,7 @@ final class LatencySession {
         + style.faint(
             "calls, graph: period of an operation in a chain back to back in a stream, the slowest"
                 + " rank of each chain;\nhost: the caller's time; alone: the GPU's part of a half with a hook, begun"
-                + " when all ranks had ended what came before\nand the half was enqueued, the two"
-                + " events' own time included\n");
+                + " when all ranks had ended what came before\nand the half was enqueued; nothing: a"
+                + " kernel that ends at once measured so, events and start\n");
   }
 }
