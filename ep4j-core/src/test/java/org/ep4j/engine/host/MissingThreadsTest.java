@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The system starts no thread, then does: what was asked for in between holds nobody up. */
-@Timeout(30)
+@Timeout(value = 30, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class MissingThreadsTest {
   private static final String NO_THREAD = "unable to create native thread";
 
