@@ -5,6 +5,7 @@ import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 
 /**
  * What the copy engines of a GPU carry to page-locked memory of the host and from there, both at
@@ -15,28 +16,40 @@ public final class HostLinkProbe implements AutoCloseable {
   /** More than caches near the link hold of it. */
   private static final long BYTES = 64L << 20;
 
+  private final ResourceStack owned = new ResourceStack();
   private final Direction out;
   private final Direction in;
 
-  private HostLinkProbe(Direction out, Direction in) {
-    this.out = out;
-    this.in = in;
+  private HostLinkProbe(CudaDevice device) {
+    boolean complete = false;
+    try {
+      out = direction(device);
+      in = direction(device);
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  private Direction direction(CudaDevice device) {
+    Direction made =
+        new Direction(
+            owned.own(DeviceMemory.allocate(device, BYTES)),
+            owned.own(PinnedMemory.allocate(device, BYTES)),
+            owned.own(CudaStream.create(device)),
+            owned.own(CudaEvent.createTimed(device)),
+            owned.own(CudaEvent.createTimed(device)));
+    // Its copies end before anything is freed.
+    owned.own(made.stream::synchronize);
+    return made;
   }
 
   /** A probe of a device, whose context becomes current. It takes 128 MiB here and there. */
   public static HostLinkProbe open(CudaDevice device) {
     device.makeCurrent();
-    Direction out = Direction.open(device);
-    boolean complete = false;
-    try {
-      HostLinkProbe probe = new HostLinkProbe(out, Direction.open(device));
-      complete = true;
-      return probe;
-    } finally {
-      if (!complete) {
-        out.close();
-      }
-    }
+    return new HostLinkProbe(device);
   }
 
   /**
@@ -59,47 +72,15 @@ public final class HostLinkProbe implements AutoCloseable {
 
   @Override
   public void close() {
-    in.close();
-    out.close();
+    owned.close();
   }
 
   /** Memory at both ends, and what copies between them in one direction. */
   private record Direction(
-      DeviceMemory memory, PinnedMemory host, CudaStream stream, CudaEvent start, CudaEvent end)
-      implements AutoCloseable {
-    static Direction open(CudaDevice device) {
-      DeviceMemory memory = DeviceMemory.allocate(device, BYTES);
-      PinnedMemory host = null;
-      try {
-        host = PinnedMemory.allocate(device, BYTES);
-        return new Direction(
-            memory,
-            host,
-            CudaStream.create(device),
-            CudaEvent.createTimed(device),
-            CudaEvent.createTimed(device));
-      } catch (RuntimeException e) {
-        if (host != null) {
-          host.close();
-        }
-        memory.close();
-        throw e;
-      }
-    }
-
+      DeviceMemory memory, PinnedMemory host, CudaStream stream, CudaEvent start, CudaEvent end) {
     double millis() {
       stream.synchronize();
       return end.millisSince(start);
-    }
-
-    @Override
-    public void close() {
-      stream.synchronize();
-      end.close();
-      start.close();
-      stream.close();
-      host.close();
-      memory.close();
     }
   }
 }

@@ -7,6 +7,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -25,14 +26,41 @@ public final class LinkProbe implements AutoCloseable {
 
   private static final int SEEDS_OF_DEVICE = 1 << 16;
 
-  private final List<ProbedDevice> devices;
+  private final ResourceStack owned = new ResourceStack();
+  private final List<ProbedDevice> devices = new ArrayList<>();
   private final PinnedMemory gate;
   private long round;
   private @Nullable ProbeLoad prepared;
 
-  private LinkProbe(List<ProbedDevice> devices) {
-    this.devices = devices;
-    this.gate = PinnedMemory.allocate(devices.getFirst().device, Long.BYTES);
+  private LinkProbe(int count) {
+    boolean complete = false;
+    try {
+      for (int ordinal = 0; ordinal < count; ordinal++) {
+        devices.add(owned.own(ProbedDevice.open(ordinal)));
+      }
+      connect();
+      gate = owned.own(PinnedMemory.allocate(devices.getFirst().device, Long.BYTES));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  private void connect() {
+    for (ProbedDevice from : devices) {
+      for (ProbedDevice to : devices) {
+        if (!from.device.canAccess(to.device)) {
+          throw new EngineUnavailableException(
+              from.device
+                  + " cannot reach the memory of "
+                  + to.device
+                  + ": nvidia-smi topo -p2p r");
+        }
+        from.device.enablePeerAccess(to.device);
+      }
+    }
   }
 
   /**
@@ -46,32 +74,7 @@ public final class LinkProbe implements AutoCloseable {
       throw new InvalidArgumentException(
           "devices", String.valueOf(count), "1.." + present, "this process sees " + present);
     }
-    List<ProbedDevice> opened = new ArrayList<>();
-    boolean complete = false;
-    try {
-      for (int ordinal = 0; ordinal < count; ordinal++) {
-        opened.add(ProbedDevice.open(ordinal));
-      }
-      for (ProbedDevice from : opened) {
-        for (ProbedDevice to : opened) {
-          if (!from.device.canAccess(to.device)) {
-            throw new EngineUnavailableException(
-                from.device
-                    + " cannot reach the memory of "
-                    + to.device
-                    + ": nvidia-smi topo -p2p r");
-          }
-          from.device.enablePeerAccess(to.device);
-        }
-      }
-      LinkProbe probe = new LinkProbe(opened);
-      complete = true;
-      return probe;
-    } finally {
-      if (!complete) {
-        opened.forEach(ProbedDevice::close);
-      }
-    }
+    return new LinkProbe(count);
   }
 
   /** Number of GPUs. */
@@ -176,7 +179,6 @@ public final class LinkProbe implements AutoCloseable {
 
   @Override
   public void close() {
-    gate.close();
-    devices.forEach(ProbedDevice::close);
+    owned.close();
   }
 }

@@ -12,6 +12,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.jspecify.annotations.Nullable;
 
@@ -29,8 +30,12 @@ final class ProbedDevice implements AutoCloseable {
   private static final int FIRST_MAJOR_WITH_BULK_COPIES = 9;
 
   final CudaDevice device;
+  private final ResourceStack owned = new ResourceStack();
+
+  /** Of the load for which there is room; emptied for the next one. */
+  private final ResourceStack room = new ResourceStack();
+
   private final CudaStream stream;
-  private final CudaModule module;
   private final Kernel pushing;
   private final Launch gate;
   private final Launch fill;
@@ -43,33 +48,38 @@ final class ProbedDevice implements AutoCloseable {
   private @Nullable DeviceMemory targets;
   private @Nullable Launch push;
 
-  private ProbedDevice(CudaDevice device) {
-    this.device = device;
-    stream = CudaStream.create(device);
-    module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
-    pushing = module.kernel("ep4j_probe_push");
-    pushing.setMaxDynamicSharedBytes(sharedBytes());
-    LaunchConfig all = LaunchConfig.of(device.properties().multiprocessors(), CHECK_THREADS);
-    gate = Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8);
-    fill = Launch.of(module.kernel("ep4j_probe_fill"), all, 8, 8, 8);
-    check = Launch.of(module.kernel("ep4j_probe_check"), all, 8, 8, 8, 8);
-    start = CudaEvent.createTimed(device);
-    end = CudaEvent.createTimed(device);
+  private ProbedDevice(int ordinal) {
+    boolean complete = false;
+    try {
+      device = owned.own(CudaDevice.open(ordinal));
+      device.makeCurrent();
+      stream = owned.own(CudaStream.create(device));
+      CudaModule module = owned.own(KernelCompiler.standard().load(device, "probe.cu", Map.of()));
+      pushing = module.kernel("ep4j_probe_push");
+      pushing.setMaxDynamicSharedBytes(sharedBytes());
+      LaunchConfig all = LaunchConfig.of(device.properties().multiprocessors(), CHECK_THREADS);
+      gate = launch(module, "ep4j_probe_gate", LaunchConfig.of(1, 1), 8, 8, 8);
+      fill = launch(module, "ep4j_probe_fill", all, 8, 8, 8);
+      check = launch(module, "ep4j_probe_check", all, 8, 8, 8, 8);
+      start = owned.own(CudaEvent.createTimed(device));
+      end = owned.own(CudaEvent.createTimed(device));
+      owned.own(this::release);
+      // Whatever runs ends before anything is freed.
+      owned.own(stream::synchronize);
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
   }
 
   static ProbedDevice open(int ordinal) {
-    CudaDevice device = CudaDevice.open(ordinal);
-    device.makeCurrent();
-    boolean complete = false;
-    try {
-      ProbedDevice probed = new ProbedDevice(device);
-      complete = true;
-      return probed;
-    } finally {
-      if (!complete) {
-        device.close();
-      }
-    }
+    return new ProbedDevice(ordinal);
+  }
+
+  private Launch launch(CudaModule module, String kernel, LaunchConfig config, int... parameters) {
+    return owned.own(Launch.of(module.kernel(kernel), config, parameters));
   }
 
   private int sharedBytes() {
@@ -79,31 +89,40 @@ final class ProbedDevice implements AutoCloseable {
   /** Makes room for a load: rows to {@code destinations} GPUs, and from {@code devices} GPUs. */
   void makeRoom(ProbeLoad load, int destinations, int devices) {
     release();
-    source = DeviceMemory.allocate(device, destinations * load.bytesOfPair());
-    received = DeviceMemory.allocate(device, devices * load.bytesOfPair());
-    targets = DeviceMemory.allocate(device, (long) destinations * Long.BYTES);
+    DeviceMemory rows = memory(destinations * load.bytesOfPair());
+    DeviceMemory landing = memory(devices * load.bytesOfPair());
+    DeviceMemory table = memory((long) destinations * Long.BYTES);
     int pieces = Math.ceilDiv(load.rowBytes(), LONGEST_STAGE);
     int stage = Math.ceilDiv(Math.ceilDiv(load.rowBytes(), pieces), 16) * 16;
     boolean bulk = device.properties().major() >= FIRST_MAJOR_WITH_BULK_COPIES;
     int stagesOfWarp = STAGES * (stage + BARRIER_BYTES);
     int warps = bulk ? Math.min(MOST_WARPS, sharedBytes() / stagesOfWarp) : MOST_WARPS;
-    push =
-        Launch.of(
-            pushing,
-            // All of the shared memory, so that no SM holds two blocks.
-            LaunchConfig.of(1, 32 * warps).withDynamicSharedBytes(bulk ? sharedBytes() : 0),
-            8,
-            8,
-            8,
-            8,
-            8,
-            8);
-    push.setLong(0, source.address());
-    push.setLong(1, targets.address());
-    push.setLong(2, destinations);
-    push.setLong(3, load.rows());
-    push.setLong(4, load.rowBytes());
-    push.setLong(5, stage);
+    Launch launch =
+        room.own(
+            Launch.of(
+                pushing,
+                // All of the shared memory, so that no SM holds two blocks.
+                LaunchConfig.of(1, 32 * warps).withDynamicSharedBytes(bulk ? sharedBytes() : 0),
+                8,
+                8,
+                8,
+                8,
+                8,
+                8));
+    launch.setLong(0, rows.address());
+    launch.setLong(1, table.address());
+    launch.setLong(2, destinations);
+    launch.setLong(3, load.rows());
+    launch.setLong(4, load.rowBytes());
+    launch.setLong(5, stage);
+    source = rows;
+    received = landing;
+    targets = table;
+    push = launch;
+  }
+
+  private DeviceMemory memory(long bytes) {
+    return room.own(DeviceMemory.allocate(device, bytes));
   }
 
   /** Where the rows from a GPU go. */
@@ -172,30 +191,15 @@ final class ProbedDevice implements AutoCloseable {
   }
 
   private void release() {
-    for (AutoCloseable held : new AutoCloseable[] {push, targets, received, source}) {
-      if (held instanceof Launch launch) {
-        launch.close();
-      } else if (held instanceof DeviceMemory memory) {
-        memory.close();
-      }
-    }
     push = null;
     targets = null;
     received = null;
     source = null;
+    room.close();
   }
 
   @Override
   public void close() {
-    stream.synchronize();
-    release();
-    end.close();
-    start.close();
-    check.close();
-    fill.close();
-    gate.close();
-    module.close();
-    stream.close();
-    device.close();
+    owned.close();
   }
 }

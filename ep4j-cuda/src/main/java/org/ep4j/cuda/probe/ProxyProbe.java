@@ -10,6 +10,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.proxy.Proxy;
 
@@ -21,6 +22,7 @@ public final class ProxyProbe implements AutoCloseable {
   private static final int CLOCK = 128;
   private static final int WORDS_BYTES = 256;
 
+  private final ResourceStack owned = new ResourceStack();
   private final CudaDevice device;
   private final CudaModule module;
   private final CudaStream stream;
@@ -28,9 +30,17 @@ public final class ProxyProbe implements AutoCloseable {
 
   private ProxyProbe(CudaDevice device) {
     this.device = device;
-    module = KernelCompiler.standard().load(device, "proxy_probe.cu", Map.of());
-    stream = CudaStream.create(device);
-    words = PinnedMemory.allocate(device, WORDS_BYTES);
+    boolean complete = false;
+    try {
+      module = owned.own(KernelCompiler.standard().load(device, "proxy_probe.cu", Map.of()));
+      words = owned.own(PinnedMemory.allocate(device, WORDS_BYTES));
+      stream = owned.own(CudaStream.create(device));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
   }
 
   /** A probe on a device, which is current for this thread. */
@@ -129,8 +139,6 @@ public final class ProxyProbe implements AutoCloseable {
 
   @Override
   public void close() {
-    stream.close();
-    words.close();
-    module.close();
+    owned.close();
   }
 }

@@ -9,6 +9,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 
 /**
@@ -16,30 +17,33 @@ import org.ep4j.cuda.jit.KernelCompiler;
  * host, so that events around it take the time of its kernels only. Used by one thread.
  */
 public final class StreamGate implements AutoCloseable {
-  private final CudaModule module;
+  private final ResourceStack owned = new ResourceStack();
   private final Launch gate;
 
-  /** The word that the kernel watches; nobody writes it, so only the limit ends the wait. */
-  private final DeviceMemory word;
-
-  private StreamGate(CudaModule module, Launch gate, DeviceMemory word) {
-    this.module = module;
-    this.gate = gate;
-    this.word = word;
+  private StreamGate(CudaDevice device) {
+    boolean complete = false;
+    try {
+      CudaModule module = owned.own(KernelCompiler.standard().load(device, "probe.cu", Map.of()));
+      // The word that the kernel watches; nobody writes it, so only the limit ends the wait.
+      DeviceMemory word = owned.own(DeviceMemory.allocate(device, Long.BYTES));
+      gate = owned.own(Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8));
+      try (CudaStream stream = CudaStream.create(device)) {
+        word.fill8(0, Long.BYTES, (byte) 0, stream);
+        stream.synchronize();
+      }
+      gate.setLong(0, word.address());
+      gate.setLong(1, 1);
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
   }
 
   /** A gate for streams of a device, which is current for this thread. */
   public static StreamGate of(CudaDevice device) {
-    CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
-    Launch gate = Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8);
-    DeviceMemory word = DeviceMemory.allocate(device, Long.BYTES);
-    try (CudaStream stream = CudaStream.create(device)) {
-      word.fill8(0, Long.BYTES, (byte) 0, stream);
-      stream.synchronize();
-    }
-    gate.setLong(0, word.address());
-    gate.setLong(1, 1);
-    return new StreamGate(module, gate, word);
+    return new StreamGate(device);
   }
 
   /** What is given to {@code stream} from now on runs {@code time} after its work so far. */
@@ -55,8 +59,6 @@ public final class StreamGate implements AutoCloseable {
   /** Streams that it holds have gone on. */
   @Override
   public void close() {
-    gate.close();
-    word.close();
-    module.close();
+    owned.close();
   }
 }
