@@ -357,9 +357,12 @@ final class CudaBuffer implements ExpertBuffer {
       } catch (GroupException | IllegalStateException e) {
         // Who is gone or does not come writes nothing.
       }
-      closeLive();
-      context.forgetCallersStream();
-      owned.close();
+      try {
+        closeLive();
+        context.forgetCallersStream();
+      } finally {
+        owned.close();
+      }
     } finally {
       leave();
     }

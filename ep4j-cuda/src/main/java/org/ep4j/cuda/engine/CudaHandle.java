@@ -7,6 +7,7 @@ import org.ep4j.ScaleLayout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -23,6 +24,7 @@ final class CudaHandle implements DispatchHandle {
   private static final int OVERFLOW_NEEDED = 32;
   private static final int OVERFLOW_LIMIT = 40;
 
+  private final ResourceStack owned = new ResourceStack();
   private final HandlePool pool;
   private final HandleLayout at;
   private final DeviceMemory device;
@@ -55,8 +57,16 @@ final class CudaHandle implements DispatchHandle {
   CudaHandle(HandlePool pool, CudaDevice memory, HandleLayout at) {
     this.pool = pool;
     this.at = at;
-    device = DeviceMemory.allocate(memory, at.deviceBytes);
-    host = PinnedMemory.allocate(memory, at.hostBytes);
+    boolean complete = false;
+    try {
+      device = owned.own(DeviceMemory.allocate(memory, at.deviceBytes));
+      host = owned.own(PinnedMemory.allocate(memory, at.hostBytes));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
   }
 
   /** Makes the handle ready for a new dispatch. */
@@ -97,7 +107,7 @@ final class CudaHandle implements DispatchHandle {
   long places() {
     DeviceMemory memory = places;
     if (memory == null) {
-      memory = DeviceMemory.allocate(device.device(), at.placesBytes);
+      memory = owned.own(DeviceMemory.allocate(device.device(), at.placesBytes));
       places = memory;
     }
     return memory.address();
@@ -167,11 +177,7 @@ final class CudaHandle implements DispatchHandle {
   /** Gives the memory back, when the buffer closes. */
   void free() {
     closed.set(1);
-    device.close();
-    host.close();
-    if (places != null) {
-      places.close();
-    }
+    owned.close();
   }
 
   @Override

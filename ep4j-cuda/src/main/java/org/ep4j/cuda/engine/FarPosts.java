@@ -30,7 +30,15 @@ final class FarPosts implements AutoCloseable {
     image[FarPostsField.COUNTERS.ordinal()] = far.counters() + (long) first * Long.BYTES;
     image[FarPostsField.BASE.ordinal()] = memory.address() + (long) fields * Long.BYTES;
     image[FarPostsField.FIRST_COUNTER.ordinal()] = first;
-    memory.copyFrom(0, MemorySegment.ofArray(image));
+    boolean complete = false;
+    try {
+      memory.copyFrom(0, MemorySegment.ofArray(image));
+      complete = true;
+    } finally {
+      if (!complete) {
+        memory.close();
+      }
+    }
   }
 
   /** Counters of a rank of so many. */

@@ -1,9 +1,8 @@
 package org.ep4j.cuda.engine;
 
 import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.List;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.ResourceStack;
 
 /**
  * The handles of one buffer; closed ones are used again, first in, first out, and only behind some
@@ -18,7 +17,11 @@ final class HandlePool implements AutoCloseable {
   private final Completion completion;
   private final int ranks;
   private final ArrayDeque<CudaHandle> resting = new ArrayDeque<>();
-  private final List<CudaHandle> all = new ArrayList<>();
+
+  /** The memory of all handles. */
+  private final ResourceStack owned = new ResourceStack();
+
+  private int handles;
 
   HandlePool(CudaDevice device, HandleLayout layout, Completion completion, int ranks) {
     this.ranks = ranks;
@@ -48,7 +51,8 @@ final class HandlePool implements AutoCloseable {
       return handle;
     }
     CudaHandle handle = new CudaHandle(this, device, layout);
-    all.add(handle);
+    owned.own(handle::free);
+    handles++;
     return handle;
   }
 
@@ -58,14 +62,14 @@ final class HandlePool implements AutoCloseable {
 
   /** Bytes on the device. */
   synchronized long deviceBytes() {
-    return all.size() * layout.deviceBytes;
+    return handles * layout.deviceBytes;
   }
 
   /** Frees the memory of all handles. */
   @Override
   public synchronized void close() {
-    all.forEach(CudaHandle::free);
-    all.clear();
+    handles = 0;
     resting.clear();
+    owned.close();
   }
 }

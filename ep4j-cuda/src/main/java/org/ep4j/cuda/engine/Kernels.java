@@ -1,6 +1,5 @@
 package org.ep4j.cuda.engine;
 
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -9,6 +8,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.Kernel;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 
@@ -35,8 +35,7 @@ final class Kernels implements AutoCloseable {
   private static final String LAYOUT = "layout.cu";
   private static final String COLUMNS = "columns.cu";
 
-  private final List<CudaModule> modules = new ArrayList<>();
-  private final List<KernelCall<?>> calls = new ArrayList<>();
+  private final ResourceStack owned = new ResourceStack();
 
   /** Dynamic shared memory of a block. */
   final int sharedBytes;
@@ -55,31 +54,42 @@ final class Kernels implements AutoCloseable {
    * @param far whether ranks are of several nodes
    */
   Kernels(CudaDevice device, boolean far) {
-    KernelCompiler compiler = KernelCompiler.standard();
-    String names = far ? "ep4j_far_" : "ep4j_";
-    CudaModule dispatching = load(compiler, device, far ? FAR_DISPATCH : DISPATCH);
-    CudaModule grouping = load(compiler, device, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
-    CudaModule combining = load(compiler, device, far ? FAR_COMBINE : COMBINE);
-    CudaModule counting = load(compiler, device, LAYOUT);
-    CudaModule turning = load(compiler, device, COLUMNS);
-    Kernel first = dispatching.kernel(names + "dispatch");
-    // All of them have the same static part: one word that blocks share.
-    sharedBytes =
-        (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
-            / 1024
-            * 1024;
-    dispatch = call(first, DispatchField.class);
-    expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
-    combineBf16 = call(combining.kernel(names + "combine_bf16"), CombineField.class);
-    combineFp16 = call(combining.kernel(names + "combine_fp16"), CombineField.class);
-    combineFp32 = call(combining.kernel(names + "combine_fp32"), CombineField.class);
-    combineBf16Exact = call(combining.kernel(names + "combine_bf16_exact"), CombineField.class);
-    combineFp16Exact = call(combining.kernel(names + "combine_fp16_exact"), CombineField.class);
-    layout = new KernelCall<>(counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0);
-    calls.add(layout);
-    columns =
-        new KernelCall<>(turning.kernel("ep4j_columns"), ColumnsField.class, COLUMNS_THREADS, 0);
-    calls.add(columns);
+    boolean complete = false;
+    try {
+      KernelCompiler compiler = KernelCompiler.standard();
+      String names = far ? "ep4j_far_" : "ep4j_";
+      CudaModule dispatching = load(compiler, device, far ? FAR_DISPATCH : DISPATCH);
+      CudaModule grouping = load(compiler, device, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
+      CudaModule combining = load(compiler, device, far ? FAR_COMBINE : COMBINE);
+      CudaModule counting = load(compiler, device, LAYOUT);
+      CudaModule turning = load(compiler, device, COLUMNS);
+      Kernel first = dispatching.kernel(names + "dispatch");
+      // All of them have the same static part: one word that blocks share.
+      sharedBytes =
+          (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
+              / 1024
+              * 1024;
+      dispatch = call(first, DispatchField.class);
+      expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
+      combineBf16 = call(combining.kernel(names + "combine_bf16"), CombineField.class);
+      combineFp16 = call(combining.kernel(names + "combine_fp16"), CombineField.class);
+      combineFp32 = call(combining.kernel(names + "combine_fp32"), CombineField.class);
+      combineBf16Exact = call(combining.kernel(names + "combine_bf16_exact"), CombineField.class);
+      combineFp16Exact = call(combining.kernel(names + "combine_fp16_exact"), CombineField.class);
+      layout =
+          owned.own(
+              new KernelCall<>(
+                  counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0));
+      columns =
+          owned.own(
+              new KernelCall<>(
+                  turning.kernel("ep4j_columns"), ColumnsField.class, COLUMNS_THREADS, 0));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
   }
 
   /**
@@ -102,15 +112,11 @@ final class Kernels implements AutoCloseable {
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {
-    CudaModule module = compiler.load(device, entry, Map.of());
-    modules.add(module);
-    return module;
+    return owned.own(compiler.load(device, entry, Map.of()));
   }
 
   private <F extends Enum<F>> KernelCall<F> call(Kernel kernel, Class<F> fields) {
-    KernelCall<F> call = new KernelCall<>(kernel, fields, THREADS, sharedBytes);
-    calls.add(call);
-    return call;
+    return owned.own(new KernelCall<>(kernel, fields, THREADS, sharedBytes));
   }
 
   /**
@@ -128,7 +134,6 @@ final class Kernels implements AutoCloseable {
 
   @Override
   public void close() {
-    calls.forEach(KernelCall::close);
-    modules.forEach(CudaModule::close);
+    owned.close();
   }
 }

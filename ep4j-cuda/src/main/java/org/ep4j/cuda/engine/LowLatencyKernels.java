@@ -12,6 +12,7 @@ import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
@@ -64,8 +65,7 @@ final class LowLatencyKernels implements AutoCloseable {
     }
   }
 
-  private final List<AutoCloseable> owned = new ArrayList<>();
-
+  private final ResourceStack owned = new ResourceStack();
   private final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
 
   /** Tokens whose routing is told at once. */
@@ -139,15 +139,23 @@ final class LowLatencyKernels implements AutoCloseable {
     combineBytes = ranks * RANK_BYTES;
     constants = constants(config, ranks, lined);
     startsEarly = device.properties().major() >= FIRST_TO_START_EARLY;
-    KernelCompiler compiler = KernelCompiler.standard();
-    byExperts = dispatches(load(compiler, device, DISPATCH + reach.suffix));
-    byRanks = dispatches(load(compiler, device, DISPATCH_BY_RANKS + reach.suffix));
-    CudaModule combining = load(compiler, device, COMBINE + reach.suffix);
-    sums = call(combining, "ep4j_low_latency_combine", combineBytes);
-    logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
-    partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
-    CudaModule adding = load(compiler, device, COMBINE_BY_RANKS + reach.suffix);
-    summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+    boolean complete = false;
+    try {
+      KernelCompiler compiler = KernelCompiler.standard();
+      byExperts = dispatches(load(compiler, device, DISPATCH + reach.suffix));
+      byRanks = dispatches(load(compiler, device, DISPATCH_BY_RANKS + reach.suffix));
+      CudaModule combining = load(compiler, device, COMBINE + reach.suffix);
+      sums = call(combining, "ep4j_low_latency_combine", combineBytes);
+      logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
+      partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
+      CudaModule adding = load(compiler, device, COMBINE_BY_RANKS + reach.suffix);
+      summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
   }
 
   /**
@@ -193,16 +201,18 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {
-    CudaModule module = compiler.load(device, entry, constants);
-    owned.add(module);
-    return module;
+    return owned.own(compiler.load(device, entry, constants));
   }
 
   private KernelCall<LowLatencyField> call(CudaModule module, String name, int sharedBytes) {
     KernelCall<LowLatencyField> call =
-        new KernelCall<>(
-            module.kernel(name), LowLatencyField.class, Kernels.THREADS, sharedBytes, startsEarly);
-    owned.add(call);
+        owned.own(
+            new KernelCall<>(
+                module.kernel(name),
+                LowLatencyField.class,
+                Kernels.THREADS,
+                sharedBytes,
+                startsEarly));
     calls.add(call);
     return call;
   }
@@ -227,12 +237,6 @@ final class LowLatencyKernels implements AutoCloseable {
 
   @Override
   public void close() {
-    for (int i = owned.size() - 1; i >= 0; i--) {
-      try {
-        owned.get(i).close();
-      } catch (Exception e) {
-        throw e instanceof RuntimeException known ? known : new IllegalStateException(e);
-      }
-    }
+    owned.close();
   }
 }

@@ -1,12 +1,11 @@
 package org.ep4j.cuda.engine;
 
-import java.util.ArrayList;
-import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,6 +21,9 @@ final class LowLatencyMemory implements AutoCloseable {
   private static final int HALVES = 2;
   private static final long ALIGNMENT = 256;
 
+  /** All memory, what has been outgrown included. */
+  private final ResourceStack owned = new ResourceStack();
+
   private final CudaDevice device;
   private final DeviceMemory fixed;
   private final int hidden;
@@ -35,7 +37,6 @@ final class LowLatencyMemory implements AutoCloseable {
   private final long choices;
   private final long record;
   private final Half[] halves = new Half[HALVES];
-  private final List<DeviceMemory> outgrown = new ArrayList<>();
   private long grown;
 
   /** What the groups of rows depend on: {@code experts} are this rank's. */
@@ -69,7 +70,7 @@ final class LowLatencyMemory implements AutoCloseable {
     batches = align(slots * config.topK() * Integer.BYTES);
     choices = align(batches + (long) ranks * Integer.BYTES);
     record = align(choices + tokens * config.topK() * Long.BYTES);
-    fixed = DeviceMemory.allocate(device, HALVES * half + RECORDS * record);
+    fixed = owned.own(DeviceMemory.allocate(device, HALVES * half + RECORDS * record));
     for (int i = 0; i < HALVES; i++) {
       halves[i] = new Half(fixed.address() + i * half, shape);
     }
@@ -108,7 +109,7 @@ final class LowLatencyMemory implements AutoCloseable {
               + " bytes is made at the first low-latency operation of its kind, which cannot be"
               + " while a graph is captured: run the same operations twice before capturing them");
     }
-    DeviceMemory memory = DeviceMemory.allocate(device, Math.max(1, bytes));
+    DeviceMemory memory = owned.own(DeviceMemory.allocate(device, Math.max(1, bytes)));
     grown += memory.bytes();
     return memory;
   }
@@ -119,7 +120,6 @@ final class LowLatencyMemory implements AutoCloseable {
     private final LowLatencyViews byExperts;
     private final LowLatencyViews byRanks;
     private final @Nullable Tensor[] sumViews;
-    private final List<DeviceMemory> inputs = new ArrayList<>();
     private @Nullable DeviceMemory output;
 
     private Half(long start, Shape shape) {
@@ -158,9 +158,6 @@ final class LowLatencyMemory implements AutoCloseable {
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed, capturing);
-        if (memory != null) {
-          outgrown.add(memory);
-        }
         byExperts.forgetRows();
         byRanks.forgetRows();
         output = larger;
@@ -187,25 +184,12 @@ final class LowLatencyMemory implements AutoCloseable {
 
     /** Makes memory that callers fill before a zero-copy combine. */
     long makeCombineRegion(long bytes) {
-      DeviceMemory memory = allocate(bytes, false);
-      inputs.add(memory);
-      return memory.address();
-    }
-
-    private void close() {
-      if (output != null) {
-        output.close();
-      }
-      inputs.forEach(DeviceMemory::close);
+      return allocate(bytes, false).address();
     }
   }
 
   @Override
   public void close() {
-    for (Half each : halves) {
-      each.close();
-    }
-    outgrown.forEach(DeviceMemory::close);
-    fixed.close();
+    owned.close();
   }
 }

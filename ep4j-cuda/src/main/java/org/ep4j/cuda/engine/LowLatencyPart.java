@@ -8,6 +8,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Nodes;
 import org.ep4j.memory.Meeting;
@@ -18,6 +19,7 @@ import org.jspecify.annotations.Nullable;
  * reads and writes here it does while no kernel of this rank runs.
  */
 final class LowLatencyPart implements AutoCloseable {
+  private final ResourceStack owned = new ResourceStack();
   private final CudaDevice device;
   private final LowLatencyLayout layout;
   private final DeviceMemory memory;
@@ -57,41 +59,45 @@ final class LowLatencyPart implements AutoCloseable {
     rank = meeting.rank();
     ranks = meeting.ranks();
     memory = region.memory();
-    DeviceMemory state = null;
-    Peers mapped = null;
+    boolean complete = false;
     try {
       // Behind the words of ranks those of groups of tokens.
-      state = DeviceMemory.allocate(device, (4L * ranks + LowLatencyLayout.GROUPS) * Long.BYTES);
-      state.fill8(0, state.bytes(), (byte) 0, stream);
+      masks =
+          owned.own(
+              DeviceMemory.allocate(device, (4L * ranks + LowLatencyLayout.GROUPS) * Long.BYTES));
+      masks.fill8(0, masks.bytes(), (byte) 0, stream);
       clearWords(stream);
       setLined(linked);
       // From here on all ranks have cleared their words.
-      mapped = new Peers(meeting, nodes, device, region, timeout);
+      peers = owned.own(new Peers(meeting, nodes, device, region, timeout));
+      posts =
+          far != null && far.puts() ? owned.own(new FarPosts(device, far, layout, ranks)) : null;
+      for (int r = 0; far != null && r < ranks; r++) {
+        if (!nodes.together(r, rank)) {
+          peers.setFar(r, far.puts() ? far.lowLatencyShadow() : far.lowLatencyPart(r));
+        }
+      }
+      lined = nodes.count() == 1 && allLined(meeting);
+      if (lined && !linked) {
+        throw linesAreRefused();
+      }
+      setLined(lined);
+      complete = true;
     } finally {
-      if (mapped == null && state != null) {
-        state.close();
+      if (!complete) {
+        owned.close();
       }
     }
-    masks = state;
-    peers = mapped;
-    posts = far != null && far.puts() ? new FarPosts(device, far, layout, ranks) : null;
-    for (int r = 0; far != null && r < ranks; r++) {
-      if (!nodes.together(r, rank)) {
-        peers.setFar(r, far.puts() ? far.lowLatencyShadow() : far.lowLatencyPart(r));
-      }
-    }
-    lined = nodes.count() == 1 && allLined(meeting);
-    if (lined && !linked) {
-      close();
-      throw new EngineUnavailableException(
-          "low latency: rows of the other ranks travel as lines, those of rank "
-              + rank
-              + " on "
-              + device
-              + " cannot: start it without EP4J_CUDA_LINES=0, on a GPU with NVLink, with all GPUs in"
-              + " CUDA_VISIBLE_DEVICES");
-    }
-    setLined(lined);
+  }
+
+  private EngineUnavailableException linesAreRefused() {
+    return new EngineUnavailableException(
+        "low latency: rows of the other ranks travel as lines, those of rank "
+            + rank
+            + " on "
+            + device
+            + " cannot: start it without EP4J_CUDA_LINES=0, on a GPU with NVLink, with all GPUs in"
+            + " CUDA_VISIBLE_DEVICES");
   }
 
   /** {@link Peers#stage}. */
@@ -254,10 +260,6 @@ final class LowLatencyPart implements AutoCloseable {
 
   @Override
   public void close() {
-    if (posts != null) {
-      posts.close();
-    }
-    peers.close();
-    masks.close();
+    owned.close();
   }
 }

@@ -114,7 +114,7 @@ final class Opening implements AutoCloseable {
     CudaStream stream = own(CudaStream.create(device));
     region.fill8(0, layout.words, (byte) 0, stream);
     stream.synchronize();
-    DeviceMemory owners = own(owners(device, config));
+    DeviceMemory owners = owners(device, config);
     HostWords words = own(new HostWords(device, group.size()));
     CallLog calls =
         own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, nodes, timeout));
@@ -249,7 +249,7 @@ final class Opening implements AutoCloseable {
     return new LowLatency.Resources(part, memory, kernels);
   }
 
-  private static DeviceMemory owners(CudaDevice device, BufferConfig config) {
+  private DeviceMemory owners(CudaDevice device, BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     if (placement.maxLocalExperts() > MOST_EXPERTS_OF_A_RANK) {
       throw new InvalidArgumentException(
@@ -261,7 +261,7 @@ final class Opening implements AutoCloseable {
     int[] table = ownerTable(placement, new boolean[placement.ranks()]);
     int[] order = orderTable(placement);
     DeviceMemory memory =
-        DeviceMemory.allocate(device, (long) (table.length + order.length) * Integer.BYTES);
+        own(DeviceMemory.allocate(device, (long) (table.length + order.length) * Integer.BYTES));
     memory.copyFrom(0, MemorySegment.ofArray(table));
     memory.copyFrom((long) table.length * Integer.BYTES, MemorySegment.ofArray(order));
     return memory;

@@ -9,6 +9,7 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.Meeting;
@@ -18,6 +19,7 @@ import org.jspecify.annotations.Nullable;
 final class Peers implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
+  private final ResourceStack owned = new ResourceStack();
   private final SymmetricRegion region;
   private final @Nullable PeerRegion[] reached;
 
@@ -42,20 +44,22 @@ final class Peers implements AutoCloseable {
       others[r] = r != rank && nodes.together(r, rank);
     }
     reached = new PeerRegion[ranks];
-    staged = region.reach(meeting, others, timeout);
     addresses = new long[ranks];
     addresses[rank] = region.memory().address();
-    commit();
     boolean complete = false;
     try {
-      table = DeviceMemory.allocate(device, (long) ranks * Long.BYTES);
+      table = owned.own(DeviceMemory.allocate(device, (long) ranks * Long.BYTES));
+      staged = region.reach(meeting, others, timeout);
+      owned.own(() -> closeAll(reached));
+      owned.own(this::unstage);
+      commit();
+      writeTable();
       complete = true;
     } finally {
       if (!complete) {
-        closeAll(reached);
+        owned.close();
       }
     }
-    writeTable();
   }
 
   /**
@@ -141,19 +145,19 @@ final class Peers implements AutoCloseable {
   }
 
   private static void closeAll(@Nullable PeerRegion[] all) {
+    ResourceStack regions = new ResourceStack();
     for (int r = 0; r < all.length; r++) {
       PeerRegion each = all[r];
       all[r] = null;
       if (each != null) {
-        each.close();
+        regions.own(each);
       }
     }
+    regions.close();
   }
 
   @Override
   public void close() {
-    closeAll(staged);
-    closeAll(reached);
-    table.close();
+    owned.close();
   }
 }

@@ -1,9 +1,7 @@
 package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
-import java.util.ArrayList;
 import java.util.EnumMap;
-import java.util.List;
 import java.util.Map;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -11,6 +9,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.Arguments;
 import org.jspecify.annotations.Nullable;
 
@@ -53,8 +52,10 @@ final class Staging implements AutoCloseable {
   private final Completion completion;
   private final Map<Place, DeviceMemory> places = new EnumMap<>(Place.class);
   private final Map<Place, PinnedMemory> sources = new EnumMap<>(Place.class);
-  private final List<DeviceMemory> outgrownDevice = new ArrayList<>();
-  private final List<PinnedMemory> outgrownHost = new ArrayList<>();
+
+  /** All memory, what has been outgrown included. */
+  private final ResourceStack owned = new ResourceStack();
+
   private long bytes;
 
   Staging(CudaDevice device, Completion completion) {
@@ -143,10 +144,7 @@ final class Staging implements AutoCloseable {
   private PinnedMemory source(Place place, long wanted) {
     PinnedMemory memory = sources.get(place);
     if (memory == null || memory.bytes() < wanted) {
-      if (memory != null) {
-        outgrownHost.add(memory);
-      }
-      memory = PinnedMemory.allocate(device, wanted);
+      memory = owned.own(PinnedMemory.allocate(device, wanted));
       sources.put(place, memory);
     }
     return memory;
@@ -156,10 +154,7 @@ final class Staging implements AutoCloseable {
   long memory(Place place, long wanted) {
     DeviceMemory memory = places.get(place);
     if (memory == null || memory.bytes() < wanted) {
-      if (memory != null) {
-        outgrownDevice.add(memory);
-      }
-      memory = DeviceMemory.allocate(device, Math.max(wanted, 1));
+      memory = owned.own(DeviceMemory.allocate(device, Math.max(wanted, 1)));
       bytes += memory.bytes();
       places.put(place, memory);
     }
@@ -195,9 +190,6 @@ final class Staging implements AutoCloseable {
 
   @Override
   public void close() {
-    places.values().forEach(DeviceMemory::close);
-    sources.values().forEach(PinnedMemory::close);
-    outgrownDevice.forEach(DeviceMemory::close);
-    outgrownHost.forEach(PinnedMemory::close);
+    owned.close();
   }
 }

@@ -53,6 +53,7 @@ final class FarTable implements AutoCloseable {
     seen = align(tellings + Long.BYTES, SEEN_ALIGNMENT);
     long bytes = seen + 2L * partners.length * SEEN;
     memory = DeviceMemory.allocate(connection.device(), bytes);
+    boolean complete = false;
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment image = arena.allocate(bytes, Long.BYTES);
       writeWorld(image, lanes);
@@ -61,6 +62,11 @@ final class FarTable implements AutoCloseable {
       }
       writeLists(image);
       memory.copyFrom(0, image);
+      complete = true;
+    } finally {
+      if (!complete) {
+        memory.close();
+      }
     }
   }
 

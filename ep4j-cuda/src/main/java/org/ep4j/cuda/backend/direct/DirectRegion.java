@@ -9,6 +9,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.IpcMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.memory.Meeting;
 import org.jspecify.annotations.Nullable;
 
@@ -39,23 +40,20 @@ final class DirectRegion implements SymmetricRegion {
   public @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout) {
     byte[][] all = meeting.group().allGather(message(), timeout);
     @Nullable PeerRegion[] reached = new PeerRegion[meeting.ranks()];
+    ResourceStack held = new ResourceStack();
     boolean complete = false;
     try {
       for (int i = 0; i < all.length; i++) {
         int r = meeting.number(i);
         if (wanted[r]) {
-          reached[r] = reach(ByteBuffer.wrap(all[i]), r);
+          reached[r] = held.own(reach(ByteBuffer.wrap(all[i]), r));
         }
       }
       complete = true;
       return reached;
     } finally {
       if (!complete) {
-        for (PeerRegion each : reached) {
-          if (each != null) {
-            each.close();
-          }
-        }
+        held.close();
       }
     }
   }

@@ -84,8 +84,11 @@ final class SharedRegion {
     holders--;
     if (holders == 0) {
       ALL.remove(address, this);
-      memory.close();
-      device.close();
+      try {
+        memory.close();
+      } finally {
+        device.close();
+      }
     }
   }
 }
