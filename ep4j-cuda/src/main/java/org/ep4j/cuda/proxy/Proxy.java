@@ -4,14 +4,15 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 import java.util.function.ToLongFunction;
-import java.util.stream.IntStream;
 import org.ep4j.Ep4jException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
@@ -37,7 +38,13 @@ public final class Proxy implements AutoCloseable {
   private final RingMemory memory;
   private final Duration timeout;
   private final List<Poller> pollers;
-  private final List<Thread> threads;
+
+  /** Those that have been started. */
+  private final List<Thread> threads = new ArrayList<>();
+
+  /** What the threads and kernels use; freed once the threads have ended. */
+  private final ResourceStack owned;
+
   private final @Nullable PinnedMemory pinned;
   private final @Nullable DeviceMemory control;
 
@@ -51,18 +58,39 @@ public final class Proxy implements AutoCloseable {
       RingMemory memory,
       ProxyConfig config,
       List<Poller> pollers,
+      ResourceStack owned,
       @Nullable PinnedMemory pinned,
       @Nullable DeviceMemory control) {
     this.memory = memory;
     this.timeout = config.timeout();
     this.pollers = pollers;
+    this.owned = owned;
     this.pinned = pinned;
     this.control = control;
-    this.threads =
-        IntStream.range(0, pollers.size())
-            .mapToObj(
-                i -> Thread.ofPlatform().daemon().name("ep4j-proxy-" + i).start(pollers.get(i)))
-            .toList();
+  }
+
+  /**
+   * Starts the threads. If one cannot be, the others end before this throws: nobody uses the wire
+   * and the memory any more.
+   *
+   * @param starter starts a thread, or throws what the system says against it
+   */
+  private Proxy started(Consumer<Thread> starter) {
+    boolean complete = false;
+    try {
+      for (Poller poller : pollers) {
+        String name = "ep4j-proxy-" + threads.size();
+        Thread thread = Thread.ofPlatform().daemon().name(name).unstarted(poller);
+        starter.accept(thread);
+        threads.add(thread);
+      }
+      complete = true;
+      return this;
+    } finally {
+      if (!complete) {
+        close();
+      }
+    }
   }
 
   /**
@@ -76,33 +104,49 @@ public final class Proxy implements AutoCloseable {
       CudaDevice device, Wire wire, Region source, Region target, ProxyConfig config) {
     check(wire, config);
     RingMemory sizes = memory(0, wire, config);
-    PinnedMemory pinned = PinnedMemory.allocate(device, sizes.bytes());
-    DeviceMemory control = null;
+    ResourceStack owned = new ResourceStack();
+    Proxy proxy = null;
     try {
-      control = DeviceMemory.allocate(device, (long) config.rings() * RingMemory.CONTROL_BYTES);
+      PinnedMemory pinned = owned.own(PinnedMemory.allocate(device, sizes.bytes()));
+      DeviceMemory control =
+          owned.own(
+              DeviceMemory.allocate(device, (long) config.rings() * RingMemory.CONTROL_BYTES));
       try (CudaStream stream = CudaStream.create(device)) {
         device.makeCurrent();
         control.fill8(0, control.bytes(), (byte) 0, stream);
         stream.synchronize();
       }
       RingMemory memory = memory(pinned.hostAddress(), wire, config);
-      return new Proxy(
-          memory, config, pollers(memory, wire, source, target, config), pinned, control);
-    } catch (RuntimeException e) {
-      if (control != null) {
-        control.close();
+      List<Poller> pollers = pollers(memory, wire, source, target, config);
+      proxy = new Proxy(memory, config, pollers, owned, pinned, control);
+    } finally {
+      if (proxy == null) {
+        owned.close();
       }
-      pinned.close();
-      throw e;
     }
+    return proxy.started(Thread::start);
   }
 
   /** The same over memory of the caller's, zeroed, whose producers are threads of the host. */
   static Proxy over(
       MemorySegment words, Wire wire, Region source, Region target, ProxyConfig config) {
+    return over(words, wire, source, target, config, Thread::start);
+  }
+
+  /**
+   * @param starter as for {@link #started}
+   */
+  static Proxy over(
+      MemorySegment words,
+      Wire wire,
+      Region source,
+      Region target,
+      ProxyConfig config,
+      Consumer<Thread> starter) {
     check(wire, config);
     RingMemory memory = memory(words.address(), wire, config);
-    return new Proxy(memory, config, pollers(memory, wire, source, target, config), null, null);
+    List<Poller> pollers = pollers(memory, wire, source, target, config);
+    return new Proxy(memory, config, pollers, new ResourceStack(), null, null).started(starter);
   }
 
   static RingMemory memory(long host, Wire wire, ProxyConfig config) {
@@ -213,12 +257,7 @@ public final class Proxy implements AutoCloseable {
     threads.forEach(this::awaitEnd);
     synchronized (records) {
       closed = true;
-      if (control != null) {
-        control.close();
-      }
-      if (pinned != null) {
-        pinned.close();
-      }
+      owned.close();
     }
   }
 
