@@ -29,6 +29,16 @@ public final class NativeMemory {
     LONG.setRelease(ALL, address, value);
   }
 
+  /** Load with acquire order; refused, not a crash, once the arena of the segment is closed. */
+  public static long getLongAcquire(MemorySegment segment, long offset) {
+    return (long) LONG.getAcquire(segment, offset);
+  }
+
+  /** Store with release order; refused, not a crash, once the arena of the segment is closed. */
+  public static void putLongRelease(MemorySegment segment, long offset, long value) {
+    LONG.setRelease(segment, offset, value);
+  }
+
   /** Plain load. */
   public static long getLong(long address) {
     return ALL.get(ValueLayout.JAVA_LONG_UNALIGNED, address);

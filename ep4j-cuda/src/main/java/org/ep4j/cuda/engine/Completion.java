@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
@@ -21,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * <p>The deadline of an operation is the kernel's: the host waits a little longer, for the case
  * that the GPU never came to run it.
  */
-final class Completion {
+final class Completion implements AutoCloseable {
   private static final Duration GRACE = Duration.ofSeconds(20);
 
   /** How long to wait once more for a GPU that has already been found not to end its work. */
@@ -57,6 +58,9 @@ final class Completion {
 
   /** What broke the buffer; null while all is well. Guarded by this. */
   private @Nullable RuntimeException failure;
+
+  /** Whether what others have called, and the way to them, are given back. Guarded by this. */
+  private boolean closed;
 
   /**
    * @param rank this one
@@ -113,14 +117,14 @@ final class Completion {
 
   /** Waits until all operations given to the GPU so far have ended, well or badly. */
   void awaitAll() {
-    awaitWord(0, lastRunning, "the last operation", Long.MAX_VALUE);
+    awaitWord(null, 0, lastRunning, "the last operation", Long.MAX_VALUE);
   }
 
   /** The same for the last time: tells whether they have ended, instead of throwing. */
   boolean endsInTime() {
     Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
     try {
-      return awaitWord(0, lastRunning, "the last operation", limit.toNanos());
+      return awaitWord(null, 0, lastRunning, "the last operation", limit.toNanos());
     } catch (Ep4jException e) {
       return false;
     }
@@ -132,13 +136,13 @@ final class Completion {
 
   /** Waits until an operation has ended; throws what went wrong in it. */
   void await(long wanted, String operation) {
-    awaitWord(0, wanted, operation, Long.MAX_VALUE);
+    awaitWord(null, 0, wanted, operation, Long.MAX_VALUE);
     check(operation);
   }
 
   /** The same for at most {@code limit}. */
   boolean await(long wanted, String operation, Duration limit) {
-    if (!awaitWord(0, wanted, operation, limit.toNanos())) {
+    if (!awaitWord(null, 0, wanted, operation, limit.toNanos())) {
       return false;
     }
     check(operation);
@@ -146,16 +150,17 @@ final class Completion {
   }
 
   /** Waits for a ticket that a kernel writes to a word in page-locked memory. */
-  void awaitAt(long address, long wanted, String operation) {
-    awaitWord(address, wanted, operation, Long.MAX_VALUE);
+  void awaitAt(MemorySegment memory, long offset, long wanted, String operation) {
+    awaitWord(memory, offset, wanted, operation, Long.MAX_VALUE);
     check(operation);
   }
 
-  /** Address 0: the operation's end. Returns whether it was reached in time. */
-  private boolean awaitWord(long address, long wanted, String operation, long limit) {
+  /** Without memory: the operation's end. Returns whether it was reached in time. */
+  private boolean awaitWord(
+      @Nullable MemorySegment memory, long offset, long wanted, String operation, long limit) {
     long start = 0;
     long asked = 0;
-    for (int turn = 1; !done(address, wanted); turn++) {
+    for (int turn = 1; !done(memory, offset, wanted); turn++) {
       if (turn % SPINS != 0) {
         Thread.onSpinWait();
         continue;
@@ -205,11 +210,11 @@ final class Completion {
     }
   }
 
-  private boolean done(long address, long wanted) {
-    return address == 0
+  private boolean done(@Nullable MemorySegment memory, long offset, long wanted) {
+    return memory == null
         ? words.completed() >= wanted
         // An operation that gave up ends without having written its counts.
-        : NativeMemory.getLongAcquire(address) == wanted || words.completed() >= wanted;
+        : NativeMemory.getLongAcquire(memory, offset) == wanted || words.completed() >= wanted;
   }
 
   /** Waiting for the dead is vain. */
@@ -285,7 +290,7 @@ final class Completion {
     int dead = deadPeer();
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
     String report = members.deathReport(peer);
-    if (report == null && far != null) {
+    if (report == null && far != null && !closed) {
       report = far.problem(peer);
     }
     return new PeerTimeoutException(
@@ -319,7 +324,7 @@ final class Completion {
   /** A peer that is not dead may wait as well, in another operation. */
   private synchronized RuntimeException explained(PeerTimeoutException timeout) {
     ConfigurationMismatchException difference =
-        timeout.peerDead() ? null : calls.difference(excluded);
+        timeout.peerDead() || closed ? null : calls.difference(excluded);
     if (difference == null) {
       return timeout;
     }
@@ -362,5 +367,11 @@ final class Completion {
     failure = null;
     stuck = false;
     words.reset();
+  }
+
+  /** Who waits later learns what this rank knew by now: nobody else is asked any more. */
+  @Override
+  public synchronized void close() {
+    closed = true;
   }
 }

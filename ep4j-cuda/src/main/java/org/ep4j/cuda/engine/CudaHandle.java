@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import java.lang.foreign.ValueLayout;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
 import org.ep4j.Layout;
@@ -8,7 +9,6 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -116,12 +116,12 @@ final class CudaHandle implements DispatchHandle {
   /** Waits until the counts have been written. */
   void awaitCounts() {
     if (!captured) {
-      pool.completion().awaitAt(host.hostAddress() + at.totals + TICKET, ticket, "dispatch");
+      pool.completion().awaitAt(host.segment(), at.totals + TICKET, ticket, "dispatch");
     }
   }
 
   private long total(int word) {
-    return NativeMemory.getLong(host.hostAddress() + at.totals + word);
+    return host.segment().get(ValueLayout.JAVA_LONG, at.totals + word);
   }
 
   long neededRows() {

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import java.lang.foreign.MemorySegment;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.memory.NativeMemory;
@@ -45,16 +46,54 @@ final class HostWords implements AutoCloseable {
   private static final int COMPLETED = 256;
   private static final int MASKED = 4096;
 
-  private final PinnedMemory memory;
-  private final long host;
+  /**
+   * All words. Once closed a copy of them: events may be asked at any time and from any thread, and
+   * who comes late is answered as at the end.
+   */
+  private volatile MemorySegment words;
+
   private final long device;
+  private final Runnable free;
   private final int ranks;
 
   HostWords(CudaDevice device, int ranks) {
+    this(PinnedMemory.allocate(device, bytes(ranks)), ranks);
+  }
+
+  private HostWords(PinnedMemory memory, int ranks) {
+    this(memory.segment(), memory.deviceAddress(), memory::close, ranks);
+  }
+
+  /**
+   * @param words of an arena that {@code free} closes, so that reading them later is refused
+   * @param device where kernels see them
+   */
+  HostWords(MemorySegment words, long device, Runnable free, int ranks) {
+    this.words = words;
+    this.device = device;
+    this.free = free;
     this.ranks = ranks;
-    memory = PinnedMemory.allocate(device, MASKED + 2L * ranks * Long.BYTES);
-    host = memory.hostAddress();
-    this.device = memory.deviceAddress();
+  }
+
+  static long bytes(int ranks) {
+    return MASKED + 2L * ranks * Long.BYTES;
+  }
+
+  private long get(long at) {
+    try {
+      return NativeMemory.getLongAcquire(words, at);
+    } catch (IllegalStateException e) {
+      // Closed between the look at the field and the load: the field has the copy by now.
+      return NativeMemory.getLongAcquire(words, at);
+    }
+  }
+
+  private void put(long at, long value) {
+    try {
+      NativeMemory.putLongRelease(words, at, value);
+    } catch (IllegalStateException e) {
+      NativeMemory.putLongRelease(words, at, value);
+    }
   }
 
   long recordOnDevice() {
@@ -78,82 +117,85 @@ final class HostWords implements AutoCloseable {
   }
 
   boolean masked(int rank) {
-    return NativeMemory.getLongAcquire(host + MASKED + (long) rank * Long.BYTES) != 0;
+    return get(MASKED + (long) rank * Long.BYTES) != 0;
   }
 
   void setMasked(int rank, boolean masked) {
-    NativeMemory.putLongRelease(host + MASKED + (long) rank * Long.BYTES, masked ? 1 : 0);
+    put(MASKED + (long) rank * Long.BYTES, masked ? 1 : 0);
   }
 
   /** Tells waiting kernels that a rank is dead. */
   void gone(int rank) {
-    NativeMemory.putLongRelease(host + MASKED + (long) (ranks + rank) * Long.BYTES, 1);
+    put(MASKED + (long) (ranks + rank) * Long.BYTES, 1);
   }
 
   /** In the place of a dead rank is another process. */
   void back(int rank) {
-    NativeMemory.putLongRelease(host + MASKED + (long) (ranks + rank) * Long.BYTES, 0);
+    put(MASKED + (long) (ranks + rank) * Long.BYTES, 0);
   }
 
   long completed() {
-    return NativeMemory.getLongAcquire(host + COMPLETED);
+    return get(COMPLETED);
   }
 
   long state() {
-    return NativeMemory.getLongAcquire(host + STATE);
+    return get(STATE);
   }
 
   long epoch() {
-    return NativeMemory.getLong(host + EPOCH) & ~LOW_LATENCY;
+    return get(EPOCH) & ~LOW_LATENCY;
   }
 
   Phase phase() {
-    return Phase.of(NativeMemory.getLong(host + PHASE));
+    return Phase.of(get(PHASE));
   }
 
   int peer() {
-    return (int) NativeMemory.getLong(host + PEER);
+    return (int) get(PEER);
   }
 
   long expected() {
-    return NativeMemory.getLong(host + EXPECTED);
+    return get(EXPECTED);
   }
 
   long seen() {
-    return NativeMemory.getLong(host + SEEN);
+    return get(SEEN);
   }
 
   int token() {
-    return (int) NativeMemory.getLong(host + TOKEN);
+    return (int) get(TOKEN);
   }
 
   int choice() {
-    return (int) NativeMemory.getLong(host + CHOICE);
+    return (int) get(CHOICE);
   }
 
   /** Nanoseconds that were left to the wait when it ended; negative past the deadline. */
   long left() {
-    return NativeMemory.getLong(host + LEFT);
+    return get(LEFT);
   }
 
   /** Tells waiting kernels to give up. */
   void abort() {
-    NativeMemory.putLongRelease(host + ABORT, 1);
+    put(ABORT, 1);
   }
 
   /** Forgets a failure, while no kernel runs that could write another. */
   void clearRecord() {
-    NativeMemory.putLongRelease(host + STATE, 0);
+    put(STATE, 0);
   }
 
   /** As new, but for what has completed. */
   void reset() {
-    NativeMemory.putLongRelease(host + ABORT, 0);
+    put(ABORT, 0);
     clearRecord();
   }
 
   @Override
   public void close() {
-    memory.close();
+    MemorySegment copy = MemorySegment.ofArray(new long[(int) (words.byteSize() / Long.BYTES)]);
+    copy.copyFrom(words);
+    words = copy;
+    free.run();
   }
 }

@@ -119,7 +119,8 @@ final class Opening implements AutoCloseable {
     CallLog calls =
         own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
-    Completion completion = new Completion(words, stream, members, group.rank(), config, calls);
+    Completion completion =
+        own(new Completion(words, stream, members, group.rank(), config, calls));
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = own(new Kernels(device, nodes.count() > 1));
     // Maps the peers' regions: from here on all ranks have cleared their words.

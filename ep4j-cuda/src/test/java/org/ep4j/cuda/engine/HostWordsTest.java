@@ -1,0 +1,73 @@
+package org.ep4j.cuda.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.ep4j.memory.NativeMemory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Events that are asked after their buffer has been closed, or while it is. */
+@Timeout(60)
+class HostWordsTest {
+  private static final int RANKS = 4;
+  private static final int ROUNDS = 200;
+
+  /** What a kernel writes is read as long as the memory is there, and as it was afterwards. */
+  @Test
+  void whoAsksLateIsAnsweredAsAtTheEnd() {
+    Arena arena = Arena.ofShared();
+    MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
+    HostWords words = new HostWords(memory, 4096, arena::close, RANKS);
+    long shift = memory.address() - 4096;
+    NativeMemory.putLongRelease(words.completedOnDevice() + shift, 7);
+    NativeMemory.putLongRelease(words.recordOnDevice() + shift, HostWords.STATE_TIMEOUT);
+    NativeMemory.putLongRelease(words.masksOnDevice() + shift + 2 * Long.BYTES, 1);
+    words.close();
+    assertThat(arena.scope().isAlive()).isFalse();
+    assertThat(words.completed()).isEqualTo(7);
+    assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
+    assertThat(words.masked(2)).isTrue();
+    assertThat(words.masked(1)).isFalse();
+    // A wait that looks after its peers writes, too: that reaches nobody and harms nobody.
+    words.abort();
+    words.gone(3);
+    assertThat(words.completed()).isEqualTo(7);
+  }
+
+  @Test
+  void closingHarmsNobodyWhoPolls() throws Exception {
+    try (ExecutorService threads = Executors.newSingleThreadExecutor()) {
+      for (int round = 0; round < ROUNDS; round++) {
+        Arena arena = Arena.ofShared();
+        MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
+        HostWords words = new HostWords(memory, memory.address(), arena::close, RANKS);
+        NativeMemory.putLongRelease(words.completedOnDevice(), 7);
+        CountDownLatch begun = new CountDownLatch(1);
+        AtomicBoolean enough = new AtomicBoolean();
+        Future<Long> polling =
+            threads.submit(
+                () -> {
+                  long seen = 7;
+                  while (seen == 7 && !enough.get()) {
+                    seen = words.completed();
+                    words.gone(1);
+                    begun.countDown();
+                  }
+                  return seen;
+                });
+        assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+        words.close();
+        enough.set(true);
+        assertThat(polling.get(10, TimeUnit.SECONDS)).isEqualTo(7);
+      }
+    }
+  }
+}
