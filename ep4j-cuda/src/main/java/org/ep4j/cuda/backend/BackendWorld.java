@@ -10,8 +10,10 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.group.GroupException;
 import org.ep4j.memory.Meeting;
 import org.jspecify.annotations.Nullable;
 
@@ -117,6 +119,36 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
         throw new EngineUnavailableException(
             "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
+    }
+  }
+
+  /**
+   * A step that each rank does by itself and that may take one of them long; collective. None goes
+   * on before all have done it, and if it fails on one they all hear of it. Who takes longer than
+   * {@link #agree} waits is named in what the others throw.
+   *
+   * @param failure what to say in front of the reason if it fails, as in "nothing can be loaded"
+   * @throws EngineUnavailableException on the other ranks if the step failed on one; names it
+   */
+  public <T> T together(String failure, Supplier<T> step) {
+    T done;
+    try {
+      done = step.get();
+    } catch (RuntimeException e) {
+      tell(failure, e);
+      throw e;
+    }
+    agree("");
+    return done;
+  }
+
+  private void tell(String failure, RuntimeException problem) {
+    try {
+      agree(failure + ": " + problem.getMessage());
+    } catch (EngineUnavailableException e) {
+      // What this rank or another one has told: this one throws its own problem as it was.
+    } catch (GroupException e) {
+      problem.addSuppressed(e);
     }
   }
 }

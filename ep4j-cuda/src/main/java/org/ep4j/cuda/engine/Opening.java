@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.function.Supplier;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
@@ -122,7 +123,7 @@ final class Opening implements AutoCloseable {
     Completion completion =
         own(new Completion(words, stream, members, group.rank(), config, calls));
     Staging staging = own(new Staging(device, completion));
-    Kernels kernels = own(new Kernels(device, nodes.count() > 1));
+    Kernels kernels = loaded(backend, again, () -> new Kernels(device, !one));
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
     FarConnection far = one ? null : far(group, device, backend, config, nodes, layout);
@@ -159,6 +160,16 @@ final class Opening implements AutoCloseable {
     LowLatency.Resources lowLatency =
         config.lowLatencyMaxTokens() > 0 ? lowLatency(context, meeting, words) : null;
     return new CudaBuffer(context, pool, counting, lowLatency, this);
+  }
+
+  /**
+   * Kernels that nobody has compiled are compiled now, which may take one rank long; the others
+   * wait for it here, and not with the deadline of an operation. The ranks to which one comes back
+   * load none: they wait for it in what follows.
+   */
+  private <T extends AutoCloseable> T loaded(Backend backend, boolean again, Supplier<T> kernels) {
+    Supplier<T> owning = () -> own(kernels.get());
+    return again ? owning.get() : backend.world().together("kernels cannot be loaded", owning);
   }
 
   private static void requireReadmission(Backend backend, boolean again) {
@@ -239,14 +250,17 @@ final class Opening implements AutoCloseable {
                 context.stream,
                 config.timeout()));
     LowLatencyKernels kernels =
-        own(
-            new LowLatencyKernels(
-                device,
-                config,
-                Reach.of(context.far),
-                part.lined(),
-                local,
-                context.kernels.sharedBytes));
+        loaded(
+            context.backend,
+            meeting.isNew(meeting.rank()),
+            () ->
+                new LowLatencyKernels(
+                    device,
+                    config,
+                    Reach.of(context.far),
+                    part.lined(),
+                    local,
+                    context.kernels.sharedBytes));
     return new LowLatency.Resources(part, memory, kernels);
   }
 

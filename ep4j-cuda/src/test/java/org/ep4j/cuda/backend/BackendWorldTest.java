@@ -1,0 +1,101 @@
+package org.ep4j.cuda.backend;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.group.Group;
+import org.ep4j.group.PeerLostException;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.memory.Meeting;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** A step that ranks do each by themselves, and end together. */
+@Timeout(60)
+class BackendWorldTest {
+  private static final Duration TIMEOUT = Duration.ofMillis(200);
+  private static final String FAILURE = "kernels cannot be loaded";
+
+  @SuppressWarnings("NullAway") // no device is asked for anything
+  private static BackendWorld world(Group group) {
+    return new BackendWorld(Meeting.ofAll(group), null, TIMEOUT, List.of());
+  }
+
+  @Test
+  void aRankThatCompilesForLongIsWaitedFor() {
+    AtomicInteger done = new AtomicInteger();
+    ThreadRanks.run(
+        2,
+        group -> {
+          int result =
+              world(group)
+                  .together(
+                      FAILURE,
+                      () -> {
+                        if (group.rank() == 1) {
+                          long end = System.nanoTime() + TIMEOUT.multipliedBy(5).toNanos();
+                          while (System.nanoTime() - end < 0) {
+                            LockSupport.parkNanos(TIMEOUT.toNanos());
+                          }
+                        }
+                        done.incrementAndGet();
+                        return 7 + group.rank();
+                      });
+          assertThat(result).isEqualTo(7 + group.rank());
+          assertThat(done).as("ranks that were ready when one went on").hasValue(2);
+        });
+  }
+
+  @Test
+  void whatFailsOnOneRankIsToldOnAll() {
+    RuntimeException own = new IllegalStateException("no compiler");
+    ThreadRanks.run(
+        3,
+        group -> {
+          BackendWorld world = world(group);
+          if (group.rank() == 1) {
+            assertThatThrownBy(() -> world.together(FAILURE, () -> fail(own))).isSameAs(own);
+          } else {
+            assertThatThrownBy(() -> world.together(FAILURE, group::rank))
+                .isInstanceOf(EngineUnavailableException.class)
+                .hasMessage("rank 1: kernels cannot be loaded: no compiler");
+          }
+          assertThat(own).hasNoSuppressedExceptions();
+        });
+  }
+
+  @Test
+  void whoFailsAsAllDoThrowsItsOwn() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          RuntimeException own = new IllegalArgumentException("too many experts");
+          assertThatThrownBy(() -> world(group).together(FAILURE, () -> fail(own))).isSameAs(own);
+        });
+  }
+
+  @Test
+  void whoDiesMeanwhileIsNamed() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          if (group.rank() == 1) {
+            group.fail("out of luck");
+          } else {
+            assertThatThrownBy(() -> world(group).together(FAILURE, group::rank))
+                .isInstanceOf(PeerLostException.class)
+                .hasMessageContaining("rank 1")
+                .hasMessageContaining("out of luck");
+          }
+        });
+  }
+
+  private static int fail(RuntimeException problem) {
+    throw problem;
+  }
+}
