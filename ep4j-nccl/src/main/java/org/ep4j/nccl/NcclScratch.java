@@ -55,8 +55,11 @@ final class NcclScratch implements AutoCloseable {
     if (!closed) {
       closed = true;
       // Freeing would wait for a call that lacks another rank; closing ends it.
-      backend.close();
-      memory.close();
+      try {
+        backend.close();
+      } finally {
+        memory.close();
+      }
     }
   }
 }

@@ -9,6 +9,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,11 +25,12 @@ final class NcclWay {
   private static final int SENDER = 0;
   private static final int RECEIVER = 1;
 
+  private final ResourceStack owned = new ResourceStack();
   private final CudaDevice device;
   private final boolean sends;
 
   /** What NCCL may still write to after a call has returned. */
-  private final Arena arena = Arena.ofShared();
+  private final Arena arena = owned.own(Arena.ofShared());
 
   private final MemorySegment handle = arena.allocate(ValueLayout.JAVA_LONG);
   private final MemorySegment state = arena.allocate(ValueLayout.JAVA_INT);
@@ -61,10 +63,18 @@ final class NcclWay {
   NcclWay(CudaDevice device, boolean sends, int batches) {
     this.device = device;
     this.sends = sends;
-    stream = CudaStream.createUrgent(device);
     ends = new CudaEvent[batches];
-    for (int i = 0; i < batches; i++) {
-      ends[i] = CudaEvent.create(device);
+    boolean complete = false;
+    try {
+      stream = owned.own(CudaStream.createUrgent(device));
+      for (int i = 0; i < batches; i++) {
+        ends[i] = owned.own(CudaEvent.create(device));
+      }
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
     }
   }
 
@@ -188,6 +198,8 @@ final class NcclWay {
   synchronized boolean close() {
     if (free == null) {
       stop();
+      // Should freeing fail, nothing is ended twice, and what NCCL may use is kept.
+      free = false;
       free = end();
     }
     return free;
@@ -201,11 +213,7 @@ final class NcclWay {
     if (!ends()) {
       return false;
     }
-    for (CudaEvent end : ends) {
-      end.close();
-    }
-    stream.close();
-    arena.close();
+    owned.close();
     return true;
   }
 

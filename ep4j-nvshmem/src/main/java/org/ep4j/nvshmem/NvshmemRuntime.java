@@ -19,6 +19,11 @@ final class NvshmemRuntime {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nvshmem");
   private static final Duration PARTING = Duration.ofSeconds(10);
 
+  // NVSHMEM keeps the addresses of both; it is started again only once it has ended.
+  private static final MemorySegment ATTRIBUTES =
+      Arena.global().allocate(NvshmemLayouts.INIT_ATTRIBUTES);
+  private static final MemorySegment ID = Arena.global().allocate(NvshmemLayouts.UNIQUE_ID);
+
   /** Open buffers; guarded by the class, as is all that follows. */
   private static int users;
 
@@ -75,17 +80,14 @@ final class NvshmemRuntime {
     }
     int rank = world.meeting().rank();
     int ranks = world.meeting().ranks();
-    // NVSHMEM keeps the address of the id.
-    Arena arena = Arena.global();
-    MemorySegment attributes = arena.allocate(NvshmemLayouts.INIT_ATTRIBUTES);
-    NvshmemLayouts.markAttributes(attributes);
-    MemorySegment copy = arena.allocate(NvshmemLayouts.UNIQUE_ID);
-    copy.copyFrom(MemorySegment.ofArray(id));
-    checkIdKind(copy);
+    ATTRIBUTES.fill((byte) 0);
+    NvshmemLayouts.markAttributes(ATTRIBUTES);
+    ID.copyFrom(MemorySegment.ofArray(id));
+    checkIdKind(ID);
     NvshmemException.check(
-        NvshmemCalls.setUniqueIdArgs(rank, ranks, copy.address(), attributes.address()),
+        NvshmemCalls.setUniqueIdArgs(rank, ranks, ID.address(), ATTRIBUTES.address()),
         NvshmemFunction.SET_UNIQUE_ID_ARGS);
-    int[] numbers = NvshmemLayouts.numbers(attributes);
+    int[] numbers = NvshmemLayouts.numbers(ATTRIBUTES);
     if (numbers[0] != rank || numbers[1] != ranks) {
       throw new NvshmemException(
           "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d where %d of %d were due; install NVSHMEM 3.4"
@@ -97,11 +99,13 @@ final class NvshmemRuntime {
         world.setUpTimeout(),
         () -> {
           NvshmemException.check(
-              NvshmemCalls.init(NvshmemLayouts.INIT_WITH_UNIQUE_ID, attributes.address()),
+              NvshmemCalls.init(NvshmemLayouts.INIT_WITH_UNIQUE_ID, ATTRIBUTES.address()),
               NvshmemFunction.INIT);
           return 0;
         });
     if (NvshmemCalls.rank() != rank || NvshmemCalls.ranks() != ranks) {
+      // It runs, and all ranks would have to end it together.
+      broken = true;
       throw new NvshmemException(
           "NVSHMEM took this for rank %d of %d, which is rank %d of %d"
               .formatted(NvshmemCalls.rank(), NvshmemCalls.ranks(), rank, ranks));
