@@ -1,9 +1,8 @@
 package org.ep4j.cli.bench;
 
-import java.util.List;
+import java.util.Set;
 import org.ep4j.cli.launch.Agreement;
 import org.ep4j.cuda.probe.HostLinkProbe;
-import org.ep4j.group.Group;
 
 /**
  * What GPUs of several nodes can exchange at most, a rank: what a wire that carries rows does
@@ -11,40 +10,53 @@ import org.ep4j.group.Group;
  * GPUs and such memory, both ways at once.
  */
 final class NodeCeiling {
-  private static final List<String> CARRYING = List.of("tcp", "ucx", "verbs");
+  /** Where these join ranks, kernels write each other's memory of the host: the wire rests. */
+  private static final Set<String> MAPPED = Set.of("staged", "inproc", "shm");
+
   private static final int STREAMS = 3;
   private static final int TRIAL = 4;
   private static final int COPIES = 32;
 
   private final DeviceWork work;
 
+  /** With the wire that the buffer has been opened with, as far as it was named. */
+  private final NodeChoice nodes;
+
+  private String name = "copies to and from memory of the host";
+
   NodeCeiling(DeviceWork work) {
     this.work = work;
+    nodes = new NodeChoice(work.settings.nodes().ranksPerNode(), work.buffer.config().wire());
   }
 
-  private boolean carried() {
-    return CARRYING.contains(work.settings.nodes().wire());
-  }
-
-  /** What is measured, for people. */
+  /** What has been measured, for people. */
   String name() {
-    return carried()
-        ? work.settings.nodes().wire() + " alone"
-        : "copies to and from memory of the host";
+    return name;
   }
 
   /** 10^9 bytes a second and direction; collective. */
   double gbps() {
-    Group group = work.context.group();
-    Agreement agreement = work.context.agreement();
-    if (carried()) {
-      try (WireCeiling wire = new WireCeiling(group, agreement, work.settings.nodes())) {
-        for (int i = 0; i < STREAMS; i++) {
-          wire.measure();
-        }
-        return wire.gbps();
+    double carried = MAPPED.contains(nodes.wire()) ? 0 : carried();
+    return carried == 0 ? copied() : carried;
+  }
+
+  /** The same of a wire that carries rows; 0 if the one that the ranks have does not. */
+  private double carried() {
+    try (WireCeiling wire =
+        new WireCeiling(work.context.group(), work.context.agreement(), nodes)) {
+      if (MAPPED.contains(wire.wire())) {
+        return 0;
       }
+      name = wire.wire() + " alone";
+      for (int i = 0; i < STREAMS; i++) {
+        wire.measure();
+      }
+      return wire.gbps();
     }
+  }
+
+  private double copied() {
+    Agreement agreement = work.context.agreement();
     try (HostLinkProbe probe = HostLinkProbe.open(work.device)) {
       probe.measure(TRIAL);
       agreement.barrier();
