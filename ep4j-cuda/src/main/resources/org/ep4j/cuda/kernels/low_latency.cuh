@@ -25,8 +25,8 @@
 //   received[s]       s has received all operations up to this number, and in which of its areas d
 //                     may write in the two that follow; see `Grant`. Written relaxed once all reads
 //                     have returned what they read, so that no write can come before them; awaited
-//                     with acquire by operation number + 2. A rank can be two operations ahead of
-//                     another, never three.
+//                     by operation number + 2, with acquire or, from another node, relaxed in front
+//                     of a fence. A rank can be two operations ahead of another, never three.
 //
 // Rows are delivered by local experts or, compiled with EP4J_BY_RANKS, by source ranks; see
 // org.ep4j.RowLayout. All that differs stands behind BY_RANKS.

@@ -5,6 +5,10 @@
 // source were near.
 //
 //   words    carry their number wherever they are. One block a far source brings them, each relaxed.
+//   grants   mapped: the relay brings them with the first rows of a source, for the operations that
+//            follow: relaxed, in front of its fence. Who finds one too old there looks where it was
+//            written. A look at the host that acquires takes 6 us, and 10 beside rows, in front of all
+//            that is sent.
 //   groups   of tokens whose rows have come: words behind a source's header, number; whoever reads
 //            rows waits for them, acquire. Those of far sources the relay brings, one warp, release.
 //
@@ -150,11 +154,17 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
     for (u32 polls = 1; __any_sync(0xffffffff, open); polls++) {
       u64 seen = 0;
       if (open && have_come<ROWS>(op, s, group, seen)) {
+        // Who sends rows of this operation has told what it received before.
+        bool grants = ROWS && !PUTS && group == 0;
+        u64 grant = grants ? load_relaxed_system(op.received(p.far, s)) : 0;
         if (!PUTS) {
           // In place of looks that acquire: each of those takes several times as long.
           __threadfence_system();
         }
         store_release_gpu(ROWS ? group_word(op, op.own, s, group) : told_by(op, s), op.number);
+        if (grants) {
+          store_relaxed_system(op.received(p.own, s), grant);
+        }
         if (p.waits != nullptr) {
           note_wait(op, s, since);
         }

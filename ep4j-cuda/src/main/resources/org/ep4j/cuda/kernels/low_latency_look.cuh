@@ -9,6 +9,12 @@
 __device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant& grant) {
   u64 expected = op.number - 2;
   const u64* at = op.received(op.written_by(peer, op.p.own, op.p.far), peer);
+  if (op.is_far(peer)) {
+    // The relay of the operation before has brought none that is new enough.
+    bool granted = await<LOOK_FAR_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
+    __threadfence_system();
+    return granted;
+  }
   return await<LOOK_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
 }
 
@@ -24,7 +30,7 @@ __device__ __forceinline__ char* counted_area(const Operation& op, u32 r, u64 fa
   }
 #endif
   u64 masked = load_relaxed_system(&p.masks[r]);
-  Grant grant{load_acquire_system(op.received(op.written_by(r, p.own, p.far), r))};
+  Grant grant{load_acquire_system(op.received(p.own, r))};
   part = masked != 0 ? nullptr : part;
   if (part == nullptr || failed != 0) {
     return nullptr;

@@ -42,14 +42,15 @@ __device__ __noinline__ void note_wait(const Operation& op, u32 peer, u64 since)
 }
 
 // How a word is looked at.
-enum Looks { LOOK_NUMBERED, LOOK_FLAG, LOOK_GRANT };
+enum Looks { LOOK_NUMBERED, LOOK_FLAG, LOOK_GRANT, LOOK_FAR_GRANT };
 
 // Flags may carry something in their highest bit.
 constexpr u64 FLAG_BIT = 1ull << 63;
 
 template <Looks LOOK>
 __device__ __forceinline__ u64 look(const u64* at) {
-  return LOOK == LOOK_NUMBERED ? load_relaxed_system(at) : load_acquire_system(at);
+  return LOOK == LOOK_NUMBERED || LOOK == LOOK_FAR_GRANT ? load_relaxed_system(at)
+                                                         : load_acquire_system(at);
 }
 
 // Whether it is what is waited for.
