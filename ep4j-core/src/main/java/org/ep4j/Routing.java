@@ -40,16 +40,37 @@ public record Routing(Tensor topkIdx, @Nullable Tensor topkWeights) {
     return new Routing(topkIdx, topkWeights);
   }
 
-  /** A routing over heap arrays, row-major [T, topK]. */
+  /**
+   * A routing over heap arrays, row-major [T, topK]; both hold whole rows, and as many elements.
+   */
   public static Routing of(long[] topkIdx, float[] topkWeights, int topK) {
-    long tokens = topkIdx.length / topK;
+    long tokens = tokens(topkIdx.length, topkWeights.length, topK);
     return new Routing(Tensor.of(topkIdx, tokens, topK), Tensor.of(topkWeights, tokens, topK));
   }
 
-  /** A routing over heap arrays, row-major [T, topK]. */
+  /**
+   * A routing over heap arrays, row-major [T, topK]; both hold whole rows, and as many elements.
+   */
   public static Routing of(int[] topkIdx, float[] topkWeights, int topK) {
-    long tokens = topkIdx.length / topK;
+    long tokens = tokens(topkIdx.length, topkWeights.length, topK);
     return new Routing(Tensor.of(topkIdx, tokens, topK), Tensor.of(topkWeights, tokens, topK));
+  }
+
+  /** Refuses arrays of which a part would be left out. */
+  private static long tokens(int ids, int weights, int topK) {
+    if (topK < 1) {
+      throw new InvalidArgumentException(
+          "topK", String.valueOf(topK), ">= 1", "pass the number of choices a token");
+    }
+    if (ids % topK != 0) {
+      throw new InvalidArgumentException(
+          "topkIdx", ids + " ids", "whole rows of " + topK, "pass topK ids for each token");
+    }
+    if (weights != ids) {
+      throw new InvalidArgumentException(
+          "topkWeights", weights + " weights", ids + " of them", "pass one weight for each id");
+    }
+    return ids / topK;
   }
 
   /** Number of tokens T. */

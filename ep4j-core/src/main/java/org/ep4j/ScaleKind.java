@@ -6,6 +6,9 @@ public enum ScaleKind {
   FLOAT32,
   /** FP32 scale rounded up to a power of two ({@code round_scale} of the reference). */
   FLOAT32_POW2,
-  /** The power of two stored as its biased exponent byte, four to an INT32 word. */
+  /**
+   * The power of two stored as its biased exponent byte, four to an INT32 word: {@code hidden} must
+   * be a multiple of 512.
+   */
   UE8M0
 }

@@ -273,7 +273,18 @@ public final class Tensor {
         throw new InvalidArgumentException(
             "shape", Arrays.toString(shape), "extents >= 0", "pass the real extents");
       }
-      elements = Math.multiplyExact(elements, s);
+      if (s > 0 && elements > Long.MAX_VALUE / Long.SIZE / s) {
+        throw new InvalidArgumentException(
+            "shape", Arrays.toString(shape), "of less than 2^57 elements", "pass the real extents");
+      }
+      elements *= s;
+    }
+    if (elements * dtype.bits() % Byte.SIZE != 0) {
+      throw new InvalidArgumentException(
+          "shape",
+          Arrays.toString(shape),
+          "of an even number of elements for " + dtype,
+          "pad the rows: two elements share a byte");
     }
     return dtype.bytes(elements);
   }

@@ -36,6 +36,20 @@ class TensorTest {
         .hasMessageContaining("source is 20 bytes");
   }
 
+  @Test
+  void shapesThatNoMemoryHoldsAreRefusedByName() {
+    MemorySegment memory = MemorySegment.ofArray(new byte[8]);
+    assertThatThrownBy(() -> Tensor.of(memory, DType.NVFP4, 1, 3))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("shape is [1, 3]; it must be of an even number of elements");
+    assertThatThrownBy(() -> Tensor.of(memory, DType.BF16, Long.MAX_VALUE, 4))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("shape is [9223372036854775807, 4]");
+    assertThatThrownBy(() -> Tensor.ofDevice(4096, 0, DType.FP32, 1L << 40, 1L << 40))
+        .isInstanceOf(InvalidArgumentException.class);
+    assertThat(Tensor.of(memory, DType.FP32, 0, 7).byteSize()).isZero();
+  }
+
   /** The core alone reaches no device; the message says which module does. */
   @Test
   void aDeviceTensorThatNobodyCanReachNamesTheModule() {
