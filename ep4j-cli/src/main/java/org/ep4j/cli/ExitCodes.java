@@ -19,7 +19,7 @@ public final class ExitCodes {
   /** The arguments make no sense. */
   public static final int USAGE = 2;
 
-  /** The wanted engine or device cannot be used here. */
+  /** The wanted engine, device or wire cannot be used here. */
   public static final int UNAVAILABLE = 3;
 
   /** A rank could not be started, did not join, fell silent or died. */
@@ -33,7 +33,7 @@ public final class ExitCodes {
     meanings.put(" 0", "success");
     meanings.put(" 1", "a result is wrong, an input file is bad, or the work failed");
     meanings.put(" 2", "wrong usage: the message names the argument");
-    meanings.put(" 3", "the wanted engine or device cannot be used here; see: ep4j doctor");
+    meanings.put(" 3", "the wanted engine, device or wire cannot be used here; see: ep4j doctor");
     meanings.put(" 4", "a rank could not be started, did not join, fell silent or died");
     return meanings;
   }

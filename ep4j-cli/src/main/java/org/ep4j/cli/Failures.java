@@ -2,6 +2,9 @@ package org.ep4j.cli;
 
 import java.io.PrintWriter;
 import java.io.UncheckedIOException;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
 import org.ep4j.Ep4jException;
 import org.ep4j.cli.text.Style;
 import picocli.CommandLine;
@@ -29,12 +32,34 @@ final class Failures {
     CommandLine command = failure.getCommandLine();
     PrintWriter err = command.getErr();
     String name = command.getCommandSpec().qualifiedName();
-    err.println(Style.detect().bad(name + ": " + failure.getMessage()));
+    err.println(Style.detect().bad(name + ": " + usage(failure, arguments)));
     if (!CommandLine.UnmatchedArgumentException.printSuggestions(failure, err)) {
       err.println("Try: " + name + " --help");
     }
     err.flush();
     return ExitCodes.USAGE;
+  }
+
+  /** The message about an argument, with the names that the user knows. */
+  private static String usage(ParameterException failure, String[] arguments) {
+    String message = String.valueOf(failure.getMessage());
+    if (failure instanceof CommandLine.UnmatchedArgumentException unmatched) {
+      Set<String> commands = failure.getCommandLine().getSubcommands().keySet();
+      String first = unmatched.getUnmatched().getFirst();
+      return commands.isEmpty() || first.startsWith("-")
+          ? message
+          : "there is no command '%s'; there are %s".formatted(first, String.join(", ", commands));
+    }
+    // Of an option with several names the library tells the longest, also where another was given.
+    if (failure.getArgSpec() instanceof CommandLine.Model.OptionSpec option) {
+      List<String> given = Arrays.asList(arguments);
+      for (String name : option.names()) {
+        if (given.contains(name)) {
+          return message.replace("'" + option.longestName() + "'", "'" + name + "'");
+        }
+      }
+    }
+    return message;
   }
 
   /** The message of an expected failure; for the others also what kind of failure it is. */

@@ -46,6 +46,14 @@ class MainTest {
     assertThat(run.err()).contains("Did you mean").contains("doctor").doesNotContain("\tat ");
   }
 
+  @Test
+  void aCommandThatIsNoneIsToldWhichThereAre() {
+    assertThat(CommandLineRun.of("frobnicate").err())
+        .contains("ep4j: there is no command 'frobnicate'; there are bench, run, verify, launch");
+    assertThat(CommandLineRun.of("cache", "fill").err())
+        .contains("ep4j cache: there is no command 'fill'; there are list, warm, clear");
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "version"})
   void everyHelpListsTheExitCodes(String command) {
@@ -55,7 +63,7 @@ class MainTest {
     assertThat(run.out())
         .contains("Exit codes:")
         .contains("wrong usage")
-        .contains("engine or device cannot be used");
+        .contains("engine, device or wire cannot be used");
   }
 
   @Test

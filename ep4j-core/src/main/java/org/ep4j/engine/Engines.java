@@ -78,7 +78,12 @@ public final class Engines {
     }
     if (!wanted.equals("auto") || best == null) {
       throw new EngineUnavailableException(
-          "engine '" + wanted + "' is not on the module path; known: auto" + seen);
+          "engine '"
+              + wanted
+              + "' is not on the module path or class path"
+              + (wanted.equals("cuda") ? " (ep4j-cuda brings it)" : "")
+              + "; known: auto"
+              + seen);
     }
     return best;
   }

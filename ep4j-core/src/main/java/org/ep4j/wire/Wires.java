@@ -55,7 +55,7 @@ public final class Wires {
     }
     String problem;
     if (found == null) {
-      problem = "is not on the module path; known: auto, " + String.join(", ", known);
+      problem = "is not on the module path or class path; known: auto, " + String.join(", ", known);
     } else {
       String reason = found.unavailableBecause(group);
       problem = reason.isEmpty() ? "" : "cannot connect these ranks: " + reason;
