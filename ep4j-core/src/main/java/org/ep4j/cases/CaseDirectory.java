@@ -63,11 +63,19 @@ public final class CaseDirectory {
    * Looks at a directory.
    *
    * @param defaults metadata strings that count where a file has none, for example {@code experts}
-   * @throws SafetensorsException if a rank's file is missing, or files are invalid or contradict
-   *     each other
+   * @throws SafetensorsException if there is no such directory, a rank's file is missing, or files
+   *     are invalid or contradict each other
    * @throws UncheckedIOException if it cannot be read
    */
   public static CaseDirectory open(Path path, Map<String, String> defaults) {
+    if (!Files.isDirectory(path)) {
+      throw new SafetensorsException(
+          path.toString(),
+          null,
+          Files.exists(path)
+              ? "is a file: name the directory it lies in"
+              : "is not there: name the directory of rank0.safetensors, rank1.safetensors, ...");
+    }
     TreeMap<Integer, Path> files = new TreeMap<>();
     try (Stream<Path> entries = Files.list(path)) {
       for (Path entry : (Iterable<Path>) entries::iterator) {

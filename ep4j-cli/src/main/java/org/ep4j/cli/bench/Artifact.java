@@ -32,10 +32,20 @@ final class Artifact {
 
   /** Refuses a {@code --json} that could not be written once all is measured; null is none. */
   static void check(@Nullable CommandSpec spec, @Nullable Path file) {
+    if (file == null) {
+      return;
+    }
+    CommandSpecs.check(
+        spec, !Files.isDirectory(file), "--json " + file + ": is a directory: name a file in it");
+    Path directory = file.toAbsolutePath().resolveSibling(".");
     CommandSpecs.check(
         spec,
-        file == null || Files.isDirectory(file.toAbsolutePath().resolveSibling(".")),
+        Files.isDirectory(directory),
         "--json " + file + ": its directory does not exist: make it first");
+    CommandSpecs.check(
+        spec,
+        Files.isWritable(directory),
+        "--json " + file + ": its directory cannot be written: name another");
   }
 
   /** Writes the file; it appears whole or not at all. */

@@ -4,17 +4,12 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
-import org.ep4j.ExpertBuffer;
 import org.ep4j.Layout;
-import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
-import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.launch.Agreement;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
-import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.verify.RoutingKind;
 import org.jspecify.annotations.Nullable;
@@ -65,7 +60,7 @@ public final class BenchCommand implements Callable<Integer> {
       defaultValue = "all",
       paramLabel = "ht|ll|all",
       description = "What to measure; default ${DEFAULT-VALUE}.")
-  private BenchSettings.Kind kind = BenchSettings.Kind.ALL;
+  private String operations = "all";
 
   @Option(
       names = {"--ranks", "--num-processes"},
@@ -219,7 +214,8 @@ public final class BenchCommand implements Callable<Integer> {
     BenchSettings settings = settings();
     int worldSize = ranks(settings);
     if (!world.join()) {
-      checkShape(across(settings, worldSize), worldSize);
+      nodes.checkWire(CommandSpecs.require(spec), settings.onDevice());
+      BenchLimits.check(CommandSpecs.require(spec), across(settings, worldSize), worldSize);
     }
     Path artifact = json;
     boolean threads = world.threads(settings.onDevice());
@@ -249,8 +245,20 @@ public final class BenchCommand implements Callable<Integer> {
     return nodes.ranks(settings.onDevice() ? Math.max(1, CudaDevice.count()) : HOST_RANKS);
   }
 
+  private BenchSettings.Kind kind() {
+    String lower = operations.toLowerCase(Locale.ROOT);
+    if (!List.of("ht", "ll", "all").contains(lower)) {
+      throw usage(
+          "there is no '%s' to measure; it must be ht, ll, all, nvlink, proxy or wire"
+              .formatted(operations));
+    }
+    return BenchSettings.Kind.valueOf(lower.toUpperCase(Locale.ROOT));
+  }
+
   /** What the options ask for. */
   BenchSettings settings() {
+    BenchSettings.Kind kind = kind();
+    OneKind.check(CommandSpecs.require(spec), kind);
     range("--ranks", ranks == null ? 1 : ranks, 1, MOST_RANKS);
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
     range("--iterations", iterations == null ? 1 : iterations, 1, MOST_ITERATIONS);
@@ -267,12 +275,12 @@ public final class BenchCommand implements Callable<Integer> {
         "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
     List<Payload> wanted = payloads;
     String engine = engines.device(CommandSpecs.require(spec));
-    boolean all = only && tokens == null && maxTokens == null && BenchSettings.onDevice(engine);
+    boolean all = only && tokens == null && maxTokens == null && EngineOptions.onDevice(engine);
     List<Integer> sweep = all ? SWEEP : List.of();
     boolean large =
         kind != BenchSettings.Kind.LL
             && highThroughput >= MANY_TOKENS
-            && !BenchSettings.onDevice(engine);
+            && !EngineOptions.onDevice(engine);
     int sets = buffers != null ? buffers : large ? FEW_SETS : SETS;
     return new BenchSettings(
         kind,
@@ -298,75 +306,6 @@ public final class BenchCommand implements Callable<Integer> {
         NodeChoice.HOSTS,
         engines.backends(),
         nccl.choice(CommandSpecs.require(spec), engine));
-  }
-
-  /** Refuses here, once, what every rank would refuse. */
-  private void checkShape(BenchSettings settings, int worldSize) {
-    for (Payload payload : settings.payloads()) {
-      if (hidden < 1 || hidden % payload.block() != 0) {
-        throw usage(
-            "--hidden is %d; it must be a multiple of %d for %s rows"
-                .formatted(hidden, payload.block(), BenchSettings.word(payload)));
-      }
-      if (settings.lowLatency() && payload.lowLatency() == null) {
-        throw usage(
-            "--dtype %s is for ht only; ll takes bf16, fp8 or nvfp4"
-                .formatted(BenchSettings.word(payload)));
-      }
-    }
-    if (logFmt && partial) {
-      throw usage("--logfmt and --partial exclude each other: partial sums travel as bf16");
-    }
-    if (rankMajor && (logFmt || partial)) {
-      throw usage(
-          "--rank-major excludes --logfmt and --partial: its rows are partial sums in bf16");
-    }
-    if (logFmt && zeroCopy) {
-      throw usage(
-          "--logfmt and --zero-copy exclude each other: encoded rows cannot be sent in place");
-    }
-    if (settings.highThroughput()) {
-      ExpertBuffer.sizes(settings.highThroughputConfig(worldSize), worldSize);
-      checkDevice(settings);
-      // Of rows on GPUs the host holds little, and a GPU machine may show little memory at first.
-      if (!settings.onDevice()) {
-        checkMemory(settings, worldSize);
-      }
-    }
-    if (settings.lowLatency()) {
-      ExpertBuffer.sizes(settings.lowLatencyConfig(worldSize), worldSize);
-    }
-  }
-
-  private void checkDevice(BenchSettings settings) {
-    boolean callersOnly =
-        settings.mode() == BenchSettings.Mode.EXACT || settings.mode() == BenchSettings.Mode.STATIC;
-    if (!settings.onDevice() && (!callersOnly || settings.sms().size() > 1)) {
-      throw usage(
-          callersOnly
-              ? "--sms takes one number on the host"
-              : "--mode " + mode + " is for GPUs; on the host it is exact or static");
-    }
-  }
-
-  /** Refuses what this machine would end by killing a rank. */
-  private void checkMemory(BenchSettings settings, int worldSize) {
-    long rowBytes =
-        settings.payload().dispatchBytes(hidden) + settings.payload().combineBytes(hidden);
-    long inputs = (long) settings.effort().buffers() * settings.tokens() * rowBytes;
-    // Rows received and to be combined, and as much again for the ceilings.
-    int copies = Math.min(topk, settings.layout() == Layout.FLAT ? worldSize : topk);
-    long regions = 2L * copies * settings.tokens() * rowBytes;
-    long needed = worldSize * (inputs + regions);
-    long available = Machine.availableMemory();
-    if (available > 0 && needed > available) {
-      throw new CommandFailure(
-          ExitCodes.FAILED,
-          "%d ranks of %d tokens need about %s of memory, %s are available: fewer --ranks, --tokens"
-                  .formatted(
-                      worldSize, settings.tokens(), Units.bytes(needed), Units.bytes(available))
-              + " or --buffers, or a smaller --hidden");
-    }
   }
 
   private void range(String option, int value, int least, int most) {

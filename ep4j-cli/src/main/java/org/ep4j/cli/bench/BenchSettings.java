@@ -10,7 +10,7 @@ import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 import org.ep4j.RowLayout;
-import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.verify.RoutingKind;
 
 /**
@@ -121,12 +121,7 @@ record BenchSettings(
 
   /** Whether this works on GPUs. */
   boolean onDevice() {
-    return onDevice(device);
-  }
-
-  /** The same for an engine. */
-  static boolean onDevice(String device) {
-    return device.equals("cuda") || (device.equals("auto") && CudaDevice.count() > 0);
+    return EngineOptions.onDevice(device);
   }
 
   /** Whether the caller fixes the number of rows. */

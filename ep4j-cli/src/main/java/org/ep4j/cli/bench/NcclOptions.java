@@ -1,5 +1,6 @@
 package org.ep4j.cli.bench;
 
+import org.ep4j.cli.launch.EngineOptions;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -22,7 +23,7 @@ final class NcclOptions {
 
   /** What NCCL does; refused where there is no GPU. */
   NcclChoice choice(CommandSpec spec, String engine) {
-    if (beside && !BenchSettings.onDevice(engine)) {
+    if (beside && !EngineOptions.onDevice(engine)) {
       throw new ParameterException(
           spec.commandLine(), "--beside-nccl is for GPUs: leave it out, or use --device cuda");
     }

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.launch.WireNames;
 import org.ep4j.cli.launch.WorldOptions;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -90,6 +91,9 @@ final class WireCommand implements Callable<Integer> {
     }
     CommandSpecs.check(spec, millis > 0, "--millis " + millis + ": must be positive");
     Artifact.check(spec, json);
+    if (!world.join()) {
+      chosen().forEach(name -> WireNames.check(CommandSpecs.require(spec), name));
+    }
     WireSession session =
         new WireSession(
             chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), json);

@@ -29,12 +29,13 @@ import picocli.CommandLine.Spec;
 /** Compiles the kernels for common shapes before anybody waits for them. */
 @Command(
     name = "warm",
+    sortOptions = false,
     description = {
       "Compile the kernels for common shapes into the cache.",
       "",
-      "Needs NVRTC or nvcc, but no GPU; a directory filled here can be copied to machines that have",
-      "neither. The low-latency kernels of a buffer are compiled for its shape: --ranks and the",
-      "options behind it name one, so that opening such a buffer need not compile them.",
+      "Needs NVRTC or nvcc, but no GPU; a directory filled here can be copied to machines that have"
+          + " neither. The low-latency kernels of a buffer are compiled for its shape: --ranks and the"
+          + " options behind it name one, so that opening such a buffer need not compile them.",
       ""
     })
 final class CacheWarmCommand implements Callable<Integer> {
@@ -87,6 +88,7 @@ final class CacheWarmCommand implements Callable<Integer> {
   @Override
   public Integer call() throws InterruptedException {
     requirePositive("--jobs", jobs);
+    refuseShapeWithoutRanks();
     KernelCompiler compiler = KernelCompiler.standard();
     List<String> wanted = architectures == null ? ofThisMachine() : architectures;
     List<KernelSpec> specs = new ArrayList<>();
@@ -142,6 +144,17 @@ final class CacheWarmCommand implements Callable<Integer> {
           case MEMORY -> "the same again";
         };
     return origin + ", " + Units.bytes(cubin.image().length);
+  }
+
+  /** Without a number of ranks the options of a shape would change nothing. */
+  private void refuseShapeWithoutRanks() {
+    CommandSpec command = CommandSpecs.require(spec);
+    for (String option : List.of("--hidden", "--experts", "--topk", "--masking")) {
+      CommandSpecs.check(
+          command,
+          ranks != null || !command.commandLine().getParseResult().hasMatchedOption(option),
+          option + " is of a shape that --ranks begins: add --ranks, or leave it out");
+    }
   }
 
   private static void requirePositive(String option, int value) {

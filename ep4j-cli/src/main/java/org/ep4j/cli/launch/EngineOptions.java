@@ -2,6 +2,7 @@ package org.ep4j.cli.launch;
 
 import java.util.List;
 import java.util.Locale;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -41,6 +42,16 @@ public final class EngineOptions {
       throw usage(spec, "--backend is between GPUs, and --device host has none: leave one out");
     }
     return wanted;
+  }
+
+  /** Whether the engine will be that of GPUs. */
+  public boolean onDevice(CommandSpec spec) {
+    return onDevice(device(spec));
+  }
+
+  /** The same for an engine that {@link #device} has accepted. */
+  public static boolean onDevice(String engine) {
+    return engine.equals("cuda") || (engine.equals("auto") && CudaDevice.count() > 0);
   }
 
   /** The backends, at least one. */

@@ -8,6 +8,9 @@ import picocli.CommandLine.Option;
 
 /** Options that declare ranks to be of several nodes, which reach each other over a wire. */
 public final class NodeOptions {
+  /** Ranks of one host that are declared as several nodes; no wire that {@code Wires} opens. */
+  private static final String STAGED = "staged";
+
   @Option(
       names = "--nodes",
       paramLabel = "N",
@@ -91,6 +94,17 @@ public final class NodeOptions {
           Math.ceilDiv(ranks, each) == nodes,
           "%d ranks of %d a node make %d nodes, but --nodes is %d: make them agree"
               .formatted(ranks, each, Math.ceilDiv(ranks, each), nodes));
+    }
+  }
+
+  /**
+   * Refuses a wire that is not there, here and once: each rank would, after it has joined.
+   *
+   * @param device whether the buffers will be those of GPUs, which know a wire of their own
+   */
+  public void checkWire(CommandSpec spec, boolean device) {
+    if (wire != null && !(device && wire.equals(STAGED))) {
+      WireNames.check(spec, wire);
     }
   }
 

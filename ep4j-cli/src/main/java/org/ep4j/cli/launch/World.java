@@ -10,6 +10,7 @@ import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.group.Group;
+import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
 
@@ -49,9 +50,21 @@ public final class World {
     }
   }
 
-  /** This process as a rank of the world that a launcher made. */
+  /**
+   * This process as a rank of the world that a launcher made. Without a launcher's variables it
+   * would be alone, and so would each of its peers: where variables do not reach the processes (a
+   * container, a shell between) that is a result of one rank in place of an error.
+   */
   public static int join(RankBody body) throws Exception {
-    try (Group group = Group.fromEnvironment();
+    LaunchEnvironment environment = LaunchEnvironment.of(System.getenv());
+    if (environment.config() == null) {
+      throw new CommandFailure(
+          ExitCodes.USAGE,
+          "--join is for a rank that a launcher started, but no variable tells the rank (EP4J_RANK,"
+              + " RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX): start it with"
+              + " mpirun, srun, torchrun or ep4j launch, or leave --join out");
+    }
+    try (Group group = environment.join();
         Progress progress = group.rank() == 0 ? Progress.start() : Progress.silent()) {
       OrphanGuard.start();
       return body.run(group, progress);

@@ -14,7 +14,8 @@ public final class WorldOptions {
     @SuppressWarnings("UnusedVariable") // the way if there is no other
     @Option(
         names = "--processes",
-        description = "A process per rank (default; bench on GPUs: threads).")
+        description =
+            "A process per rank (default; bench on GPUs: threads; verify: both, one after the other).")
     private boolean processes;
 
     @Option(names = "--threads", description = "A thread per rank in this JVM.")

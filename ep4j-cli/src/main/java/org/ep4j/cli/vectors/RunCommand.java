@@ -107,6 +107,7 @@ public final class RunCommand implements Callable<Integer> {
     }
     // Refuses here, once, what every rank would refuse.
     nodes.check(command, ranks);
+    nodes.checkWire(command, engines.onDevice(command));
     ExpertBuffer.sizes(config(directory), ranks);
     try {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));

@@ -96,6 +96,8 @@ public final class VerifyCommand implements Callable<Integer> {
     if (world.join()) {
       return World.join(verifier(cases, problems, "processes"));
     }
+    CommandSpec command = CommandSpecs.require(spec);
+    nodes.checkWire(command, engines.onDevice(command));
     int worst = ExitCodes.OK;
     for (int ranks : new TreeSet<>(cases.stream().map(CaseDirectory::ranks).toList())) {
       nodes.check(CommandSpecs.require(spec), ranks);
@@ -118,6 +120,10 @@ public final class VerifyCommand implements Callable<Integer> {
 
   /** The directories that are cases. */
   private List<Path> find() {
+    if (!Files.exists(vectors)) {
+      throw new CommandFailure(
+          ExitCodes.FAILED, vectors + ": is not there: name a case, or a directory with cases");
+    }
     List<Path> found;
     try (Stream<Path> entries = Files.walk(vectors, DEPTH)) {
       found = entries.filter(CaseDirectory::isCase).sorted().toList();

@@ -1,12 +1,15 @@
 package org.ep4j.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
 
 import java.util.List;
 import org.ep4j.Layout;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.verify.RoutingKind;
+import org.ep4j.wire.WireProvider;
+import org.ep4j.wire.Wires;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -77,7 +80,7 @@ class BenchOptionsTest {
   void everyChoiceIsUnderstood() {
     BenchSettings settings =
         parse(
-            "LL",
+            "ALL",
             "--dtype",
             "fp8,nvfp4",
             "--layout",
@@ -99,7 +102,7 @@ class BenchOptionsTest {
             "--hook",
             "--zero-copy");
 
-    assertThat(settings.kind()).isEqualTo(BenchSettings.Kind.LL);
+    assertThat(settings.kind()).isEqualTo(BenchSettings.Kind.ALL);
     assertThat(settings.payloads()).isEqualTo(List.of(Payload.FP8, Payload.NVFP4));
     assertThat(settings.layout()).isEqualTo(Layout.EXPERT_MAJOR);
     assertThat(settings.staticSizes()).isTrue();
@@ -148,6 +151,18 @@ class BenchOptionsTest {
         "ht --device host --ranks-per-node -1 | --ranks-per-node is -1",
         "ht --device host --wire tcp | --wire tcp is between nodes",
         "ll --nodes 2 --disable-nvlink | leave out --nodes",
+        "ll --disable-nvlink --wire pigeon | --wire is pigeon; it must be one of auto, ",
+        "ht --device host --nodes 2 --wire staged | --wire is staged; it must be one of auto, ",
+        "ht --join            | no variable tells the rank (EP4J_RANK, ",
+        "ll --layout expert-major | --layout is for ht only",
+        "ll --mode static     | --mode is for ht only",
+        "ht --logfmt          | --logfmt is for ll only: leave it out, or measure ll or all",
+        "ht --hook --tokens 8 | --hook is for ll only",
+        "ht --max-tokens 8    | --max-tokens is for ll only",
+        "--tokens many        | '--tokens'",
+        "--num-tokens many    | '--num-tokens'",
+        "--json .             | --json .: is a directory: name a file in it",
+        "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy or wire",
         "--frobnicate         | --frobnicate"
       })
   void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {
@@ -163,6 +178,25 @@ class BenchOptionsTest {
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
     assertThat(run.err()).contains("engine 'cuda'").contains("host");
+  }
+
+  @Test
+  void aWireWhoseLibraryIsNotHereIsSaidSoOnce() {
+    String missing =
+        Wires.providers().stream()
+            .filter(wire -> !wire.unavailableHere().isEmpty())
+            .map(WireProvider::name)
+            .findFirst()
+            .orElse("");
+    assumeThat(missing).as("a wire that this machine lacks").isNotEmpty();
+    for (String command : List.of("ht --device host --nodes 2", "wire")) {
+      String[] arguments = ("bench " + command + " --wire " + missing).split(" ", -1);
+      CommandLineRun run = CommandLineRun.of(arguments);
+
+      assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
+      assertThat(run.err()).contains("wire '" + missing + "' cannot be used here: ");
+      assertThat(run.err().lines()).hasSize(1);
+    }
   }
 
   @Test

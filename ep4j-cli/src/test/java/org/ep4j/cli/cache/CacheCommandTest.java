@@ -109,6 +109,14 @@ class CacheCommandTest {
   }
 
   @Test
+  void aShapeWithoutRanksIsWrongUsage() {
+    CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "sm_90a", "--experts", "8");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--experts is of a shape that --ranks begins: add --ranks");
+  }
+
+  @Test
   void warmCompilesOnceAndListShowsIt() throws Exception {
     LibrarySearch compiler = KernelCompiler.standard().backend().find();
     assumeTrue(compiler.found(), compiler::problem);

@@ -221,8 +221,12 @@ class VectorsCommandTest {
     String nothing = scratch.toString();
 
     assertThat(CommandLineRun.of("verify", "--vectors", nothing).err()).contains("no case");
-    assertThat(CommandLineRun.of("verify", "--vectors", nothing + "/absent").code())
-        .isEqualTo(ExitCodes.FAILED);
+    CommandLineRun absent = CommandLineRun.of("verify", "--vectors", nothing + "/absent");
+    assertThat(absent.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(absent.err()).contains("/absent: is not there: name ").doesNotContain("Exception");
+    assertThat(CommandLineRun.of("run", "--input", nothing + "/absent", "--output", "o").err())
+        .contains("/absent: is not there: name ")
+        .doesNotContain("Exception");
     assertThat(CommandLineRun.of("run", "--input", nothing, "--output", nothing + "/o").err())
         .contains("holds no rank0.safetensors");
     assertThat(CommandLineRun.of("verify").code()).isEqualTo(ExitCodes.USAGE);
