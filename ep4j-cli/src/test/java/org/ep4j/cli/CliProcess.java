@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.ep4j.cli.launch.JavaCommand;
 
 /** The command line in a process of its own. */
@@ -82,6 +83,11 @@ public final class CliProcess implements AutoCloseable {
       }
       TimeUnit.MILLISECONDS.sleep(20);
     }
+  }
+
+  /** The processes that it has started: its ranks. */
+  public Stream<ProcessHandle> ranks() {
+    return process.children();
   }
 
   /** Sends a signal. */

@@ -26,6 +26,11 @@ public record Outcome(int exitCode, int failedRank, String report) {
         running + " ranks still ran after " + limit.toSeconds() + " s and were ended");
   }
 
+  /** The code for a command whose ranks are its own: how one died is no result of the command. */
+  int ofOwnRanks() {
+    return exitCode > SIGNAL_BASE ? ExitCodes.PEER : exitCode;
+  }
+
   /** What an exit code says. Java reports death by signal n as 128 + n, as shells do. */
   static String describe(int exitCode) {
     String name =
@@ -36,7 +41,7 @@ public record Outcome(int exitCode, int failedRank, String report) {
           case 6 -> "SIGABRT";
           case 7 -> "SIGBUS";
           case 8 -> "SIGFPE";
-          case 9 -> "SIGKILL";
+          case 9 -> "SIGKILL; without memory the kernel sends it: dmesg";
           case 11 -> "SIGSEGV";
           case 13 -> "SIGPIPE";
           case 15 -> "SIGTERM";

@@ -100,7 +100,7 @@ public final class World {
       }
       Outcome outcome = launcher.run(processes, Launcher.NO_LIMIT);
       if (outcome.exitCode() > ExitCodes.FAILED) {
-        throw new CommandFailure(outcome.exitCode(), outcome.report());
+        throw new CommandFailure(outcome.ofOwnRanks(), outcome.report());
       }
       return outcome.exitCode();
     }

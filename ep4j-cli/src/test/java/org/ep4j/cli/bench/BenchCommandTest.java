@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
@@ -110,6 +111,22 @@ class BenchCommandTest {
     try (Stream<Path> files = Files.list(scratch)) {
       assertThat(files.map(f -> f.getFileName().toString()))
           .doesNotContain("result.json.unfinished");
+    }
+  }
+
+  @Test
+  void aRankThatIsKilledIsNamed() throws Exception {
+    String arguments =
+        "bench ht --processes --ranks 2 --device host " + SMALL + " --iterations 100000";
+    try (CliProcess bench =
+        CliProcess.start(
+            scratch, Map.of(), arguments.replace("--iterations 5 ", "").split(" ", -1))) {
+      bench.awaitOut("verified");
+      bench.ranks().findFirst().orElseThrow().destroyForcibly();
+      CommandLineRun run = bench.end();
+
+      assertThat(run.code()).isEqualTo(ExitCodes.PEER);
+      assertThat(run.err()).containsPattern("rank [01] ended with exit code 137 \\(SIGKILL");
     }
   }
 
