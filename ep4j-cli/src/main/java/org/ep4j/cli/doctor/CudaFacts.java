@@ -13,6 +13,7 @@ import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.driver.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
+import org.ep4j.cuda.jit.KernelCompiler;
 
 /** What the CUDA driver itself says, and the compilers. Looking takes no memory of a device. */
 final class CudaFacts {
@@ -76,11 +77,8 @@ final class CudaFacts {
                   device.computeCapability(),
                   device.multiprocessors(),
                   Units.bytes(device.memoryBytes())),
-          "bus %s; kernels are compiled for %s%s"
-              .formatted(
-                  device.pciBusId(),
-                  device.architecture(),
-                  device.fabricHandles() ? "; memory can be shared over a fabric" : ""));
+          "bus %s; kernels are compiled for %s"
+              .formatted(device.pciBusId(), device.architecture()));
     } catch (CudaException e) {
       return Finding.warning(TOPIC, name, "cannot be asked", String.valueOf(e.getMessage()));
     }
@@ -129,11 +127,14 @@ final class CudaFacts {
             "NVRTC",
             Nvrtc.version() + " for sm_" + spelled(Nvrtc.architectures()),
             search.library() + " compiles kernels at run time")
-        : Finding.missing(
-            TOPIC,
-            "NVRTC",
-            "cannot be used",
-            search.problem() + "; without it only kernels in the cache run");
+        : Finding.missing(TOPIC, "NVRTC", "cannot be used", search.problem() + withoutNvrtc());
+  }
+
+  private static String withoutNvrtc() {
+    LibrarySearch other = KernelCompiler.standard().backend().find();
+    return other.found()
+        ? "; in its place " + other.library() + " compiles kernels"
+        : "; without it, and without nvcc, only kernels in the cache run";
   }
 
   private static String spelled(List<Integer> architectures) {

@@ -3,8 +3,6 @@ package org.ep4j.cli.doctor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.TreeMap;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.driver.Nvrtc;
@@ -17,27 +15,34 @@ import org.ep4j.group.LaunchEnvironment;
 final class SettingFacts {
   private static final String TOPIC = "Settings";
 
-  /** Variables that other parts than the group read, with their meanings. */
-  private static final Map<String, String> OTHERS =
-      Map.of(
-          "EP4J_SHM_DIR",
-          "directory of regions shared between processes",
-          "EP4J_JAVA_HOME",
-          "the JDK that ./ep4j uses",
-          CudaDriver.LIBRARY_VARIABLE,
-          "the CUDA driver library",
-          Nvrtc.LIBRARY_VARIABLE,
-          "the NVRTC library",
-          NvccBackend.PROGRAM_VARIABLE,
-          "the nvcc program",
-          KernelCompiler.SHIPPED_VARIABLE,
-          "directory of kernels compiled elsewhere",
-          NvJitLink.LIBRARY_VARIABLE,
-          "the nvJitLink library",
-          CubinCache.DIRECTORY_VARIABLE,
-          "directory of compiled kernels",
-          CubinCache.SIZE_VARIABLE,
-          "MiB of compiled kernels to keep");
+  /**
+   * A variable that other parts than the group read.
+   *
+   * @param byDefault what counts where it is not set; empty: nothing, and the variable is not told
+   */
+  private record Variable(String name, String byDefault, String meaning) {}
+
+  private static final List<Variable> OTHERS =
+      List.of(
+          new Variable("EP4J_SHM_DIR", "/dev/shm", "directory of regions shared between processes"),
+          new Variable("EP4J_JAVA_HOME", "", "the JDK that ./ep4j uses"),
+          new Variable(CudaDriver.LIBRARY_VARIABLE, "", "the CUDA driver library"),
+          new Variable(Nvrtc.LIBRARY_VARIABLE, "", "the NVRTC library"),
+          new Variable(NvccBackend.PROGRAM_VARIABLE, "", "the nvcc program"),
+          new Variable(NvJitLink.LIBRARY_VARIABLE, "", "the nvJitLink library"),
+          new Variable(
+              KernelCompiler.SHIPPED_VARIABLE, "", "directory of kernels compiled elsewhere"),
+          new Variable(CubinCache.DIRECTORY_VARIABLE, "", "directory of compiled kernels"),
+          new Variable(CubinCache.SIZE_VARIABLE, "", "MiB of compiled kernels to keep"),
+          new Variable("EP4J_CUDA_DEVICE", "by local rank", "the GPU of a rank that is a process"),
+          new Variable(
+              KernelCompiler.SPECIAL_VARIABLE,
+              "1",
+              "low-latency kernels for one shape; 0: general"),
+          new Variable(
+              "EP4J_CUDA_LINES", "1", "low-latency rows carry their number over NVLink; 0: flags"),
+          new Variable("EP4J_PROXY_THREADS", "1", "threads that post what a GPU sends to others"),
+          new Variable("EP4J_PROXY_CORES", "by itself", "cores of these threads"));
 
   private static final String DEFAULT = "default";
 
@@ -46,25 +51,37 @@ final class SettingFacts {
   static List<Finding> look(Map<String, String> environment) {
     List<Finding> findings = new ArrayList<>();
     launcher(environment, findings);
-    Set<String> defaults = Set.of("EP4J_SHM_DIR");
-    new TreeMap<>(OTHERS)
-        .forEach(
-            (name, meaning) -> {
-              String value = environment.getOrDefault(name, "");
-              if (!value.isBlank()) {
-                findings.add(Finding.found(TOPIC, name, value, meaning + "; from the environment"));
-              } else if (defaults.contains(name)) {
-                findings.add(Finding.found(TOPIC, name, "/dev/shm", meaning + "; " + DEFAULT));
-              }
-            });
-    String bits = System.getProperty("ep4j.host.vectorBits", "");
-    findings.add(
-        Finding.found(
-            TOPIC,
-            "ep4j.host.vectorBits",
-            bits.isEmpty() ? "automatic" : bits,
-            bits.isEmpty() ? DEFAULT : "from the system property"));
+    for (Variable variable : OTHERS) {
+      String value = environment.getOrDefault(variable.name, "");
+      if (!value.isBlank()) {
+        findings.add(
+            Finding.found(
+                TOPIC, variable.name, value, variable.meaning + "; from the environment"));
+      } else if (!variable.byDefault.isEmpty()) {
+        findings.add(
+            Finding.found(
+                TOPIC, variable.name, variable.byDefault, variable.meaning + "; " + DEFAULT));
+      }
+    }
+    findings.add(property("ep4j.host.vectorBits"));
+    findings.add(property("ep4j.host.streaming"));
+    UnreadVariables.of(environment).forEach(name -> findings.add(unread(name)));
     return findings;
+  }
+
+  private static Finding property(String name) {
+    String value = System.getProperty(name, "");
+    return value.isEmpty()
+        ? Finding.found(TOPIC, name, "automatic", DEFAULT)
+        : Finding.found(TOPIC, name, value, "from the system property");
+  }
+
+  private static Finding unread(String name) {
+    return Finding.warning(
+        TOPIC,
+        name,
+        "has no effect",
+        "nothing reads a variable of this name: look at its spelling");
   }
 
   private static void launcher(Map<String, String> environment, List<Finding> findings) {

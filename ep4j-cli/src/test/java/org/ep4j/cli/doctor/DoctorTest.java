@@ -1,12 +1,17 @@
 package org.ep4j.cli.doctor;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
@@ -60,6 +65,46 @@ class DoctorTest {
     assertThat(DoctorCommand.text(findings, Style.PLAIN))
         .contains("not a directory")
         .contains("EP4J_SHM_DIR");
+  }
+
+  @Test
+  void theListOfSettingsIsThatOfTheirPage() throws IOException {
+    Path page = Path.of("..", "docs", "configuration.md");
+    assumeThat(page).as("absent in a bundle").exists();
+    Set<String> written =
+        Pattern.compile("EP4J_[A-Z_]*[A-Z]")
+            .matcher(Files.readString(page))
+            .results()
+            .map(MatchResult::group)
+            .collect(Collectors.toSet());
+    written.remove("EP4J_IB"); // of EP4J_IB_*
+
+    assertThat(UnreadVariables.SETTINGS).containsExactlyInAnyOrderElementsOf(written);
+  }
+
+  @Test
+  void connectionsThatNobodyHasSetAreToldAsTheyAreMeant() {
+    assertThat(DoctorCommand.text(WireFacts.look(Map.of()), Style.PLAIN))
+        .containsPattern("EP4J_WIRE_CONNECTIONS +one a strand");
+  }
+
+  @Test
+  void aMisspelledVariableIsPointedOut() {
+    assertThat(DoctorCommand.look(Map.of("EP4J_LIVENES_MS", "5000", "EP4J_LIVENESS_MS", "5000")))
+        .filteredOn(finding -> finding.meaning().contains("spelling"))
+        .extracting(Finding::name)
+        .containsExactly("EP4J_LIVENES_MS");
+  }
+
+  @Test
+  void settingsOfGpusAreToldWithTheirDefaults() {
+    Map<String, String> given = Map.of("EP4J_CUDA_LINES", "0");
+
+    assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
+        .containsPattern("EP4J_CUDA_LINES +0\n.*from the environment")
+        .containsPattern("EP4J_CUDA_SPECIAL +1\n.*default")
+        .containsPattern("EP4J_PROXY_THREADS +1\n.*default")
+        .contains("EP4J_CUDA_DEVICE", "EP4J_PROXY_CORES", "ep4j.host.streaming");
   }
 
   @Test

@@ -1,0 +1,71 @@
+package org.ep4j.cli.doctor;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** Variables that look like settings of ep4j and are none: a misspelled name changes nothing. */
+final class UnreadVariables {
+  private static final String OURS = "EP4J_";
+
+  /** What users set, as {@code docs/configuration.md} lists it; a test compares. */
+  static final Set<String> SETTINGS =
+      Set.of(
+          "EP4J_BACKEND",
+          "EP4J_CUDA_CACHE",
+          "EP4J_CUDA_CACHE_MB",
+          "EP4J_CUDA_DEVICE",
+          "EP4J_CUDA_DRIVER",
+          "EP4J_CUDA_LINES",
+          "EP4J_CUDA_SHIPPED",
+          "EP4J_CUDA_SPECIAL",
+          "EP4J_HEARTBEAT_MS",
+          "EP4J_IB_GID_INDEX",
+          "EP4J_IB_HCA",
+          "EP4J_IB_QPS_PER_PORT",
+          "EP4J_IB_QP_DEPTH",
+          "EP4J_IB_RETRY_COUNT",
+          "EP4J_IB_SL",
+          "EP4J_IB_TIMEOUT",
+          "EP4J_IB_TRAFFIC_CLASS",
+          "EP4J_JAVA_HOME",
+          "EP4J_JOB",
+          "EP4J_JOIN_TIMEOUT_MS",
+          "EP4J_LIVENESS_MS",
+          "EP4J_LOCAL_RANK",
+          "EP4J_NCCL_HOME",
+          "EP4J_NVCC",
+          "EP4J_NVJITLINK",
+          "EP4J_NVRTC",
+          "EP4J_NVSHMEM_HOME",
+          "EP4J_PROXY_CORES",
+          "EP4J_PROXY_THREADS",
+          "EP4J_RANK",
+          "EP4J_RENDEZVOUS",
+          "EP4J_RENDEZVOUS_EXTERNAL",
+          "EP4J_SECRET",
+          "EP4J_SHM_DIR",
+          "EP4J_UCX_LIBRARY",
+          "EP4J_WIRE",
+          "EP4J_WIRE_BYTES_IN_FLIGHT",
+          "EP4J_WIRE_CONNECTIONS",
+          "EP4J_WIRE_ENCRYPTED",
+          "EP4J_WIRE_LANES",
+          "EP4J_WIRE_OPERATIONS_IN_FLIGHT",
+          "EP4J_WIRE_TIMEOUT_MS",
+          "EP4J_WORLD_SIZE");
+
+  /** Those of a bundle's launcher and of tests, and what the command line tells its own ranks. */
+  private static final Set<String> OTHERS =
+      Set.of("EP4J_HEAP", "EP4J_VECTORS", "EP4J_PARENT_PID", "EP4J_RELAY_PROGRESS");
+
+  private UnreadVariables() {}
+
+  static List<String> of(Map<String, String> environment) {
+    return environment.keySet().stream()
+        .filter(name -> name.startsWith(OURS) && !name.startsWith(OURS + "TEST_"))
+        .filter(name -> !SETTINGS.contains(name) && !OTHERS.contains(name))
+        .sorted()
+        .toList();
+  }
+}
