@@ -50,10 +50,12 @@ find_jdk() {
     "EP4J_JAVA_HOME to its directory."
 }
 
-# Runs Maven on the JDK in directory $1. On JDK 24 and later Maven's own libraries call what these
-# options allow without a warning.
+# Runs Maven on the JDK in directory $1. On JDK 24 and later Maven's own libraries call what the first
+# two options allow without a warning; without the third they end with escape codes, also where no
+# terminal is.
 maven_on() {
   local options="--enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
+  options+=" -Djansi.noreset=true"
   JAVA_HOME=$1 MAVEN_OPTS="$options ${MAVEN_OPTS:-}" \
     mvn --batch-mode -Dstyle.color=never "${@:2}"
 }
