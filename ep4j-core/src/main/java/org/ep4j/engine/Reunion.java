@@ -225,11 +225,6 @@ public final class Reunion implements AutoCloseable {
     return gone.clone();
   }
 
-  /** Whether this rank comes back. */
-  public boolean isNewcomer() {
-    return meeting.isNew(meeting.rank());
-  }
-
   /** How long to wait in each step. */
   public Duration timeout() {
     return timeout;

@@ -52,7 +52,6 @@ final class DriverConstants {
   static final int CU_FUNC_ATTRIBUTE_NUM_REGS = 4;
   static final int CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6;
   static final int CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
-  static final int CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14;
 
   static final int CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2;
   static final int CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4;

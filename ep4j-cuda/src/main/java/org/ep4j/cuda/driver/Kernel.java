@@ -89,11 +89,6 @@ public final class Kernel {
     set(DriverConstants.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
   }
 
-  /** Allows clusters of more than 8 blocks. */
-  public void allowLargeClusters() {
-    set(DriverConstants.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
-  }
-
   /** Blocks of this kernel that an SM holds at once. */
   public int maxActiveBlocksPerSm(int blockThreads, long dynamicSharedBytes) {
     try (var _ = module.device().enter()) {

@@ -7,7 +7,6 @@ package org.ep4j.rdma.ucx;
 final class UcpConstants {
   static final int UCS_OK = 0;
   static final int UCS_INPROGRESS = 1;
-  static final int UCS_ERR_CANCELED = -16;
 
   /** The lowest status: a pointer above it, unsigned, is a status. */
   static final int UCS_ERR_LAST = -100;
@@ -25,12 +24,10 @@ final class UcpConstants {
 
   static final int UCP_WORKER_PARAM_FIELD_THREAD_MODE = 1;
   static final int UCP_WORKER_ATTR_FIELD_ADDRESS = 1 << 1;
-  static final int UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER = 1 << 3;
 
   static final int UCP_AM_HANDLER_PARAM_FIELD_ID = 1;
   static final int UCP_AM_HANDLER_PARAM_FIELD_FLAGS = 1 << 1;
   static final int UCP_AM_HANDLER_PARAM_FIELD_CB = 1 << 2;
-  static final int UCP_AM_HANDLER_PARAM_FIELD_ARG = 1 << 3;
   static final int UCP_AM_FLAG_WHOLE_MSG = 1;
   static final int UCP_AM_SEND_FLAG_EAGER = 1 << 1;
 

@@ -2,7 +2,6 @@ package org.ep4j.rdma.verbs;
 
 /** Numbers of libibverbs; a test compares them with the headers where there are some. */
 final class VerbsConstants {
-  static final int IBV_QPS_RESET = 0;
   static final int IBV_QPS_INIT = 1;
   static final int IBV_QPS_RTR = 2;
   static final int IBV_QPS_RTS = 3;
@@ -36,7 +35,6 @@ final class VerbsConstants {
   static final int IBV_SEND_SIGNALED = 2;
   static final int IBV_SEND_INLINE = 8;
 
-  static final int IBV_WC_RECV = 128;
   static final int IBV_WC_RECV_RDMA_WITH_IMM = 129;
 
   static final int IBV_WC_SUCCESS = 0;
@@ -45,7 +43,6 @@ final class VerbsConstants {
   static final int IBV_WC_RETRY_EXC_ERR = 12;
   static final int IBV_WC_RNR_RETRY_EXC_ERR = 13;
 
-  static final int IBV_PORT_ACTIVE = 4;
   static final int IBV_LINK_LAYER_ETHERNET = 2;
 
   private VerbsConstants() {}
