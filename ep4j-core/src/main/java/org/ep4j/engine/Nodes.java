@@ -1,6 +1,7 @@
 package org.ep4j.engine;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
@@ -15,27 +16,38 @@ public final class Nodes {
 
   private final int[] nodeOf;
 
-  private Nodes(int[] first) {
+  /** Of each rank the first rank on its host. */
+  private final int[] hostOf;
+
+  private Nodes(int[] first, int[] hostOf) {
     this.first = first;
-    nodeOf = new int[first[first.length - 1]];
+    this.hostOf = hostOf;
+    nodeOf = new int[hostOf.length];
     for (int node = 0; node < count(); node++) {
       Arrays.fill(nodeOf, first(node), end(node), node);
     }
   }
 
-  /** Nodes as another rank knows them: {@link #bounds}. */
-  static Nodes of(int[] bounds) {
-    return new Nodes(bounds.clone());
+  /** Nodes as another rank knows them: its {@link #words}. */
+  static Nodes of(int[] words) {
+    // The bounds end with the number of ranks, which is the number of words behind them.
+    int bounds = 2;
+    while (bounds + words[bounds - 1] != words.length) {
+      bounds++;
+    }
+    return new Nodes(Arrays.copyOf(words, bounds), Arrays.copyOfRange(words, bounds, words.length));
   }
 
-  /** First rank of each node, and the end of the last. */
-  int[] bounds() {
-    return first.clone();
+  /** First rank of each node and the end of the last, then of each rank the first on its host. */
+  int[] words() {
+    int[] words = Arrays.copyOf(first, first.length + hostOf.length);
+    System.arraycopy(hostOf, 0, words, first.length, hostOf.length);
+    return words;
   }
 
   /** All ranks in one node. */
   public static Nodes one(int ranks) {
-    return new Nodes(new int[] {0, ranks});
+    return new Nodes(new int[] {0, ranks}, new int[ranks]);
   }
 
   /** Nodes as a configuration declares them: one, if it leaves that to the hosts. */
@@ -44,7 +56,7 @@ public final class Nodes {
     if (config.ranksPerNode() == 0) {
       return one(ranks);
     }
-    return new Nodes(bounds(config.ranksPerNode(), ranks));
+    return new Nodes(bounds(config.ranksPerNode(), ranks), new int[ranks]);
   }
 
   private static int[] bounds(int ranksPerNode, int ranks) {
@@ -71,7 +83,14 @@ public final class Nodes {
                 .formatted(rank, head, ranksPerNode));
       }
     }
-    return new Nodes(first);
+    return new Nodes(first, hostOf(hosts));
+  }
+
+  private static int[] hostOf(String[] hosts) {
+    List<String> all = List.of(hosts);
+    int[] of = new int[hosts.length];
+    Arrays.setAll(of, rank -> all.indexOf(hosts[rank]));
+    return of;
   }
 
   /**
@@ -97,7 +116,7 @@ public final class Nodes {
       first[nodes++] = rank;
     }
     first[nodes] = hosts.length;
-    return new Nodes(Arrays.copyOf(first, nodes + 1));
+    return new Nodes(Arrays.copyOf(first, nodes + 1), hostOf(hosts));
   }
 
   /** Number of nodes. */
@@ -128,6 +147,17 @@ public final class Nodes {
   /** Whether two ranks share memory. */
   public boolean together(int rank, int other) {
     return nodeOf[rank] == nodeOf[other];
+  }
+
+  /**
+   * Ranks on the host of {@code rank}: those of its node, and of nodes that were declared there.
+   */
+  public int sharers(int rank) {
+    int count = 0;
+    for (int host : hostOf) {
+      count += host == hostOf[rank] ? 1 : 0;
+    }
+    return count;
   }
 
   @Override

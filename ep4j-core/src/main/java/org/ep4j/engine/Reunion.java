@@ -111,7 +111,7 @@ public final class Reunion implements AutoCloseable {
           "no rank has come back: Group.readmit() first, on all live ranks");
     }
     byte[] description = ConfigAgreement.describe(group, config);
-    Hello hello = new Hello(group.rank(), words, nodes.bounds(), description);
+    Hello hello = new Hello(group.rank(), words, nodes.words(), description);
     return of(group, config.timeout().multipliedBy(2), hello);
   }
 

@@ -52,13 +52,12 @@ final class WorkerTeam implements AutoCloseable {
   }
 
   /**
-   * Number of workers of a rank: as wanted, or for 0 its share of the cores, as far as this engine
-   * knows who shares them.
+   * Number of workers of a rank: as wanted, or for 0 its share of the cores, which the ranks of its
+   * host share even where they are declared as several nodes.
    */
   static int size(int wanted, Nodes nodes, int rank) {
-    int node = nodes.of(rank);
-    int sharers = nodes.end(node) - nodes.first(node);
-    return wanted > 0 ? wanted : Math.max(1, Runtime.getRuntime().availableProcessors() / sharers);
+    int cores = Runtime.getRuntime().availableProcessors();
+    return wanted > 0 ? wanted : Math.max(1, cores / nodes.sharers(rank));
   }
 
   /** Number of workers, the caller included. */

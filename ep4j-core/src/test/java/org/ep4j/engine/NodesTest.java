@@ -1,0 +1,40 @@
+package org.ep4j.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import org.junit.jupiter.api.Test;
+
+class NodesTest {
+  @Test
+  void ranksOfAHostShareItWhateverNodesAreDeclared() {
+    Nodes nodes = Nodes.declared(2, new String[] {"a", "a", "a", "a", "b", "b", "b"});
+    assertThat(nodes.count()).isEqualTo(4);
+    for (int rank = 0; rank < 4; rank++) {
+      assertThat(nodes.sharers(rank)).isEqualTo(4);
+    }
+    for (int rank = 4; rank < 7; rank++) {
+      assertThat(nodes.sharers(rank)).isEqualTo(3);
+    }
+  }
+
+  @Test
+  void aNodeAHostHasTheHostToItself() {
+    Nodes nodes = Nodes.found(new String[] {"a", "b", "b"});
+    assertThat(nodes.sharers(0)).isEqualTo(1);
+    assertThat(nodes.sharers(2)).isEqualTo(2);
+    assertThat(Nodes.one(5).sharers(3)).isEqualTo(5);
+  }
+
+  @Test
+  void othersKnowTheSameByItsWords() {
+    String[] hosts = {"a", "a", "a", "b", "b", "c"};
+    for (Nodes nodes : new Nodes[] {Nodes.found(hosts), Nodes.declared(1, hosts), Nodes.one(1)}) {
+      Nodes same = Nodes.of(nodes.words());
+      assertThat(same).hasToString(nodes.toString());
+      for (int rank = 0; rank < nodes.ranks(); rank++) {
+        assertThat(same.of(rank)).isEqualTo(nodes.of(rank));
+        assertThat(same.sharers(rank)).isEqualTo(nodes.sharers(rank));
+      }
+    }
+  }
+}
