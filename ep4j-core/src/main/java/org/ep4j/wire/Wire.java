@@ -89,6 +89,14 @@ public interface Wire extends AutoCloseable {
    */
   Region register(WireMemory memory);
 
+  /**
+   * Whether {@link #register} only writes down where host memory lies, so that memory may be
+   * registered for a single use. Elsewhere it is pinned, page by page.
+   */
+  default boolean registersFreely() {
+    return false;
+  }
+
   /** Whether {@link #expose} takes such memory. {@link #register} takes any host memory. */
   boolean exposes(WireMemory memory);
 

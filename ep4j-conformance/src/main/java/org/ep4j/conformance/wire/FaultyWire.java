@@ -110,6 +110,11 @@ public final class FaultyWire implements Wire {
   }
 
   @Override
+  public boolean registersFreely() {
+    return inner.registersFreely();
+  }
+
+  @Override
   public boolean exposes(WireMemory memory) {
     return inner.exposes(memory);
   }

@@ -1,16 +1,15 @@
 package org.ep4j.engine.host;
 
+import java.util.Arrays;
+import org.ep4j.wire.Region;
+import org.jspecify.annotations.Nullable;
+
 /**
  * Sends chunks to one partner, see {@link ScaleOutLayout}. The user asks for {@link #room}, fills
- * it, and hands it over; {@link #push} gives the wire what it did not take at once.
+ * it, says which bytes come from there and which from elsewhere, and hands the chunk over; {@link
+ * #push} gives the wire what it did not take at once.
  */
 final class ChunkSender {
-  /** Steps of handing a chunk to the wire. */
-  private static final int NOTHING = 0;
-
-  private static final int TO_PUT = 1;
-  private static final int TO_ANNOUNCE = 2;
-
   private final ScaleOut connection;
   private final int place;
 
@@ -20,8 +19,19 @@ final class ChunkSender {
   /** Number of the next chunk. */
   private long number;
 
-  private int step = NOTHING;
-  private long bytes;
+  /** The pieces of the chunk that is handed over, in their order: whence, and where they belong. */
+  private @Nullable Region[] sources = new Region[4];
+
+  private long[] from = new long[4];
+  private long[] at = new long[4];
+  private long[] length = new long[4];
+  private int pieces;
+
+  /** Pieces that the wire has taken. */
+  private int put;
+
+  /** Whether all of the chunk has been handed over. */
+  private boolean whole;
 
   ChunkSender(ScaleOut connection, int peer, int place) {
     this.connection = connection;
@@ -31,29 +41,71 @@ final class ChunkSender {
 
   /** Where the next chunk is to be filled; 0 while there is no room for one. */
   long room() {
-    if (step != NOTHING || number - connection.credits(peer) >= ScaleOutLayout.SLOTS) {
+    if (whole || number - connection.credits(peer) >= ScaleOutLayout.SLOTS) {
       return 0;
     }
     return connection.outgoing() + connection.layout().chunk(place, number);
   }
 
-  /** The first {@code length} bytes of the room are a chunk. */
-  void send(long length) {
-    bytes = length;
-    step = TO_PUT;
+  /** The next {@code bytes} bytes of the chunk, from byte {@code offset} on, are in the room. */
+  void fromRoom(long offset, long bytes) {
+    long here = connection.layout().chunk(place, number) + offset;
+    piece(connection.outgoingRegion(), here, offset, bytes);
+  }
+
+  /**
+   * The next bytes of the chunk are in {@code region}, which stays as it is until they are gone.
+   */
+  void fromRegion(Region region, long where, long offset, long bytes) {
+    piece(region, where, offset, bytes);
+  }
+
+  private void piece(Region source, long where, long offset, long bytes) {
+    if (pieces == from.length) {
+      sources = Arrays.copyOf(sources, 2 * pieces);
+      from = Arrays.copyOf(from, 2 * pieces);
+      at = Arrays.copyOf(at, 2 * pieces);
+      length = Arrays.copyOf(length, 2 * pieces);
+    }
+    sources[pieces] = source;
+    from[pieces] = where;
+    at[pieces] = offset;
+    length[pieces++] = bytes;
+  }
+
+  /** The first {@code bytes} bytes of the room are a chunk. */
+  void send(long bytes) {
+    fromRoom(0, bytes);
+    send();
+  }
+
+  /** The pieces are a chunk. */
+  void send() {
+    whole = true;
     push();
   }
 
   /** Goes on with a chunk that the wire did not take; whether all chunks are with the wire. */
   boolean push() {
-    if (step == TO_PUT && connection.putChunk(peer, place, number, bytes)) {
-      step = TO_ANNOUNCE;
+    if (!whole) {
+      return true;
     }
-    if (step == TO_ANNOUNCE && connection.announce(peer, number)) {
-      step = NOTHING;
-      number++;
+    for (; put < pieces; put++) {
+      Region source = sources[put];
+      if (source != null
+          && !connection.putChunk(peer, number, source, from[put], at[put], length[put])) {
+        return false;
+      }
     }
-    return step == NOTHING;
+    if (!connection.announce(peer, number)) {
+      return false;
+    }
+    Arrays.fill(sources, null);
+    pieces = 0;
+    put = 0;
+    whole = false;
+    number++;
+    return true;
   }
 
   /** Chunks that were sent, for reports. */

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host;
 
 import org.ep4j.engine.Rails;
+import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -61,8 +62,12 @@ final class DispatchExchange {
    */
   void run(HostHandle handle, Payload payload, RowPush push, String operation) {
     long epoch = context.epoch;
+    Region rows =
+        payload.streamable
+            ? connection.borrowed().borrow(payload.x, handle.tokens * payload.rowBytes)
+            : null;
     for (DispatchStream stream : streams) {
-      stream.begin();
+      stream.begin(rows);
     }
     Forward[] forwards = handle.forwards(forwarders.length);
     for (int place = 0; place < forwarders.length; place++) {

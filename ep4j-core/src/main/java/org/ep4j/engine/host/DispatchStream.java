@@ -1,9 +1,18 @@
 package org.ep4j.engine.host;
 
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.wire.Region;
+import org.jspecify.annotations.Nullable;
 
-/** Sends the tokens of one dispatch that go to one other node, a chunk at a time. */
+/**
+ * Sends the tokens of one dispatch that go to one other node, a chunk at a time. Long runs of
+ * consecutive rows leave from where the caller has them, where the wire can do that; other rows are
+ * copied into the chunk.
+ */
 final class DispatchStream {
+  /** Bytes of such a run at least: less is not worth a put, and short puts are copied anyway. */
+  private static final long RUN = 64 << 10;
+
   private final ChunkSender sender;
   private final NodeWays there;
   private final long chunkBytes;
@@ -13,6 +22,9 @@ final class DispatchStream {
   private int[] chosen = new int[0];
 
   private int[] firstWay = new int[0];
+
+  /** The rows of all tokens; null if they cannot leave from there. */
+  private @Nullable Region rows;
 
   private int next;
   private boolean done;
@@ -33,7 +45,11 @@ final class DispatchStream {
     return sender.sent();
   }
 
-  void begin() {
+  /**
+   * @param all the rows of all tokens for the wire; null if it cannot read them
+   */
+  void begin(@Nullable Region all) {
+    rows = all;
     next = 0;
     done = false;
   }
@@ -59,8 +75,9 @@ final class DispatchStream {
     chunk.epoch = epoch;
     chunk.write(room, payload, handle.topK);
     fill(handle, payload);
+    collect(room, payload);
     done = chunk.last;
-    sender.send(chunk.end - room);
+    sender.send();
     return true;
   }
 
@@ -113,7 +130,35 @@ final class DispatchStream {
       copy(payload.weights, token, chunk.weights, n, handle.topK * 4L);
       copy(payload.globalScales, token, chunk.globalScales, n, Float.BYTES);
       copy(payload.scales, token, chunk.scales, n, payload.scaleBytes);
-      copy(payload.x, token, chunk.rows, n, payload.rowBytes);
+    }
+  }
+
+  /** Collects the pieces of the chunk: runs of rows, and what lies in the room between them. */
+  private void collect(long room, Payload payload) {
+    long rowBytes = payload.rowBytes;
+    Region all = rows;
+    long begin = 0;
+    int end;
+    for (int n = 0; n < chunk.tokens; n = end) {
+      end = n + 1;
+      while (end < chunk.tokens && chosen[end] == chosen[end - 1] + 1) {
+        end++;
+      }
+      long from = chosen[n] * rowBytes;
+      long at = chunk.rows - room + n * rowBytes;
+      long bytes = (end - n) * rowBytes;
+      if (all != null && bytes >= RUN) {
+        if (begin < at) {
+          sender.fromRoom(begin, at - begin);
+        }
+        sender.fromRegion(all, from, at, bytes);
+        begin = at + bytes;
+      } else {
+        NativeMemory.copy(payload.x + from, room + at, bytes);
+      }
+    }
+    if (begin < chunk.end - room) {
+      sender.fromRoom(begin, chunk.end - room - begin);
     }
   }
 

@@ -274,6 +274,9 @@ final class HostContext implements PeerWait.Carrier {
   void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
     givingUp.tell(reason, cause);
+    if (scaleOut != null) {
+      scaleOut.borrowed().withdraw();
+    }
   }
 
   /** Tells a rank that was lost, and may only have been stopped, to give up where it stands. */

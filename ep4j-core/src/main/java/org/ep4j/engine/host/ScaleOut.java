@@ -42,6 +42,7 @@ final class ScaleOut implements AutoCloseable {
   private final Region head;
   private final Region mirrors;
   private final Region outgoing;
+  private final BorrowedRows borrowed;
   private final Region incoming;
   private final @Nullable FarRanks farRanks;
   private final ChunkSender[] senders;
@@ -75,6 +76,7 @@ final class ScaleOut implements AutoCloseable {
     outgoing =
         wire.register(
             WireMemory.host(memory.allocate(Math.max(1, layout.rings(partners.length)), 64)));
+    borrowed = new BorrowedRows(wire);
     farRanks =
         plan.far == null || plan.words == null
             ? null
@@ -206,6 +208,15 @@ final class ScaleOut implements AutoCloseable {
     return outgoing.memory().address();
   }
 
+  Region outgoingRegion() {
+    return outgoing;
+  }
+
+  /** Memory of the caller that the wire may read while an operation runs. */
+  BorrowedRows borrowed() {
+    return borrowed;
+  }
+
   long incoming() {
     return incoming.memory().address();
   }
@@ -223,12 +234,14 @@ final class ScaleOut implements AutoCloseable {
     lanes.giveUp(head, offset, mirrors, rank * headBytes + offset, bytes, word);
   }
 
-  /** A chunk to {@code peer}; whether it is on its way, or would be if the lane worked. */
-  boolean putChunk(int peer, int place, long number, long bytes) {
+  /**
+   * Bytes of a chunk to {@code peer}, from {@code at} in the chunk on; whether they are on their
+   * way, or would be if the lane worked.
+   */
+  boolean putChunk(int peer, long number, Region source, long from, long at, long bytes) {
     Lane lane = lane(peer, number);
-    long theirs = layout.chunk(rails.place(peer, rank), number);
-    return lane.put(outgoing, layout.chunk(place, number), incoming, theirs, bytes, Lane.NO_COUNTER)
-        != Lane.BACK_PRESSURED;
+    long theirs = layout.chunk(rails.place(peer, rank), number) + at;
+    return lane.put(source, from, incoming, theirs, bytes, Lane.NO_COUNTER) != Lane.BACK_PRESSURED;
   }
 
   /** Tells {@code peer} that a chunk has come; whether that is on its way. */
@@ -273,6 +286,7 @@ final class ScaleOut implements AutoCloseable {
       return;
     }
     closed = true;
+    borrowed.close();
     wire.close();
     memory.close();
     if (owned != null) {

@@ -115,6 +115,11 @@ final class DirectWire extends GroupWire {
   }
 
   @Override
+  public boolean registersFreely() {
+    return true;
+  }
+
+  @Override
   public boolean exposes(WireMemory memory) {
     return memory.onHost() && group.inProcess();
   }

@@ -166,6 +166,11 @@ final class TcpWire extends GroupWire {
   }
 
   @Override
+  public boolean registersFreely() {
+    return carriers == null;
+  }
+
+  @Override
   public boolean exposes(WireMemory memory) {
     return memory.onHost();
   }

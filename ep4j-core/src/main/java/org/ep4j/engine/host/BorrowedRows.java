@@ -1,0 +1,74 @@
+package org.ep4j.engine.host;
+
+import java.lang.foreign.Arena;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Memory of the caller that the wire may read while an operation runs. Remembered from operation to
+ * operation, as callers come again with the same memory; read only while one runs: an operation
+ * that succeeds ends after all bytes have left, one that fails calls {@link #withdraw}.
+ */
+final class BorrowedRows implements AutoCloseable {
+  /** Tensors that take turns before anything is registered anew. */
+  private static final int REMEMBERED = 8;
+
+  private final Wire wire;
+  private final @Nullable Loan[] loans = new Loan[REMEMBERED];
+  private int oldest;
+
+  /** Memory that is registered: closing the arena makes the wire's view of it useless. */
+  private record Loan(long address, long bytes, Arena arena, Region region) {
+    void end() {
+      arena.close();
+      region.close();
+    }
+  }
+
+  BorrowedRows(Wire wire) {
+    this.wire = wire;
+  }
+
+  /** The memory as a source of puts; null if the wire would have to pin it, or there is none. */
+  @Nullable Region borrow(long address, long bytes) {
+    if (bytes == 0 || !wire.registersFreely()) {
+      return null;
+    }
+    for (Loan loan : loans) {
+      if (loan != null && loan.address == address && loan.bytes == bytes) {
+        return loan.region;
+      }
+    }
+    Loan replaced = loans[oldest];
+    if (replaced != null) {
+      replaced.end();
+    }
+    Arena arena = Arena.ofShared();
+    Region region = wire.register(WireMemory.host(NativeMemory.view(address, bytes, arena)));
+    loans[oldest] = new Loan(address, bytes, arena, region);
+    oldest = (oldest + 1) % REMEMBERED;
+    return region;
+  }
+
+  /**
+   * The caller gets its memory back though some of it may not have left: the lanes that it was to
+   * leave on end when they come to it.
+   */
+  void withdraw() {
+    for (int i = 0; i < REMEMBERED; i++) {
+      Loan loan = loans[i];
+      if (loan != null) {
+        loans[i] = null;
+        loan.end();
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    withdraw();
+  }
+}
