@@ -6,7 +6,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * A combine between several nodes: sends back what this node has for the tokens that this rank took
  * for it, and sums this rank's own tokens as what other nodes have for them arrives, until both are
- * done.
+ * done. The caller drives the wire, beside a team that is large enough to sum without it, else in
+ * turns.
  */
 final class CombineExchange {
   private final HostContext context;
@@ -21,6 +22,22 @@ final class CombineExchange {
 
   /** For each partner whose tokens this rank took; null for others. */
   private final @Nullable CombineReturner[] returners;
+
+  /** Tokens before this one are summed, before the other being summed. */
+  private int summed;
+
+  private int summing;
+
+  /** Whether the team is at something, and whose chunk if it fills one. */
+  private boolean working;
+
+  private @Nullable CombineReturner returning;
+
+  /** Place of the partner that gets the next chunk. */
+  private int turn;
+
+  /** Whether sums are due before another chunk. */
+  private boolean sumNext;
 
   CombineExchange(
       HostContext context, ScaleOut connection, SumTerms terms, long partialRows, WorkerTeam team) {
@@ -69,35 +86,98 @@ final class CombineExchange {
         returner.begin(handle, forwards[place]);
       }
     }
-    int summed = 0;
+    summed = 0;
+    summing = 0;
+    working = false;
+    returning = null;
+    boolean complete = false;
+    try {
+      exchange(handle, operation, epoch);
+      complete = true;
+    } finally {
+      if (!complete) {
+        team.abandon();
+      }
+    }
+  }
+
+  private void exchange(HostHandle handle, String operation, long epoch) {
     long begin = 0;
     int idle = 0;
-    while (summed < handle.tokens || !done()) {
-      boolean moved = false;
-      for (CombineReturner returner : returners) {
-        moved |= returner != null && returner.step(epoch, team);
-      }
-      moved |= connection.poll() > 0;
+    while (working || summed < handle.tokens || !done()) {
+      boolean moved = connection.poll() > 0;
       int ready = handle.tokens;
       for (CombineStream stream : streams) {
         moved |= stream.step(handle, terms, far, epoch);
         ready = Math.min(ready, stream.ready());
       }
-      if (ready > summed) {
-        sum.sum(handle, summed, ready, team);
-        summed = ready;
-        moved = true;
-      }
+      moved |= work(handle, ready, epoch);
       for (CombineStream stream : streams) {
         stream.release(summed);
       }
       if (moved) {
         idle = 0;
-        continue;
+      } else if (working) {
+        context.wait.relax(++idle);
+      } else {
+        begin = idle == 0 ? PeerWait.begin() : begin;
+        pause(++idle, begin, operation, epoch);
       }
-      begin = idle == 0 ? PeerWait.begin() : begin;
-      pause(++idle, begin, operation, epoch);
     }
+  }
+
+  /** Gives the team something to do when it has done the last; whether it did either. */
+  private boolean work(HostHandle handle, int ready, long epoch) {
+    boolean moved = finishWork();
+    if (working) {
+      return moved;
+    }
+    // In turns: others wait for what is sent, and for the room of what is summed.
+    boolean began = sumNext && sum(handle, ready);
+    began = began || fill(epoch) || sum(handle, ready);
+    finishWork();
+    return moved || began;
+  }
+
+  private boolean sum(HostHandle handle, int ready) {
+    if (ready == summed) {
+      return false;
+    }
+    sum.start(handle, summed, ready, team);
+    summing = ready;
+    sumNext = false;
+    working = true;
+    return true;
+  }
+
+  private boolean fill(long epoch) {
+    for (int i = 0; i < returners.length; i++) {
+      CombineReturner returner = returners[turn];
+      turn = turn + 1 == returners.length ? 0 : turn + 1;
+      if (returner != null && returner.start(epoch, team)) {
+        returning = returner;
+        sumNext = true;
+        working = true;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Whether the team was at something and has done it. */
+  private boolean finishWork() {
+    if (!working || team.busy()) {
+      return false;
+    }
+    team.finish();
+    if (returning != null) {
+      returning.filled();
+      returning = null;
+    } else {
+      summed = summing;
+    }
+    working = false;
+    return true;
   }
 
   private boolean done() {

@@ -22,6 +22,10 @@ final class CombineReturner implements WorkerTeam.Task {
   private int topK;
   private long weightBytes;
   private int next;
+
+  /** Where the chunk is that is being filled. */
+  private long room;
+
   private boolean done;
 
   CombineReturner(ChunkSender sender, SumTerms terms, int hidden, int maxTopK, long chunkBytes) {
@@ -56,14 +60,17 @@ final class CombineReturner implements WorkerTeam.Task {
     return done && sender.push();
   }
 
-  /** Sends a chunk if there is room for one; whether it did. */
-  boolean step(long epoch, WorkerTeam team) {
+  /**
+   * Starts to fill a chunk if there is room for one; whether it did. When the team is done, {@link
+   * #filled}.
+   */
+  boolean start(long epoch, WorkerTeam team) {
     // Also at the end: the wire may not have taken the last chunk yet.
     boolean taken = sender.push();
     if (done || !taken) {
       return false;
     }
-    long room = sender.room();
+    room = sender.room();
     if (room == 0) {
       return false;
     }
@@ -78,11 +85,15 @@ final class CombineReturner implements WorkerTeam.Task {
         partials[i] = new NodePartial(terms, hidden, maxTopK);
       }
     }
-    team.run(this);
+    team.start(this);
+    return true;
+  }
+
+  /** The chunk has been filled: sends it. */
+  void filled() {
     next += chunk.tokens;
     done = chunk.last;
     sender.send(chunk.end - room);
-    return true;
   }
 
   /** Takes as many tokens as fit. */

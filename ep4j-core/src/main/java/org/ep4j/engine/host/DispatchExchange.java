@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and
  * pushes to this node what arrives for it, until both are done. Tokens for this node itself are
- * pushed in between.
+ * pushed in between. The caller drives the wire, beside a team that is large enough to push without
+ * it, else in turns.
  */
 final class DispatchExchange {
   /** Own tokens that are pushed before the wire gets its turn again. */
@@ -22,6 +23,20 @@ final class DispatchExchange {
 
   /** For each partner that sends to this node through this rank; null for others. */
   private final @Nullable DispatchForwarder[] forwarders;
+
+  /** Pushes own tokens, in parts; the number of the next one, and of all. */
+  private RowPush ownRows;
+
+  private int part;
+  private int parts;
+
+  /** Place of the partner whose chunks are looked for next. */
+  private int turn;
+
+  /** Whether the team is at something, and whose chunk if it is one. */
+  private boolean working;
+
+  private @Nullable DispatchForwarder forwarding;
 
   DispatchExchange(
       HostContext context,
@@ -47,6 +62,7 @@ final class DispatchExchange {
     }
     Payload inChunk = new Payload();
     RowPush push = new RowPush(context, layout, table, inChunk);
+    ownRows = push;
     forwarders = new DispatchForwarder[partners.length];
     for (int place = 0; place < partners.length; place++) {
       if (rails.rail(partners[place], own) == context.rank) {
@@ -61,7 +77,6 @@ final class DispatchExchange {
    * @param push pushes this rank's own tokens to its node
    */
   void run(HostHandle handle, Payload payload, RowPush push, String operation) {
-    long epoch = context.epoch;
     Region rows =
         payload.streamable
             ? connection.borrowed().borrow(payload.x, handle.tokens * payload.rowBytes)
@@ -77,22 +92,38 @@ final class DispatchExchange {
         forwards[place].clear();
       }
     }
-    step(handle, forwards, payload, epoch);
     push.prepare(handle);
-    int parts = Math.ceilDiv(handle.tokens, TOKENS_A_TURN);
-    for (int part = 0; part < parts; part++) {
-      push.push(part, parts, team);
-      step(handle, forwards, payload, epoch);
+    ownRows = push;
+    parts = Math.ceilDiv(handle.tokens, TOKENS_A_TURN);
+    part = 0;
+    working = false;
+    forwarding = null;
+    boolean complete = false;
+    try {
+      exchange(handle, forwards, payload, operation);
+      complete = true;
+    } finally {
+      if (!complete) {
+        team.abandon();
+      }
     }
+  }
+
+  private void exchange(HostHandle handle, Forward[] forwards, Payload payload, String operation) {
+    long epoch = context.epoch;
     long begin = 0;
     int idle = 0;
-    while (!done()) {
-      if (step(handle, forwards, payload, epoch)) {
+    while (working || part < parts || !done()) {
+      boolean moved = move(handle, payload, epoch);
+      moved |= work(handle, forwards, payload, epoch);
+      if (moved) {
         idle = 0;
-        continue;
+      } else if (working) {
+        context.wait.relax(++idle);
+      } else {
+        begin = idle == 0 ? PeerWait.begin() : begin;
+        pause(++idle, begin, operation, epoch);
       }
-      begin = idle == 0 ? PeerWait.begin() : begin;
-      pause(++idle, begin, operation, epoch);
     }
   }
 
@@ -110,19 +141,52 @@ final class DispatchExchange {
     return true;
   }
 
-  private boolean step(HostHandle handle, Forward[] forwards, Payload payload, long epoch) {
+  /** Gives the wire its turn; whether anything moved. */
+  private boolean move(HostHandle handle, Payload payload, long epoch) {
     boolean moved = false;
     for (DispatchStream stream : streams) {
       moved |= stream.step(handle, payload, epoch);
     }
-    moved |= connection.poll() > 0;
-    for (int place = 0; place < forwarders.length; place++) {
+    return connection.poll() > 0 || moved;
+  }
+
+  /** Gives the team something to do when it has done the last; whether it did either. */
+  private boolean work(HostHandle handle, Forward[] forwards, Payload payload, long epoch) {
+    boolean moved = finishWork();
+    if (working) {
+      return moved;
+    }
+    // What has come first: others wait for the room that it takes, one after the other.
+    for (int i = 0; i < forwarders.length && !working; i++) {
+      int place = turn;
+      turn = turn + 1 == forwarders.length ? 0 : turn + 1;
       DispatchForwarder forwarder = forwarders[place];
-      if (forwarder != null) {
-        moved |= forwarder.step(handle, forwards[place], payload, epoch, team);
+      if (forwarder != null && forwarder.start(handle, forwards[place], payload, epoch, team)) {
+        forwarding = forwarder;
+        working = true;
       }
     }
-    return moved;
+    if (!working && part < parts) {
+      ownRows.start(part++, parts, team);
+      working = true;
+    }
+    boolean began = working;
+    finishWork();
+    return moved || began;
+  }
+
+  /** Whether the team was at something and has done it. */
+  private boolean finishWork() {
+    if (!working || team.busy()) {
+      return false;
+    }
+    team.finish();
+    if (forwarding != null) {
+      forwarding.pushed();
+      forwarding = null;
+    }
+    working = false;
+    return true;
   }
 
   /** Waits a moment for a rank whose part is missing. */

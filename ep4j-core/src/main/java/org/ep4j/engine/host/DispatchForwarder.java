@@ -40,11 +40,11 @@ final class DispatchForwarder {
   }
 
   /**
-   * Pushes a chunk if one has come; whether it did.
+   * Starts to push a chunk if one has come; whether it did. When the team is done, {@link #pushed}.
    *
    * @param forward the tokens, to be filled with those that come
    */
-  boolean step(HostHandle handle, Forward forward, Payload payload, long epoch, WorkerTeam team) {
+  boolean start(HostHandle handle, Forward forward, Payload payload, long epoch, WorkerTeam team) {
     receiver.push();
     if (done) {
       return false;
@@ -62,9 +62,13 @@ final class DispatchForwarder {
     append(forward);
     locate(payload, handle.topK, from);
     push.forward(handle, forward, from, receiver.peer, team);
+    return true;
+  }
+
+  /** The chunk has been pushed. */
+  void pushed() {
     receiver.releaseAllBut(0);
     done = chunk.last;
-    return true;
   }
 
   private void append(Forward forward) {

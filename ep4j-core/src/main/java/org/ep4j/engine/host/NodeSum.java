@@ -62,8 +62,8 @@ final class NodeSum implements WorkerTeam.Task {
     partialBytes = ScratchLayout.partialBytes(hidden);
   }
 
-  /** Sums the tokens from {@code from} to {@code to}, all of whose rows are there. */
-  void sum(HostHandle handle, int from, int to, WorkerTeam team) {
+  /** Starts to sum the tokens from {@code from} to {@code to}, all of whose rows are there. */
+  void start(HostHandle handle, int from, int to, WorkerTeam team) {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = handle.start;
@@ -76,7 +76,7 @@ final class NodeSum implements WorkerTeam.Task {
         crew[i] = new Worker(this, i);
       }
     }
-    team.run(this);
+    team.start(this);
   }
 
   @Override
@@ -132,11 +132,15 @@ final class NodeSum implements WorkerTeam.Task {
         continue;
       }
       int next = endOfNode(i, end);
-      if (context.near(Ways.rank(ways[i]))) {
+      int rank = Ways.rank(ways[i]);
+      if (!context.near(rank)) {
+        mine.list.addGroup(far.row[i]);
+      } else if (next == i + 1) {
+        // The sum of one row is that row: what its zero or NaN would become, it becomes below.
+        mine.list.addGroup(terms.rows[rank] + Ways.slot(ways[i]) * terms.rowBytes);
+      } else {
         mine.partial.rows(ways, i, next, flat, mine.row);
         mine.list.addGroup(mine.row);
-      } else {
-        mine.list.addGroup(far.row[i]);
       }
       i = next;
     }

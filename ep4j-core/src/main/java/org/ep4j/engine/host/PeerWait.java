@@ -206,17 +206,22 @@ final class PeerWait {
     }
   }
 
+  /** One round of a wait for threads of this very rank, which needs no deadline. */
+  void relax(int round) {
+    if (round < spins) {
+      Thread.onSpinWait();
+    } else {
+      Thread.yield();
+    }
+  }
+
   /**
    * One round of a wait in which nothing has happened, arguments as of {@link #idle}.
    *
    * @return whether to wait no more: the peer is dead or has given up, or the deadline has passed
    */
   boolean over(int round, long begin, int peer) {
-    if (round < spins) {
-      Thread.onSpinWait();
-    } else {
-      Thread.yield();
-    }
+    relax(round);
     return round % CHECK_EVERY == 0
         && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
   }

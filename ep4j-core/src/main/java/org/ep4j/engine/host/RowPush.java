@@ -82,7 +82,9 @@ final class RowPush implements WorkerTeam.Task {
   /** Sends the payload along the ways of {@code handle}. */
   void push(HostHandle handle, WorkerTeam team) {
     prepare(handle);
-    push(0, 1, team);
+    select(0, 1);
+    hire(team);
+    team.run(this);
   }
 
   /** Makes ready to send the payload along the ways of {@code handle}, in parts. */
@@ -98,16 +100,21 @@ final class RowPush implements WorkerTeam.Task {
     }
   }
 
-  /** Sends part {@code part} of {@code parts} of what {@link #prepare} was given. */
-  void push(int part, int parts, WorkerTeam team) {
+  /** Starts to send part {@code part} of {@code parts} of what {@link #prepare} was given. */
+  void start(int part, int parts, WorkerTeam team) {
+    select(part, parts);
+    hire(team);
+    team.start(this);
+  }
+
+  private void select(int part, int parts) {
     long tokens = all;
     first = (int) (tokens * part / parts);
     last = (int) (tokens * (part + 1) / parts);
-    run(team);
   }
 
   /**
-   * Sends on the tokens of {@code source} from number {@code from} of {@code forward} on.
+   * Starts to send on the tokens of {@code source} from number {@code from} of {@code forward} on.
    *
    * @param handle of the dispatch
    */
@@ -120,7 +127,8 @@ final class RowPush implements WorkerTeam.Task {
     if (streaming && pages != null) {
       requirePages(pages);
     }
-    run(team);
+    hire(team);
+    team.start(this);
   }
 
   private void begin(HostHandle handle, int from, int to, int[] ends, long[] along) {
@@ -136,7 +144,7 @@ final class RowPush implements WorkerTeam.Task {
     ways = along;
   }
 
-  private void run(WorkerTeam team) {
+  private void hire(WorkerTeam team) {
     if (crew.length < team.size()) {
       crew = new Worker[team.size()];
       for (int i = 0; i < crew.length; i++) {
@@ -145,7 +153,6 @@ final class RowPush implements WorkerTeam.Task {
                 new RowStream(1 + maxTopK), new ChoicePush(table, payload, topkIdx, topkWeights));
       }
     }
-    team.run(this);
   }
 
   private void requirePages(PresentPages present) {

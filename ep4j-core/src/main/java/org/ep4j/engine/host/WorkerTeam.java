@@ -12,10 +12,11 @@ import org.jspecify.annotations.Nullable;
  * The threads of one rank: the caller and, when more than one is wanted, helpers that are started
  * on first use. A task is split by worker number, so its result does not depend on who is fast.
  *
- * <p>Protocol. The caller writes the task and the number of workers, then raises {@link #round}
+ * <p>Protocol. The caller writes the task and who takes which part, then raises {@link #round}
  * (volatile); helpers wait for that, do their part, and count {@link #busy} down; the caller waits
- * for zero. Helpers spin briefly between rounds, then park; a helper announces that it parks before
- * it looks at the round a last time, so no round is slept through.
+ * for zero, and has something else to do meanwhile or not. Helpers spin briefly between rounds,
+ * then park; a helper announces that it parks before it looks at the round a last time, so no round
+ * is slept through.
  */
 final class WorkerTeam implements AutoCloseable {
   /** A part of the work for each worker; the parts are disjoint. */
@@ -26,6 +27,9 @@ final class WorkerTeam implements AutoCloseable {
 
   private static final int SPINS = 2_000;
 
+  /** A team of so many can spare the caller while it works. */
+  private static final int WITHOUT_CALLER = 3;
+
   private final String name;
   private final Consumer<Thread> starter;
   private final AtomicInteger busy = new AtomicInteger();
@@ -35,6 +39,10 @@ final class WorkerTeam implements AutoCloseable {
 
   private @Nullable Task task;
   private int workers;
+
+  /** The helper with part 0: 1 if the caller takes none, 0 if it is the one that has it. */
+  private int firstHelper;
+
   private long started;
   private volatile long round;
 
@@ -75,16 +83,60 @@ final class WorkerTeam implements AutoCloseable {
 
   /** Runs all parts and returns when they are done; throws what a part has thrown. */
   void run(Task work) {
-    int parts = size;
-    if (parts == 1) {
+    if (size == 1) {
       work.run(0, 1);
       return;
     }
-    if (helpers.length < parts - 1) {
-      startHelpers(parts - 1);
+    begin(work, size, 0);
+    boolean done = false;
+    try {
+      work.run(0, size);
+      done = true;
+    } finally {
+      if (!done) {
+        abandon();
+      }
+    }
+    finish();
+  }
+
+  /**
+   * Lets the helpers run all parts, while the caller does something else until they are no longer
+   * {@link #busy}; then it calls {@link #finish}. Where the caller is half of the team or more, it
+   * is needed for the parts: they are done when this returns.
+   */
+  void start(Task work) {
+    if (size < WITHOUT_CALLER) {
+      run(work);
+    } else {
+      begin(work, size - 1, 1);
+    }
+  }
+
+  /** Whether what was started is not done yet. */
+  boolean busy() {
+    return busy.get() != 0;
+  }
+
+  /** Waits until what was started is done; throws what a part has thrown. */
+  void finish() {
+    await();
+    rethrow(failure.getAndSet(null));
+  }
+
+  /** Waits until nothing runs any more, however it ends. */
+  void abandon() {
+    await();
+    failure.set(null);
+  }
+
+  private void begin(Task work, int parts, int first) {
+    if (helpers.length < size - 1) {
+      startHelpers(size - 1);
     }
     task = work;
     workers = parts;
+    firstHelper = first;
     busy.set(helpers.length);
     started++;
     round = started;
@@ -93,20 +145,21 @@ final class WorkerTeam implements AutoCloseable {
         LockSupport.unpark(helper);
       }
     }
-    try {
-      work.run(0, parts);
-    } finally {
-      // The parts work on memory that the caller may give up: never leave before they are done.
-      for (int spin = 0; busy.get() != 0; spin++) {
-        if (spin < SPINS) {
-          Thread.onSpinWait();
-        } else {
-          Thread.yield();
-        }
+  }
+
+  /** The parts work on memory that the caller may give up: it never leaves before they are done. */
+  private void await() {
+    for (int spin = 0; busy.get() != 0; spin++) {
+      if (spin < SPINS) {
+        Thread.onSpinWait();
+      } else {
+        Thread.yield();
       }
-      task = null;
     }
-    Throwable thrown = failure.getAndSet(null);
+    task = null;
+  }
+
+  private static void rethrow(@Nullable Throwable thrown) {
     if (thrown instanceof Error error) {
       throw error;
     }
@@ -169,8 +222,9 @@ final class WorkerTeam implements AutoCloseable {
       while (awaitRound()) {
         try {
           Task work = task;
-          if (work != null && worker < workers) {
-            work.run(worker, workers);
+          int part = worker - firstHelper;
+          if (work != null && part < workers) {
+            work.run(part, workers);
           }
         } catch (RuntimeException | Error t) {
           failure.compareAndSet(null, t);

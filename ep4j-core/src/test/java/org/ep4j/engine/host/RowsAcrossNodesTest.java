@@ -1,0 +1,198 @@
+package org.ep4j.engine.host;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.Tensors.bf16;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.Arrays;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.Ep4jException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * Many rows between nodes: long runs of them leave from the caller's memory, short ones do not, and
+ * the team works beside the wire or in turns with it.
+ */
+class RowsAcrossNodesTest {
+  private static final int HIDDEN = 7168;
+  private static final int TOKENS = 400;
+  private static final long ROW = 2L * HIDDEN;
+  private static final Duration LIMIT = Duration.ofMinutes(1);
+
+  @TempDir Path directory;
+
+  private static BufferConfig config(int ranks, int ranksPerNode, int threads, String wire) {
+    return BufferConfig.builder()
+        .hidden(HIDDEN)
+        .topK(ranks)
+        .experts(ranks)
+        .maxTokens(TOKENS)
+        .numSms(threads)
+        .ranksPerNode(ranksPerNode)
+        .wire(wire)
+        .timeout(Duration.ofMinutes(10))
+        .build();
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "4, 2, 1, tcp",
+    "4, 2, 2, tcp",
+    "4, 2, 3, tcp",
+    "4, 2, 5, inproc",
+    "5, 2, 4, tcp",
+    "3, 1, 4, tcp",
+    "3, 1, 1, inproc"
+  })
+  void rowsArriveAndComeBack(int ranks, int ranksPerNode, int threads, String wire) {
+    BufferConfig config = config(ranks, ranksPerNode, threads, wire);
+    ThreadRanks.run(
+        ranks,
+        LIMIT,
+        group -> {
+          try (Arena arena = Arena.ofShared();
+              ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            // More tensors than are remembered, then the same again.
+            for (int round = 0; round < 11; round++) {
+              exchange(buffer, rows(arena, group.rank()), group);
+            }
+          }
+        });
+  }
+
+  @ParameterizedTest
+  @CsvSource({"1, tcp", "4, tcp", "4, inproc"})
+  void whoFailsGetsItsMemoryBack(int threads, String wire) {
+    BufferConfig config = config(4, 2, threads, wire);
+    ThreadRanks.run(
+        4,
+        LIMIT,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            for (int round = 0; round < 3; round++) {
+              try (Arena arena = Arena.ofShared()) {
+                Routing routing = routing(group.rank(), 4);
+                if (group.rank() == 1) {
+                  Tensor gone = vanished(arena, round);
+                  assertThatThrownBy(() -> buffer.dispatch(gone, routing))
+                      .isInstanceOf(Ep4jException.class)
+                      .hasMessageContaining("a page of memory");
+                } else {
+                  Tensor x = tensor(rows(arena, group.rank()));
+                  assertThatThrownBy(() -> buffer.dispatch(x, routing))
+                      .isInstanceOf(PeerTimeoutException.class)
+                      .hasMessageContaining("a page of memory");
+                }
+              }
+              // The rows are gone; what the wire still had of them may not be touched.
+              buffer.reset();
+              try (Arena arena = Arena.ofShared()) {
+                exchange(buffer, rows(arena, group.rank()), group);
+              }
+            }
+          }
+        });
+  }
+
+  private static void exchange(ExpertBuffer buffer, MemorySegment x, Group group) {
+    int ranks = group.size();
+    Dispatch d = buffer.dispatch(tensor(x), routing(group.rank(), ranks));
+    MemorySegment got = d.x().segment();
+    long at = 0;
+    for (int source = 0; source < ranks; source++) {
+      for (int t = 0; t < TOKENS; t++) {
+        if (goesTo(source, t, group.rank(), ranks)) {
+          requireRow(got, at++, value(source, t));
+        }
+      }
+    }
+    assertThat(d.rows()).isEqualTo(at);
+    MemorySegment sums = buffer.combine(d.x(), d.handle()).x().segment();
+    for (int t = 0; t < TOKENS; t++) {
+      int times = 0;
+      for (int r = 0; r < ranks; r++) {
+        times += goesTo(group.rank(), t, r, ranks) ? 1 : 0;
+      }
+      requireRow(sums, t, times * value(group.rank(), t));
+    }
+    d.handle().close();
+  }
+
+  private static void requireRow(MemorySegment rows, long row, float value) {
+    for (int h = 0; h < HIDDEN; h += h < 64 ? 1 : 511) {
+      short found = rows.get(ValueLayout.JAVA_SHORT_UNALIGNED, row * ROW + 2L * h);
+      if (found != bf16(value)) {
+        throw new AssertionError("row %d, element %d: not %s".formatted(row, h, value));
+      }
+    }
+  }
+
+  /**
+   * To all ranks, but for single tokens that stay at home, and a stretch in which every other does.
+   */
+  private static boolean goesTo(int source, int token, int target, int ranks) {
+    boolean home = token % 61 == 7 * source % 61 || (token / 40 == 3 && token % 2 == 0);
+    return source == target || !home || (ranks == 1);
+  }
+
+  private static Routing routing(int rank, int ranks) {
+    long[] ids = new long[TOKENS * ranks];
+    for (int t = 0; t < TOKENS; t++) {
+      for (int r = 0; r < ranks; r++) {
+        ids[t * ranks + r] = goesTo(rank, t, r, ranks) ? r : -1;
+      }
+    }
+    return Routing.of(Tensor.of(ids, TOKENS, ranks));
+  }
+
+  /** Five times as much is exact, too. */
+  private static float value(int rank, int token) {
+    return 1 + rank + token % 40;
+  }
+
+  private static Tensor tensor(MemorySegment rows) {
+    return Tensor.of(rows, DType.BF16, TOKENS, HIDDEN);
+  }
+
+  private static MemorySegment rows(Arena arena, int rank) {
+    MemorySegment rows = arena.allocate(TOKENS * ROW, 64);
+    short[] row = new short[HIDDEN];
+    for (int t = 0; t < TOKENS; t++) {
+      Arrays.fill(row, bf16(value(rank, t)));
+      MemorySegment.copy(row, 0, rows, ValueLayout.JAVA_SHORT, t * ROW, HIDDEN);
+    }
+    return rows;
+  }
+
+  /** Rows in a file that becomes shorter: reading them faults in the middle of the operation. */
+  private Tensor vanished(Arena arena, int round) throws IOException {
+    try (FileChannel channel =
+        FileChannel.open(
+            directory.resolve("rows-" + round),
+            StandardOpenOption.CREATE,
+            StandardOpenOption.READ,
+            StandardOpenOption.WRITE)) {
+      MemorySegment rows = channel.map(FileChannel.MapMode.READ_WRITE, 0, TOKENS * ROW, arena);
+      channel.truncate(TOKENS / 2 * ROW);
+      return tensor(rows);
+    }
+  }
+}

@@ -1,0 +1,103 @@
+package org.ep4j.engine.host;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+import org.ep4j.engine.Nodes;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+@Timeout(value = 30, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class WorkerTeamTest {
+  @Test
+  void coresAreSharedByTheRanksOfAHost() {
+    int cores = Runtime.getRuntime().availableProcessors();
+    assertThat(WorkerTeam.size(0, Nodes.one(1), 0)).isEqualTo(cores);
+    assertThat(WorkerTeam.size(0, Nodes.one(2), 1)).isEqualTo(Math.max(1, cores / 2));
+    assertThat(WorkerTeam.size(0, Nodes.one(2 * cores), 1)).isEqualTo(1);
+    assertThat(WorkerTeam.size(7, Nodes.one(2), 1)).isEqualTo(7);
+  }
+
+  @Test
+  void aLargeTeamWorksWithoutTheCaller() throws InterruptedException {
+    Set<Thread> threads = ConcurrentHashMap.newKeySet();
+    try (WorkerTeam team = new WorkerTeam("team", 4)) {
+      CountDownLatch go = new CountDownLatch(1);
+      AtomicIntegerArray parts = new AtomicIntegerArray(3);
+      WorkerTeam.Task task =
+          (worker, workers) -> {
+            assertThat(workers).isEqualTo(3);
+            threads.add(Thread.currentThread());
+            try {
+              go.await();
+            } catch (InterruptedException e) {
+              throw new IllegalStateException(e);
+            }
+            parts.incrementAndGet(worker);
+          };
+      for (int round = 1; round <= 3; round++) {
+        team.start(task);
+        if (round == 1) {
+          assertThat(team.busy()).isTrue();
+          go.countDown();
+        }
+        team.finish();
+        assertThat(team.busy()).isFalse();
+        assertThat(parts).hasToString("[%d, %d, %d]".formatted(round, round, round));
+      }
+      assertThat(threads).hasSize(3).doesNotContain(Thread.currentThread());
+      // The caller takes its part again where it waits anyway.
+      AtomicIntegerArray all = new AtomicIntegerArray(4);
+      team.run((worker, workers) -> all.incrementAndGet(worker));
+      assertThat(all).hasToString("[1, 1, 1, 1]");
+    }
+    for (Thread thread : threads) {
+      thread.join();
+    }
+  }
+
+  @Test
+  void aSmallTeamIsDoneWhenItHasBegun() {
+    for (int size = 1; size <= 2; size++) {
+      try (WorkerTeam team = new WorkerTeam("team", size)) {
+        AtomicIntegerArray parts = new AtomicIntegerArray(size);
+        team.start((worker, workers) -> parts.incrementAndGet(worker));
+        assertThat(team.busy()).isFalse();
+        for (int part = 0; part < size; part++) {
+          assertThat(parts.get(part)).isEqualTo(1);
+        }
+        team.finish();
+      }
+    }
+  }
+
+  @Test
+  void whatAPartThrowsIsThrownOnce() {
+    for (int size = 1; size <= 4; size++) {
+      try (WorkerTeam team = new WorkerTeam("team", size)) {
+        WorkerTeam.Task broken =
+            (worker, workers) -> {
+              if (worker == workers - 1) {
+                throw new IllegalStateException("broken");
+              }
+            };
+        assertThatThrownBy(
+                () -> {
+                  team.start(broken);
+                  team.finish();
+                })
+            .hasMessage("broken");
+        team.run((worker, workers) -> {});
+        if (size > 2) {
+          team.start(broken);
+          team.abandon();
+          team.run((worker, workers) -> {});
+        }
+      }
+    }
+  }
+}
