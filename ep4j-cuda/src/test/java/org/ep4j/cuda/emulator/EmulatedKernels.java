@@ -41,6 +41,7 @@ final class EmulatedKernels {
           "low_latency_region.hpp",
           "low_latency_expected.hpp",
           "low_latency_deliveries.hpp",
+          "wire.hpp",
           "low_latency_wire.hpp",
           "low_latency_calls.hpp",
           "main.hpp",
