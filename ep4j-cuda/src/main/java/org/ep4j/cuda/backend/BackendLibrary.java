@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.ep4j.cuda.driver.LibraryDirectories;
 
@@ -24,6 +25,17 @@ public record BackendLibrary(
     List<String> foreign,
     String packages,
     Map<String, String> environment) {
+  /** Levels above a file of a library where headers may be. */
+  private static final int LEVELS = 2;
+
+  /** Where packages of a distribution put headers and archives. */
+  private static final List<Path> DEVELOPERS =
+      List.of(
+          Path.of("/usr/include"),
+          Path.of("/usr/local/include"),
+          Path.of("/usr/lib/x86_64-linux-gnu"),
+          Path.of("/usr/lib/aarch64-linux-gnu"));
+
   /** Copies the lists. */
   public BackendLibrary {
     foreign = List.copyOf(foreign);
@@ -62,6 +74,33 @@ public record BackendLibrary(
   private static void addFile(Set<String> found, Path file) {
     if (Files.isRegularFile(file)) {
       found.add(file.toString());
+    }
+  }
+
+  /**
+   * Where a file lies that comes with the library, a header or an archive.
+   *
+   * @param name of the file
+   * @param loaded name or path of the library that is used: around that first
+   */
+  public Optional<Path> directoryWith(String name, String loaded) {
+    Set<Path> places = new LinkedHashSet<>();
+    addAround(places, loaded);
+    addAround(places, environment.getOrDefault(variable, ""));
+    candidates().forEach(each -> addAround(places, each));
+    places.addAll(DEVELOPERS);
+    return places.stream().filter(place -> Files.isRegularFile(place.resolve(name))).findFirst();
+  }
+
+  /** Directories near a library, its directory, or the one above that. */
+  private static void addAround(Set<Path> places, String path) {
+    Path at = path.contains("/") ? Path.of(path) : null;
+    for (int i = 0; i <= LEVELS && at != null; i++) {
+      places.add(at);
+      for (String child : List.of("include", "lib", "lib64")) {
+        places.add(at.resolve(child));
+      }
+      at = at.getParent();
     }
   }
 

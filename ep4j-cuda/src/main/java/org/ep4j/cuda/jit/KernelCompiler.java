@@ -114,6 +114,11 @@ public final class KernelCompiler {
     return Standard.COMPILER;
   }
 
+  /** Another compiler with the same caches. */
+  static KernelCompiler beside(CompilerBackend backend) {
+    return new KernelCompiler(backend, Standard.COMPILER.cache, Standard.COMPILER.shipped);
+  }
+
   /** The cache on disk. */
   public CubinCache cache() {
     return cache;
@@ -243,7 +248,7 @@ public final class KernelCompiler {
                               + cache.directory()
                               + " holds no "
                               + spec.description()
-                              + " either: on a machine with NVRTC, ep4j cache warm --arch "
+                              + " either: on a machine that can compile it, ep4j cache warm --arch "
                               + spec.architecture()
                               + " fills it"));
       return new Cubin(cached, Origin.DISK, System.nanoTime() - start, "");

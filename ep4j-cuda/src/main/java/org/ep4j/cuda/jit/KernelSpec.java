@@ -26,6 +26,9 @@ public record KernelSpec(
   private static final Pattern MACRO = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
   private static final String STANDARD = "--std=c++17";
 
+  /** How the option that names the architecture begins. */
+  static final String ARCHITECTURE_OPTION = "-arch=";
+
   /** Characters of a hash in names of files: 160 bits. */
   private static final int NAME_CHARACTERS = 40;
 
@@ -60,7 +63,7 @@ public record KernelSpec(
   public List<String> options() {
     List<String> options = new ArrayList<>();
     options.add(STANDARD);
-    options.add("-arch=" + architecture);
+    options.add(ARCHITECTURE_OPTION + architecture);
     defines.forEach((name, value) -> options.add("-D" + name + "=" + value));
     return options;
   }

@@ -29,12 +29,35 @@ public final class NvccBackend implements CompilerBackend {
   private static final Pattern VERSION = Pattern.compile("release ([0-9]+\\.[0-9]+)");
   private static final long LONGEST_SECONDS = 300;
 
+  /** What to make: a binary, or intermediate code for another link. */
+  enum Output {
+    CUBIN(".cubin"),
+    LTO_IR(".fatbin");
+
+    private final String ending;
+
+    Output(String ending) {
+      this.ending = ending;
+    }
+  }
+
   private final String program = search();
+  private final Output output;
+
+  /** Directories of headers of others. */
+  private final List<Path> headers;
 
   /** Null until asked for: a process each time would cost more than a kernel from the cache. */
   private volatile @Nullable String identity;
 
-  NvccBackend() {}
+  NvccBackend() {
+    this(Output.CUBIN, List.of());
+  }
+
+  NvccBackend(Output output, List<Path> headers) {
+    this.output = output;
+    this.headers = List.copyOf(headers);
+  }
 
   @Override
   public LibrarySearch find() {
@@ -75,13 +98,35 @@ public final class NvccBackend implements CompilerBackend {
       Files.createDirectories(Objects.requireNonNull(target.getParent()));
       Files.writeString(target, file.getValue());
     }
-    Path cubin = directory.resolve("out.cubin");
-    List<String> command = new ArrayList<>(List.of(program, "-cubin", "-Xptxas", "-v"));
-    command.addAll(spec.options());
-    command.addAll(List.of("-I", directory.toString(), "-o", cubin.toString()));
+    Path image = directory.resolve("out" + output.ending);
+    List<String> command = new ArrayList<>(List.of(program));
+    command.addAll(options(spec));
+    command.addAll(List.of("-I", directory.toString(), "-o", image.toString()));
+    headers.forEach(place -> command.addAll(List.of("-I", place.toString())));
     command.add(directory.resolve(spec.sources().entry()).toString());
     String log = execute(command);
-    return new Compiled(Files.readAllBytes(cubin), log);
+    return new Compiled(Files.readAllBytes(image), log);
+  }
+
+  private List<String> options(KernelSpec spec) {
+    if (output == Output.CUBIN) {
+      List<String> options = new ArrayList<>(List.of("-cubin", "-Xptxas", "-v"));
+      options.addAll(spec.options());
+      return options;
+    }
+    String number = spec.architecture().substring("sm_".length());
+    List<String> options =
+        new ArrayList<>(
+            List.of(
+                "-fatbin",
+                "-rdc=true",
+                "-w",
+                "-gencode",
+                "arch=compute_%s,code=lto_%s".formatted(number, number)));
+    spec.options().stream()
+        .filter(option -> !option.startsWith(KernelSpec.ARCHITECTURE_OPTION))
+        .forEach(options::add);
+    return options;
   }
 
   /**

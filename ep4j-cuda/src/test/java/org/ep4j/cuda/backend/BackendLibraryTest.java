@@ -53,6 +53,21 @@ class BackendLibraryTest {
     assertThat(places(path).candidates()).contains(file.toString());
   }
 
+  /** Two installations: what comes with a library lies around that one. */
+  @Test
+  void headersOfTheLibraryThatIsUsedAreTaken() throws IOException {
+    for (String installation : List.of("one", "two")) {
+      Path home = directory.resolve(installation);
+      Files.createFile(Files.createDirectories(home.resolve("lib")).resolve("libx.so.1"));
+      Files.createFile(Files.createDirectories(home.resolve("include")).resolve("x.h"));
+    }
+    BackendLibrary places = places(Map.of("X_HOME", directory.resolve("one").toString()));
+    assertThat(places.directoryWith("x.h", directory.resolve("two/lib/libx.so.1").toString()))
+        .contains(directory.resolve("two/include"));
+    assertThat(places.directoryWith("x.h", "libx.so.1")).contains(directory.resolve("one/include"));
+    assertThat(places.directoryWith("libx.a", "libx.so.1")).isEmpty();
+  }
+
   @Test
   void whatIsMissingIsToldWithThePackage() {
     assertThat(places(Map.of()).missing())
