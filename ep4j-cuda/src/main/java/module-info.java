@@ -8,6 +8,7 @@ module org.ep4j.cuda {
   exports org.ep4j.cuda.jit;
   exports org.ep4j.cuda.probe;
   exports org.ep4j.cuda.proxy;
+  exports org.ep4j.cuda.put;
 
   uses org.ep4j.cuda.backend.BackendProvider;
 

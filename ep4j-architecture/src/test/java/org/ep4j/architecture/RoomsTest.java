@@ -36,6 +36,7 @@ class RoomsTest {
   private static final String CUDA_FAR = "org.ep4j.cuda.far..";
   private static final String CUDA_BACKEND = "org.ep4j.cuda.backend";
   private static final String CUDA_DIRECT = "org.ep4j.cuda.backend.direct..";
+  private static final String CUDA_PUT = "org.ep4j.cuda.put..";
   private static final String CUDA_PROXY = "org.ep4j.cuda.proxy..";
   private static final String CUDA_PROBE = "org.ep4j.cuda.probe..";
   private static final String CUDA_JIT = "org.ep4j.cuda.jit..";
@@ -60,8 +61,9 @@ class RoomsTest {
     ROOMS.put(VERBS, List.of(API, WIRE, MEMORY, GROUP));
     ROOMS.put(UCX, List.of(API, WIRE, MEMORY, GROUP));
     // Of the proxy it has but the cores of threads: who posts for it has one.
-    ROOMS.put(NCCL, List.of(API, CUDA_BACKEND, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
-    ROOMS.put(NVSHMEM, List.of(API, CUDA_BACKEND, CUDA_DRIVER, MEMORY, GROUP));
+    ROOMS.put(
+        NCCL, List.of(API, CUDA_BACKEND, CUDA_JIT, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
+    ROOMS.put(NVSHMEM, List.of(API, CUDA_BACKEND, CUDA_JIT, CUDA_DRIVER, MEMORY, GROUP));
     ROOMS.put(
         CUDA_ENGINE,
         List.of(
@@ -76,7 +78,11 @@ class RoomsTest {
             GROUP,
             OBSERVE));
     ROOMS.put(CUDA_DIRECT, List.of(API, CUDA_BACKEND, CUDA_DRIVER, MEMORY, GROUP));
-    ROOMS.put(CUDA_BACKEND, List.of(API, CUDA_DRIVER, MEMORY, GROUP));
+    ROOMS.put(CUDA_BACKEND, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY, GROUP));
+    ROOMS.put(
+        CUDA_PUT,
+        List.of(
+            API, ENGINE, CUDA_BACKEND, CUDA_FAR, CUDA_JIT, CUDA_DRIVER, CUDA_PROXY, MEMORY, GROUP));
     ROOMS.put(CUDA_PROBE, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, CUDA_PROXY));
     ROOMS.put(CUDA_FAR, List.of(API, ENGINE, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
     ROOMS.put(CUDA_PROXY, List.of(API, CUDA_DRIVER, MEMORY, WIRE));

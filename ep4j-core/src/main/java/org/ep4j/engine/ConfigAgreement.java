@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -47,9 +48,26 @@ public final class ConfigAgreement {
     for (int r = 0; r < all.length; r++) {
       hosts[r] = decode(all[r])[HOST][1];
     }
-    return config.ranksPerNode() > 0
-        ? Nodes.declared(config.ranksPerNode(), hosts)
-        : Nodes.found(hosts);
+    return nodes(config.ranksPerNode(), hosts);
+  }
+
+  /**
+   * Which ranks share memory, for those who open no buffer; collective.
+   *
+   * @param ranksPerNode as {@link BufferConfig#ranksPerNode()}
+   */
+  public static Nodes nodes(Group group, int ranksPerNode, Duration timeout) {
+    String mine = hostOf(group);
+    byte[][] all = group.allGather(mine.getBytes(StandardCharsets.UTF_8), timeout);
+    String[] hosts = new String[all.length];
+    for (int r = 0; r < all.length; r++) {
+      hosts[r] = new String(all[r], StandardCharsets.UTF_8);
+    }
+    return nodes(ranksPerNode, hosts);
+  }
+
+  private static Nodes nodes(int ranksPerNode, String[] hosts) {
+    return ranksPerNode > 0 ? Nodes.declared(ranksPerNode, hosts) : Nodes.found(hosts);
   }
 
   /** The configuration of a rank, field by field. */
@@ -65,7 +83,7 @@ public final class ConfigAgreement {
   private static String[][] fields(Group group, BufferConfig config) {
     return new String[][] {
       {"protocol version", Integer.toString(PROTOCOL)},
-      {"host", group.inProcess() ? "one process" : host()},
+      {"host", hostOf(group)},
       {"ranksPerNode", Integer.toString(config.ranksPerNode())},
       {"wire", config.wire()},
       {"hidden", Integer.toString(config.hidden())},
@@ -83,6 +101,10 @@ public final class ConfigAgreement {
       {"engine", config.engine()},
       {"backend", config.backend()},
     };
+  }
+
+  private static String hostOf(Group group) {
+    return group.inProcess() ? "one process" : host();
   }
 
   /** What tells hosts apart: ranks reach each other through the memory of one. */

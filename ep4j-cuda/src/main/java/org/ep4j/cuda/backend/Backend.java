@@ -29,6 +29,16 @@ public interface Backend extends AutoCloseable {
    */
   SymmetricRegion allocate(long bytes);
 
+  /**
+   * What carries puts of kernels to ranks whose memory stores do not reach; collective, once the
+   * region is reached.
+   *
+   * @param near by number, the ranks whose memory they do reach, this one among them
+   */
+  default PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+    return PutOffer.STORES;
+  }
+
   /** Returns once all ranks have called it. */
   default void barrier(Duration timeout) {
     world().meeting().group().barrier(timeout);

@@ -1,8 +1,11 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.cuda.jit.LibraryShim;
+import org.jspecify.annotations.Nullable;
+
 /**
  * A backend, found through {@link java.util.ServiceLoader}. Implementations are stateless; none of
- * their methods but {@link #probe} is called before that found no problem.
+ * their methods but {@link #probe} and {@link #shim} is called before that found no problem.
  */
 public interface BackendProvider {
   /** Name as in {@link org.ep4j.BufferConfig#backend()}. */
@@ -27,6 +30,19 @@ public interface BackendProvider {
    */
   default String objection(BackendWorld world) {
     return "";
+  }
+
+  /**
+   * Device functions of the library that kernels are linked to, for those who compile ahead of
+   * time; null if it has none, or its version is not known here. Needs no device.
+   */
+  default @Nullable LibraryShim shim() {
+    return null;
+  }
+
+  /** How kernels put with this backend here, for people; and what is missing for better ways. */
+  default String puts() {
+    return "stores over NVLink; between nodes the proxy";
   }
 
   /**

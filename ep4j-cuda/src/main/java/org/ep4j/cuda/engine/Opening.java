@@ -19,13 +19,13 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.LowLatencyKernels.Reach;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.far.FarSizes;
+import org.ep4j.cuda.far.WireChoice;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Meeting;
-import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -35,10 +35,6 @@ import org.jspecify.annotations.Nullable;
 final class Opening implements AutoCloseable {
   private static final int MOST_EXPERTS_OF_A_RANK = 1 << 16;
   private static final int NOBODY = 0xffff;
-  private static final String AUTO = "auto";
-
-  /** Name of a backend, and of a wire. */
-  private static final String NCCL = "nccl";
 
   private final ResourceStack owned = new ResourceStack();
 
@@ -56,8 +52,7 @@ final class Opening implements AutoCloseable {
 
   /** Whoever has chosen NCCL and left the wire open has NCCL between nodes, too. */
   static BufferConfig wired(BufferConfig config) {
-    boolean open = config.wire().equals(AUTO) && WireConfig.builder().build().wire().equals(AUTO);
-    return open && config.backend().equals(NCCL) ? config.toBuilder().wire(NCCL).build() : config;
+    return config.toBuilder().wire(WireChoice.of(config.backend(), config.wire())).build();
   }
 
   /** With the backend that property and variables name, so that ranks compare what counts. */

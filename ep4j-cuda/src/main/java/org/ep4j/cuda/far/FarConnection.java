@@ -89,7 +89,7 @@ public final class FarConnection implements AutoCloseable {
         outgoing = 0;
       }
       memoryBytes = layout.landingBytes(partners) + (puts ? layout.outgoingBytes(partners) : 0);
-      opened = Proxy.open(device, wire, source, landing, settings.proxy(bus, alone));
+      opened = Proxy.open(device, wire, source, landing, settings.proxy(bus, alone, 0));
       proxy = opened;
       table = owned.own(new FarTable(this, rails, settings.lanesOfAThread()));
       complete = true;

@@ -40,13 +40,14 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
   private static final int COMMANDS = 2048;
 
   static FarWire of(BufferConfig config, Map<String, String> variables) {
+    return of(config.wire(), config.timeout(), variables);
+  }
+
+  static FarWire of(String wire, Duration timeout, Map<String, String> variables) {
     String threads = variables.getOrDefault(THREADS, "1").strip();
     String cores = variables.getOrDefault(CORES, "").strip();
     return new FarWire(
-        config.wire(),
-        number(THREADS, threads),
-        cores.isEmpty() ? null : numbers(cores),
-        config.timeout());
+        wire, number(THREADS, threads), cores.isEmpty() ? null : numbers(cores), timeout);
   }
 
   private static List<Integer> numbers(String text) {
@@ -107,12 +108,13 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
    *
    * @param bus address of the GPU
    * @param alone whether no other rank has this GPU, and so its cores
+   * @param notices words that count flushes
    */
-  ProxyConfig proxy(String bus, boolean alone) {
+  ProxyConfig proxy(String bus, boolean alone, int notices) {
     List<Integer> own = cores;
     if (own == null) {
       own = alone ? new ProxyCores().near(bus, threads) : List.of();
     }
-    return new ProxyConfig(threads, RINGS_OF_A_THREAD * threads, COMMANDS, 0, own, timeout);
+    return new ProxyConfig(threads, RINGS_OF_A_THREAD * threads, COMMANDS, notices, own, timeout);
   }
 }

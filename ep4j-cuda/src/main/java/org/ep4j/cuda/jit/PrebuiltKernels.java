@@ -12,6 +12,9 @@ public final class PrebuiltKernels {
   /** Low latency in a node where rows travel as lines. */
   public static final Map<String, String> LINED = Map.of("EP4J_LINES", "1");
 
+  private static final Map<String, String> PUT_BY_STORES = Map.of("EP4J_PUT_CARRIER", "0");
+  private static final Map<String, String> PUT_BY_RINGS = Map.of("EP4J_PUT_CARRIER", "1");
+
   private static final List<PrebuiltKernel> ALL =
       Stream.of(
               List.of(
@@ -26,7 +29,10 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
                   new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
-                  new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true)),
+                  new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true),
+                  new PrebuiltKernel("put probe", "put_probe.cu", PUT_BY_STORES, true),
+                  // Around its rare waits, which are calls, it keeps more than registers hold.
+                  new PrebuiltKernel("put probe by rings", "put_probe.cu", PUT_BY_RINGS, false)),
               lowLatency("", "", Map.of()),
               lowLatency("", " with lines", LINED),
               lowLatency("_mapped", "", Map.of()),

@@ -46,6 +46,10 @@ __device__ __forceinline__ void store_release_gpu(u64* at, u64 value) {
   asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
 
+__device__ __forceinline__ void add_release_system(u64* at, u64 value) {
+  asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+
 // Shared memory.
 __device__ __forceinline__ u64 load_acquire_block(const u64* at) {
   u64 value;

@@ -57,7 +57,13 @@ final class EmulatedKernels {
           "low_latency_by_ranks_mapped_world.cpp",
           "low_latency_puts_world.cpp",
           "low_latency_by_ranks_puts_world.cpp",
-          "proxy_world.cpp");
+          "proxy_world.cpp",
+          "put_library.hpp",
+          "put_carriers.hpp",
+          "putting.hpp",
+          "put_stores_world.cpp",
+          "put_rings_world.cpp",
+          "put_library_world.cpp");
 
   /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */
   private static final Set<String> ARCHITECTURES = Set.of("amd64", "x86_64", "aarch64");

@@ -152,6 +152,61 @@ class KernelsOnTheHostTest {
     assertThat(firstFailure(kernels, "proxy_world")).contains("refused though there was time");
   }
 
+  @Test
+  void putsByStoresArriveBeforeTheirSignals() throws IOException, InterruptedException {
+    allCasesPass(puts(), "put_stores_world");
+  }
+
+  /** Many blocks take several commands here. */
+  @Test
+  void putsByTheProxyArriveBeforeTheirSignals() throws IOException, InterruptedException {
+    EmulatedKernels kernels = puts();
+    kernels.change("device_put.cuh", "MOST_OF_A_COMMAND = 8ull << 20", "MOST_OF_A_COMMAND = 2048");
+    allCasesPass(kernels, "put_rings_world");
+  }
+
+  @Test
+  void putsByALibraryArriveBeforeTheirSignals() throws IOException, InterruptedException {
+    allCasesPass(puts(), "put_library_world");
+  }
+
+  /** One lane signals before the others have stored. */
+  @Test
+  void signalsAheadOfStoresAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = puts();
+    kernels.change(
+        "device_put.cuh", "what the others stored.\n  __syncwarp();", "what the others stored.");
+    assertThat(firstFailure(kernels, "put_stores_world")).containsAnyOf("from rank", "the result");
+  }
+
+  /** A mistake that was made: lanes put what others of the warp had not written yet. */
+  @Test
+  void putsOfWhatIsNotWrittenAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = puts();
+    kernels.change(
+        "device_put.cuh", "the warp have written.\n  __syncwarp();", "the warp have written.");
+    assertThat(firstFailure(kernels, "put_stores_world")).containsAnyOf("from rank", "the result");
+  }
+
+  /** A signal goes by another lane of the wire than its puts. */
+  @Test
+  void signalsAheadOfPutsAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = puts();
+    kernels.change(
+        "device_put.cuh",
+        "add_command(peer, lane_of_ring(p, lane), number",
+        "add_command(peer, 0, number");
+    assertThat(firstFailure(kernels, "put_rings_world")).containsAnyOf("from rank", "the result");
+  }
+
+  /** The source is written anew while the wire reads it. */
+  @Test
+  void flushesThatDoNotWaitAreFound() throws IOException, InterruptedException {
+    EmulatedKernels kernels = puts();
+    kernels.change("device_put.cuh", "wanted = ++p.flushes[lane]", "wanted = p.flushes[lane]++");
+    assertThat(firstFailure(kernels, "put_rings_world")).containsAnyOf("from rank", "the result");
+  }
+
   /** A mistake that was made: blocks that only receive had not read the counts yet. */
   @Test
   void doneSaidTooEarlyIsFound() throws IOException, InterruptedException {
@@ -179,6 +234,10 @@ class KernelsOnTheHostTest {
         "far_dispatch.cu",
         "far_expert_dispatch.cu",
         "far_combine.cu");
+  }
+
+  private EmulatedKernels puts() {
+    return new EmulatedKernels(directory, "put_probe.cu");
   }
 
   private EmulatedKernels lowLatency() {

@@ -27,7 +27,8 @@ class ParameterFieldsTest {
     "low_latency.cuh, LowLatencyParameters, LowLatencyField",
     "low_latency_posts.cuh, FarPosts, FarPostsField",
     "far.cuh, FarPartner, org.ep4j.cuda.far.FarPartnerField",
-    "far.cuh, FarWorld, org.ep4j.cuda.far.FarWorldField"
+    "far.cuh, FarWorld, org.ep4j.cuda.far.FarWorldField",
+    "device_put.cuh, DevicePut, org.ep4j.cuda.put.PutField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)
       throws Exception {

@@ -39,6 +39,9 @@ inline u64 load_relaxed_system(const u64* at) { return emulator::load(at); }
 inline void store_release_system(u64* at, u64 value) { emulator::store(at, value); }
 inline void store_release_gpu(u64* at, u64 value) { emulator::store(at, value); }
 inline void store_relaxed_system(u64* at, u64 value) { emulator::store(at, value); }
+inline void add_release_system(u64* at, u64 value) {
+  emulator::change(at, "add_release_system", [&](u64 before) { return before + value; });
+}
 
 // One of the two comes first.
 inline void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
@@ -71,7 +74,18 @@ inline uint4 load_row(const void* at) {
   return *(const uint4*)at;
 }
 
+namespace emulator {
+
+// Whether others may run between the rows that a lane stores, for worlds where lanes share rows.
+inline bool slow_rows = false;
+
+}  // namespace emulator
+
 inline void store_row(void* at, uint4 v) {
+  if (emulator::slow_rows && emulator::coin()) {
+    emulator::Machine::the->moved();
+    emulator::give_way();
+  }
   emulator::check(at, sizeof v, "store_row");
   *(uint4*)at = v;
 }

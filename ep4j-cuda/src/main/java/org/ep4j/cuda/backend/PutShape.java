@@ -1,0 +1,50 @@
+package org.ep4j.cuda.backend;
+
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * What kernels put into, the same on all ranks.
+ *
+ * @param bytes of each rank's memory, a multiple of 256, at most 64 GiB
+ * @param lanes streams of work, each used by one warp at a time
+ * @param signals words that count what has arrived
+ */
+public record PutShape(long bytes, int lanes, int signals) {
+  private static final long UNIT = 256;
+
+  /** What offsets in commands to the proxy can say. */
+  private static final long MOST_BYTES = 64L << 30;
+
+  private static final int MOST_LANES = 1024;
+  private static final int MOST_SIGNALS = 1 << 14;
+
+  /** Checks the values. */
+  public PutShape {
+    if (bytes <= 0 || bytes % UNIT != 0 || bytes > MOST_BYTES) {
+      throw new InvalidArgumentException(
+          "bytes",
+          String.valueOf(bytes),
+          "a multiple of " + UNIT + ", at most " + MOST_BYTES,
+          "round it up, or open memory several times");
+    }
+    range("lanes", lanes, MOST_LANES);
+    range("signals", signals, MOST_SIGNALS);
+  }
+
+  private static void range(String field, int value, int most) {
+    if (value < 1 || value > most) {
+      throw new InvalidArgumentException(
+          field, String.valueOf(value), "1.." + most, "lanes are for warps, signals for lanes");
+    }
+  }
+
+  /** Where the words of signals begin. */
+  public long signalWords() {
+    return bytes;
+  }
+
+  /** With the words of signals. */
+  public long regionBytes() {
+    return bytes + signals * (long) Long.BYTES;
+  }
+}

@@ -1,0 +1,358 @@
+package org.ep4j.cuda.put;
+
+import java.lang.System.Logger.Level;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Map;
+import java.util.TreeMap;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendChoice;
+import org.ep4j.cuda.backend.Backends;
+import org.ep4j.cuda.backend.DeviceChoice;
+import org.ep4j.cuda.backend.PeerRegion;
+import org.ep4j.cuda.backend.PutCarrier;
+import org.ep4j.cuda.backend.PutOffer;
+import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.SymmetricRegion;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.far.FarPuts;
+import org.ep4j.cuda.far.WireChoice;
+import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.jit.LinkedKernels;
+import org.ep4j.cuda.proxy.Proxy;
+import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Nodes;
+import org.ep4j.group.Group;
+import org.ep4j.group.GroupException;
+import org.ep4j.memory.Meeting;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Memory of the same size on all ranks, and what kernels need to put into it, to signal and to
+ * flush: {@code kernels/device_put.cuh}. Kernels are loaded here, because how they are compiled and
+ * linked depends on the backend. Used by one thread.
+ */
+public final class DevicePut implements AutoCloseable {
+  /** Size of the parameter that kernels take by value, see {@link #describe}. */
+  public static final int PARAMETER_BYTES =
+      PutField.RINGS.ordinal() * Long.BYTES + Proxy.PARAMETER_BYTES;
+
+  private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  /** Which carrier a kernel is compiled for; numbers as in the kernels. */
+  private static final String CARRIER = "EP4J_PUT_CARRIER";
+
+  private static final String NO_MEMORY = "memory for puts of kernels cannot be allocated";
+  private static final String NO_KERNELS = "kernels that put cannot be loaded";
+
+  /** How long ranks that close wait for those whose kernels may still write here. */
+  private static final Duration PARTING = Duration.ofSeconds(5);
+
+  private enum Way {
+    STORES,
+    RINGS,
+    LIBRARY
+  }
+
+  private final ResourceStack owned = new ResourceStack();
+  private final Group group;
+  private final PutConfig config;
+  private final CudaDevice device;
+  private final Backend backend;
+  private final SymmetricRegion region;
+  private final @Nullable PutCarrier carrier;
+  private final @Nullable FarPuts far;
+  private final DeviceMemory tables;
+  private boolean closed;
+
+  private DevicePut(Group group, PutConfig config) {
+    this.group = group;
+    this.config = settled(config);
+    PutShape shape = config.shape();
+    boolean complete = false;
+    try {
+      agree();
+      Nodes nodes = ConfigAgreement.nodes(group, config.ranksPerNode(), config.timeout());
+      device = owned.own(CudaDevice.open(DeviceChoice.ordinal(group)));
+      device.makeCurrent();
+      Meeting meeting = Meeting.ofAll(group);
+      backend = owned.own(Backends.open(this.config.backend(), meeting, device, config.timeout()));
+      region = backend.world().together(NO_MEMORY, () -> allocate(shape.regionBytes()));
+      @Nullable PeerRegion[] peers = reach(nodes);
+      carrier = carrier(nodes);
+      far = carrier == null && nodes.count() > 1 ? rings() : null;
+      tables = owned.own(DeviceMemory.allocate(device, tableBytes()));
+      clear(tables);
+      tables.copyFrom(0, MemorySegment.ofArray(addresses(peers)));
+      group.barrier(config.timeout());
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /** Opens memory of all ranks; collective. */
+  public static DevicePut open(Group group, PutConfig config) {
+    return new DevicePut(group, config);
+  }
+
+  /** With the backend and the wire that variables name, so that ranks compare what counts. */
+  private static PutConfig settled(PutConfig config) {
+    String backend = BackendChoice.of(config.backend()).name();
+    return new PutConfig(
+        backend,
+        config.shape(),
+        config.ranksPerNode(),
+        WireChoice.of(backend, config.wire()),
+        config.timeout());
+  }
+
+  private void agree() {
+    String mine = config.toString();
+    byte[][] all = group.allGather(mine.getBytes(StandardCharsets.UTF_8), config.timeout());
+    for (int r = 0; r < all.length; r++) {
+      String other = new String(all[r], StandardCharsets.UTF_8);
+      if (!other.equals(mine)) {
+        throw new ConfigurationMismatchException(
+            "the ranks cannot put to each other: rank %d has %s, rank %d %s"
+                .formatted(group.rank(), mine, r, other));
+      }
+    }
+  }
+
+  private SymmetricRegion allocate(long bytes) {
+    SymmetricRegion made = owned.own(backend.allocate(bytes));
+    clear(made.memory());
+    return made;
+  }
+
+  private void clear(DeviceMemory memory) {
+    try (CudaStream stream = CudaStream.create(device)) {
+      memory.fill8(0, memory.bytes(), (byte) 0, stream);
+      stream.synchronize();
+    }
+  }
+
+  /** Collective; from here on all ranks have cleared their memory. */
+  private @Nullable PeerRegion[] reach(Nodes nodes) {
+    boolean[] others = near(nodes);
+    others[group.rank()] = false;
+    @Nullable PeerRegion[] peers = region.reach(Meeting.ofAll(group), others, config.timeout());
+    for (PeerRegion peer : peers) {
+      if (peer != null) {
+        owned.own(peer);
+      }
+    }
+    return peers;
+  }
+
+  private boolean[] near(Nodes nodes) {
+    boolean[] near = new boolean[group.size()];
+    for (int r = 0; r < near.length; r++) {
+      near[r] = nodes.together(r, group.rank());
+    }
+    return near;
+  }
+
+  /** What the backend has, if it has it on all ranks. */
+  private @Nullable PutCarrier carrier(Nodes nodes) {
+    PutOffer offer = backend.offerPuts(region, config.shape(), near(nodes));
+    PutCarrier offered = offer.carrier();
+    if (offered != null) {
+      owned.own(offered);
+    }
+    // A rank may have to compile first.
+    Duration patience = backend.world().setUpTimeout().plus(config.timeout());
+    String obstacle = obstacle(group, patience, offer.reason());
+    if (!obstacle.isEmpty()) {
+      LOG.log(
+          Level.WARNING,
+          "Backend ''{0}'' carries no puts of kernels here: within a node they are stores, between"
+              + " nodes the proxy posts them to a wire. {1}",
+          backend.name(),
+          obstacle);
+    }
+    return obstacle.isEmpty() ? offered : null;
+  }
+
+  /** The first rank that cannot use what the others may have, and why; all ranks hear the same. */
+  static String obstacle(Group group, Duration timeout, String reason) {
+    byte[][] all = group.allGather(reason.getBytes(StandardCharsets.UTF_8), timeout);
+    for (int r = 0; r < all.length; r++) {
+      if (all[r].length > 0) {
+        return "Rank " + r + ": " + new String(all[r], StandardCharsets.UTF_8);
+      }
+    }
+    return "";
+  }
+
+  private FarPuts rings() {
+    PutShape shape = config.shape();
+    return owned.own(
+        FarPuts.open(
+            group,
+            device,
+            backend.world().ranksOnDevice() == 1,
+            config.wire(),
+            config.timeout(),
+            shape.bytes(),
+            shape.lanes(),
+            shape.signals()));
+  }
+
+  /** Addresses of the ranks, then flushes of the lanes. */
+  private long tableBytes() {
+    return (group.size() + config.shape().lanes()) * (long) Long.BYTES;
+  }
+
+  private long[] addresses(@Nullable PeerRegion[] peers) {
+    long[] addresses = new long[peers.length];
+    if (carrier != null && carrier.carriesAll()) {
+      return addresses;
+    }
+    for (int r = 0; r < peers.length; r++) {
+      PeerRegion peer = peers[r];
+      addresses[r] = peer == null ? 0 : peer.address();
+    }
+    addresses[group.rank()] = region.memory().address();
+    return addresses;
+  }
+
+  /** The device of this rank. */
+  public CudaDevice device() {
+    return device;
+  }
+
+  /** The memory of this rank; behind it lie words that are not the caller's. */
+  public DeviceMemory memory() {
+    return region.memory();
+  }
+
+  /** How kernels reach the other ranks, in a few words for people. */
+  public String text() {
+    return switch (way()) {
+      case STORES -> backend.name() + ", stores";
+      case RINGS -> backend.name() + ", stores; to other nodes the proxy over " + wire();
+      case LIBRARY -> backend.name() + ", " + (carrier == null ? "" : carrier.text());
+    };
+  }
+
+  private String wire() {
+    return far == null ? "" : far.wire();
+  }
+
+  private Way way() {
+    return carrier != null ? Way.LIBRARY : far != null ? Way.RINGS : Way.STORES;
+  }
+
+  /**
+   * Compiles a kernel of this jar that is written against {@code device_put.cuh}, for the way of
+   * these ranks, and loads it; collective. Closed before this is. None returns before all have
+   * loaded theirs: loading waits for kernels that run on the same GPU, which may wait for a rank
+   * that has none yet.
+   */
+  public PutModule load(String entry, Map<String, String> defines) {
+    Map<String, String> all = new TreeMap<>(defines);
+    all.put(CARRIER, String.valueOf(way().ordinal()));
+    ResourceStack loaded = new ResourceStack();
+    boolean complete = false;
+    try {
+      PutModule module =
+          backend.world().together(NO_KERNELS, () -> loaded.own(loadHere(entry, all)));
+      complete = true;
+      return module;
+    } finally {
+      if (!complete) {
+        loaded.close();
+      }
+    }
+  }
+
+  private PutModule loadHere(String entry, Map<String, String> defines) {
+    PutCarrier library = carrier;
+    if (library == null) {
+      return new PutModule(KernelCompiler.standard().load(device, entry, defines), null);
+    }
+    CudaModule module = LinkedKernels.load(device, entry, defines, library.parts());
+    boolean complete = false;
+    try {
+      library.loaded(module);
+      complete = true;
+      return new PutModule(module, library);
+    } finally {
+      if (!complete) {
+        module.close();
+      }
+    }
+  }
+
+  /**
+   * Writes the {@code DevicePut} that kernels take by value.
+   *
+   * @param parameter {@link #PARAMETER_BYTES} bytes
+   */
+  public void describe(MemorySegment parameter) {
+    parameter.fill((byte) 0);
+    PutShape shape = config.shape();
+    set(parameter, PutField.RANK, group.rank());
+    set(parameter, PutField.RANKS, group.size());
+    set(parameter, PutField.LANES, shape.lanes());
+    set(parameter, PutField.SIGNALS, shape.signals());
+    set(parameter, PutField.OWN, region.memory().address());
+    set(parameter, PutField.PEERS, tables.address());
+    set(parameter, PutField.SIGNAL_WORDS, shape.signalWords());
+    set(parameter, PutField.FLUSHES, tables.address() + group.size() * (long) Long.BYTES);
+    if (carrier != null) {
+      set(parameter, PutField.LIBRARY, carrier.library());
+      set(parameter, PutField.WINDOW, carrier.window());
+    }
+    if (far != null) {
+      set(parameter, PutField.OUTGOING, far.outgoing());
+      set(parameter, PutField.LANDING, far.landing());
+      set(parameter, PutField.COUNTERS, far.counters());
+      set(parameter, PutField.LANES_OF_A_RING, far.lanesOfARing());
+      far.describe(
+          parameter.asSlice(PutField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
+    }
+  }
+
+  private static void set(MemorySegment parameter, PutField field, long value) {
+    parameter.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
+  }
+
+  /** Why nothing more leaves this rank; null while all is well. */
+  public @Nullable String problem() {
+    return far == null ? null : far.problem();
+  }
+
+  /** Returns once all ranks have called it. */
+  public void barrier() {
+    group.barrier(config.timeout());
+  }
+
+  /** Gives everything back, once no kernel of this rank uses it and the others close it, too. */
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    try {
+      // A peer's kernel may still be writing words here.
+      group.barrier(PARTING);
+    } catch (GroupException | IllegalStateException e) {
+      // Who is gone or does not come writes nothing.
+    }
+    device.makeCurrent();
+    owned.close();
+  }
+}

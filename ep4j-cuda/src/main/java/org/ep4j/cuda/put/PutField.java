@@ -1,0 +1,20 @@
+package org.ep4j.cuda.put;
+
+/** Fields of {@code DevicePut} in {@code kernels/device_put.cuh}, 8 bytes each; rings end it. */
+enum PutField {
+  RANK,
+  RANKS,
+  LANES,
+  SIGNALS,
+  OWN,
+  PEERS,
+  SIGNAL_WORDS,
+  LIBRARY,
+  WINDOW,
+  OUTGOING,
+  LANDING,
+  COUNTERS,
+  FLUSHES,
+  LANES_OF_A_RING,
+  RINGS
+}

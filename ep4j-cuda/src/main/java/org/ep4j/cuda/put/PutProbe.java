@@ -1,0 +1,182 @@
+package org.ep4j.cuda.put;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.Map;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.Launch;
+import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.group.Group;
+
+/**
+ * Two ranks put to each other from kernels, see {@code kernels/put_probe.cu}. All methods are
+ * collective: both ranks make the same calls in the same order, on one thread each.
+ */
+public final class PutProbe implements AutoCloseable {
+  private static final int WARPS_OF_BLOCK = 8;
+  private static final int RUN_FIELDS = 6;
+  private static final int UNIT = 16;
+  private static final int ROUNDING = 256;
+
+  /** Kernels that must run at once, so that both ranks go on: a block an SM is always there. */
+  private static final int MOST_WARPS = 64 * WARPS_OF_BLOCK;
+
+  private final ResourceStack owned = new ResourceStack();
+  private final DevicePut puts;
+  private final PutModule module;
+  private final CudaStream stream;
+  private final DeviceMemory results;
+
+  /** What signals have grown to; kernels keep it. */
+  private final DeviceMemory past;
+
+  private final int rank;
+  private final int warps;
+  private final long bytes;
+  private final Duration timeout;
+
+  private PutProbe(Group group, PutConfig config, int warps, long bytes) {
+    this.rank = group.rank();
+    this.warps = warps;
+    this.bytes = bytes;
+    this.timeout = config.timeout();
+    boolean complete = false;
+    try {
+      puts = owned.own(DevicePut.open(group, config));
+      module = owned.own(puts.load("put_probe.cu", Map.of()));
+      stream = owned.own(CudaStream.create(puts.device()));
+      results = owned.own(DeviceMemory.allocate(puts.device(), warps * (long) Long.BYTES));
+      past = owned.own(DeviceMemory.allocate(puts.device(), signals(warps) * (long) Long.BYTES));
+      past.copyFrom(0, MemorySegment.ofArray(new long[signals(warps)]));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /**
+   * Memory for {@code warps} warps, each with a lane and a block of {@code bytes} each way.
+   *
+   * @param like backend, nodes, wire and timeout; its shape is not looked at
+   * @param warps a multiple of 8, at most 512
+   * @param bytes a multiple of 16
+   */
+  public static PutProbe open(Group group, PutConfig like, int warps, long bytes) {
+    if (group.size() != 2
+        || warps % WARPS_OF_BLOCK != 0
+        || warps > MOST_WARPS
+        || bytes % UNIT != 0) {
+      throw new IllegalArgumentException(
+          "2 ranks, a multiple of 8 warps and of 16 bytes: %d, %d, %d"
+              .formatted(group.size(), warps, bytes));
+    }
+    long memory = Math.ceilDiv(2L * warps * bytes, ROUNDING) * ROUNDING;
+    PutShape shape = new PutShape(memory, warps, signals(warps));
+    PutConfig config =
+        new PutConfig(like.backend(), shape, like.ranksPerNode(), like.wire(), like.timeout());
+    return new PutProbe(group, config, warps, bytes);
+  }
+
+  private static int signals(int warps) {
+    return 4 * warps + 1;
+  }
+
+  /** How kernels reach the other rank. */
+  public String text() {
+    return puts.text();
+  }
+
+  /**
+   * All warps exchange blocks that differ in each round, and overwrite what they have put as soon
+   * as it is flushed.
+   *
+   * @param block bytes of each, at most those of the probe
+   * @return vectors of 16 bytes that arrived wrong here
+   */
+  public long exchange(long block, int count) {
+    long wrong = 0;
+    for (long each : run("ep4j_put_exchange", warps, block, count)) {
+      if (each < 0) {
+        throw gaveUp("exchange", "in round " + (each & Long.MAX_VALUE));
+      }
+      wrong += each;
+    }
+    return wrong;
+  }
+
+  /** Half of a round trip of a put with a signal, on rank 0; one warp. In nanoseconds. */
+  public double latency(long block, int count) {
+    long nanos = run("ep4j_put_rounds", 1, block, count)[0];
+    if (nanos == 0) {
+      throw gaveUp("rounds", "");
+    }
+    return nanos / (2.0 * count);
+  }
+
+  /**
+   * Rank 0 puts {@code count} blocks from each of some warps, a signal behind each.
+   *
+   * @return on rank 0 bytes in a nanosecond, until rank 1 has answered
+   */
+  public double stream(int senders, long block, int count) {
+    long[] nanos = run("ep4j_put_stream", senders, block, count);
+    long slowest = 0;
+    for (int warp = 0; warp < senders; warp++) {
+      if (nanos[warp] == 0) {
+        throw gaveUp("stream", "");
+      }
+      slowest = Math.max(slowest, nanos[warp]);
+    }
+    return (double) senders * block * count / slowest;
+  }
+
+  private Ep4jException gaveUp(String what, String where) {
+    String problem = puts.problem();
+    return new Ep4jException(
+        "rank %d gave up waiting for puts (%s) %s%s"
+            .formatted(rank, what, where, problem == null ? "" : ": " + problem));
+  }
+
+  private long[] run(String entry, int warpsNow, long block, int count) {
+    if (block > bytes || block % UNIT != 0 || warpsNow > warps) {
+      throw new IllegalArgumentException(block + " bytes of " + warpsNow + " warps");
+    }
+    int blocks = Math.ceilDiv(warpsNow, WARPS_OF_BLOCK);
+    int threads = Math.min(warpsNow, WARPS_OF_BLOCK) * 32;
+    long[] result = new long[warps];
+    results.copyFrom(0, MemorySegment.ofArray(result));
+    puts.barrier();
+    try (Launch launch =
+        Launch.of(
+            module.kernel(entry),
+            LaunchConfig.of(blocks, threads),
+            DevicePut.PARAMETER_BYTES,
+            RUN_FIELDS * Long.BYTES)) {
+      puts.describe(launch.parameter(0));
+      long[] fields = {
+        1 - rank, block, count, timeout.toNanos(), results.address(), past.address()
+      };
+      MemorySegment run = launch.parameter(1);
+      for (int i = 0; i < fields.length; i++) {
+        run.setAtIndex(ValueLayout.JAVA_LONG, i, fields[i]);
+      }
+      launch.launch(stream);
+      stream.synchronize();
+    }
+    results.copyTo(0, MemorySegment.ofArray(result));
+    return result;
+  }
+
+  /** Gives everything back, once both ranks have come to it. */
+  @Override
+  public void close() {
+    owned.close();
+  }
+}

@@ -1,0 +1,5 @@
+/** Puts, signals and flushes from kernels, whatever the backend. */
+@NullMarked
+package org.ep4j.cuda.put;
+
+import org.jspecify.annotations.NullMarked;
