@@ -3,9 +3,12 @@ package org.ep4j.nccl;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PeerCheck;
+import org.ep4j.cuda.backend.PutOffer;
+import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.SymmetricRegion;
 
 /** A communicator a buffer. */
@@ -41,6 +44,23 @@ final class NcclBackend implements Backend {
           NcclCalls.allocate(out.address(), needed), NcclFunction.MEM_ALLOC, communicator.handle());
       long address = out.get(ValueLayout.JAVA_LONG, 0);
       return new NcclRegion(world, communicator, address, needed);
+    }
+  }
+
+  @Override
+  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+    boolean all = true;
+    for (boolean each : near) {
+      all &= each;
+    }
+    if (all) {
+      return PutOffer.STORES;
+    }
+    try {
+      long window = ((NcclRegion) region).window();
+      return new PutOffer(NcclGin.open(world, communicator, window, shape), "");
+    } catch (Ep4jException e) {
+      return new PutOffer(null, String.valueOf(e.getMessage()));
     }
   }
 

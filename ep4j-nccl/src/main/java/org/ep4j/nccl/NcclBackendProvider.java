@@ -11,6 +11,8 @@ import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.jit.LibraryShim;
+import org.jspecify.annotations.Nullable;
 
 /** Offers the backend {@code nccl} to {@link java.util.ServiceLoader}. */
 public final class NcclBackendProvider implements BackendProvider {
@@ -94,6 +96,22 @@ public final class NcclBackendProvider implements BackendProvider {
       }
     }
     return advice;
+  }
+
+  @Override
+  public @Nullable LibraryShim shim() {
+    return NcclLibrary.version() < NcclShim.OLDEST ? null : NcclShim.of();
+  }
+
+  @Override
+  public String puts() {
+    String stores = "stores over NVLink; between nodes ";
+    if (NcclLibrary.version() < NcclShim.OLDEST) {
+      return stores + "the proxy: GIN came with " + text(NcclShim.OLDEST);
+    }
+    String gin = stores + "GIN where NCCL has ports for it, else the proxy";
+    String problem = NcclShim.of().compiler().problem();
+    return problem.isEmpty() ? gin : gin + " (GIN only if a cache has its shim: " + problem + ")";
   }
 
   @Override

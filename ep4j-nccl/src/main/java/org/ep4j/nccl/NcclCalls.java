@@ -28,8 +28,11 @@ final class NcclCalls {
   private static final MethodHandle SEND = link(NcclFunction.SEND);
   private static final MethodHandle RECEIVE = link(NcclFunction.RECEIVE);
   private static final MethodHandle ALL_REDUCE = link(NcclFunction.ALL_REDUCE);
-  private static final @Nullable MethodHandle PEER_POINTER =
-      NcclLibrary.has(NcclFunction.PEER_POINTER.symbol()) ? link(NcclFunction.PEER_POINTER) : null;
+  private static final @Nullable MethodHandle PEER_POINTER = ifThere(NcclFunction.PEER_POINTER);
+  private static final @Nullable MethodHandle DEVICE_COMM_CREATE =
+      ifThere(NcclFunction.DEVICE_COMM_CREATE);
+  private static final @Nullable MethodHandle DEVICE_COMM_DESTROY =
+      ifThere(NcclFunction.DEVICE_COMM_DESTROY);
   private static final MethodHandle ERROR_STRING =
       text(NcclFunction.ERROR_TEXTS.getFirst(), ValueLayout.JAVA_INT);
   private static final MethodHandle LAST_ERROR =
@@ -194,6 +197,37 @@ final class NcclCalls {
     }
   }
 
+  /** Whether {@link #deviceCommCreate} is there. */
+  static boolean hasDeviceComms() {
+    return DEVICE_COMM_CREATE != null && DEVICE_COMM_DESTROY != null;
+  }
+
+  /** Writes an ncclDevComm. */
+  static int deviceCommCreate(long comm, long requirements, long out) {
+    MethodHandle handle = DEVICE_COMM_CREATE;
+    if (handle == null) {
+      throw new IllegalStateException("this NCCL has no device communicators");
+    }
+    try {
+      return (int) handle.invokeExact(comm, requirements, out);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
+  /** Frees what it stands for. */
+  static int deviceCommDestroy(long comm, long deviceComm) {
+    MethodHandle handle = DEVICE_COMM_DESTROY;
+    if (handle == null) {
+      throw new IllegalStateException("this NCCL has no device communicators");
+    }
+    try {
+      return (int) handle.invokeExact(comm, deviceComm);
+    } catch (Throwable t) {
+      throw NcclException.unexpected(t);
+    }
+  }
+
   /** The library's words for a result. */
   static String errorText(int result) {
     try {
@@ -216,6 +250,10 @@ final class NcclCalls {
     return address == 0
         ? ""
         : MemorySegment.ofAddress(address).reinterpret(MOST_TEXT).getString(0).strip();
+  }
+
+  private static @Nullable MethodHandle ifThere(NcclFunction function) {
+    return NcclLibrary.has(function.symbol()) ? link(function) : null;
   }
 
   private static MethodHandle link(NcclFunction function) {

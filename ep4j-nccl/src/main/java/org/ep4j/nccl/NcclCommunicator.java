@@ -106,6 +106,34 @@ final class NcclCommunicator implements AutoCloseable {
     return window.get(ValueLayout.JAVA_LONG, 0);
   }
 
+  /**
+   * Makes a device communicator; collective.
+   *
+   * @param requirements as the version of the library has them
+   * @param bytes of an ncclDevComm of that version
+   * @return the ncclDevComm, for as long as this is open
+   */
+  MemorySegment deviceCommunicator(MemorySegment requirements, long bytes) {
+    MemorySegment made = arena.allocate(bytes, Long.BYTES);
+    MemorySegment wanted = arena.allocate(requirements.byteSize(), Long.BYTES);
+    wanted.copyFrom(requirements);
+    int result = NcclCalls.deviceCommCreate(handle(), wanted.address(), made.address());
+    try {
+      await(result, NcclFunction.DEVICE_COMM_CREATE, world.setUpTimeout());
+    } catch (NcclException e) {
+      throw new NcclException(
+          "GIN needs InfiniBand or RoCE ports with GPUDirect on all nodes (NCCL_DEBUG=INFO tells"
+              + " which NCCL found): "
+              + e.getMessage());
+    }
+    return made;
+  }
+
+  /** Frees what the last method has made. */
+  void freeDeviceCommunicator(MemorySegment made) {
+    int ignored = NcclCalls.deviceCommDestroy(handle(), made.address());
+  }
+
   /** Enqueues an all-reduce of floats in place. */
   void allReduce(long address, long floats, long stream) {
     int result =

@@ -63,7 +63,10 @@ enum NcclFunction {
       ValueLayout.JAVA_LONG,
       ValueLayout.JAVA_LONG,
       ValueLayout.JAVA_INT,
-      ValueLayout.JAVA_LONG);
+      ValueLayout.JAVA_LONG),
+  DEVICE_COMM_CREATE(
+      "ncclDevCommCreate", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG),
+  DEVICE_COMM_DESTROY("ncclDevCommDestroy", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
 
   /** Functions that return texts: of a result, and of a communicator's last error. */
   static final List<String> ERROR_TEXTS = List.of("ncclGetErrorString", "ncclGetLastError");
@@ -85,7 +88,7 @@ enum NcclFunction {
 
   /** Whether ep4j does without it on older versions. */
   boolean optional() {
-    return this == PEER_POINTER;
+    return this == PEER_POINTER || this == DEVICE_COMM_CREATE || this == DEVICE_COMM_DESTROY;
   }
 
   /** Parameters; the result is always an ncclResult_t. */

@@ -34,6 +34,11 @@ final class NcclRegion implements SymmetricRegion {
     memory = DeviceMemory.view(world.device(), address, bytes);
   }
 
+  /** The ncclWindow_t; 0 before it is reached. */
+  long window() {
+    return window;
+  }
+
   @Override
   public DeviceMemory memory() {
     return memory;

@@ -16,13 +16,14 @@ class NcclLibrariesTest {
 
   @TempDir private Path directory;
 
-  /** Prints what the probe finds. */
+  /** Prints what the probe finds, and how kernels put. */
   public static final class Probe {
     private Probe() {}
 
     /** The program. */
     public static void main(String... arguments) {
       System.out.println(new NcclBackendProvider().probe());
+      System.out.println(new NcclBackendProvider().puts());
     }
   }
 
@@ -36,6 +37,12 @@ class NcclLibrariesTest {
   void aLibraryWithoutItsFunctionsIsToldWithTheirNames() throws IOException, InterruptedException {
     compile(directory, 22809);
     assertThat(probe("EP4J_NCCL_HOME")).contains("lacks ncclGetUniqueId, ncclCommInitRankConfig");
+  }
+
+  @Test
+  void aLibraryFromBeforeGinLeavesPutsToTheProxy() throws IOException, InterruptedException {
+    compile(directory, 22803);
+    assertThat(probe("EP4J_NCCL_HOME")).contains("between nodes the proxy: GIN came with 2.28.7");
   }
 
   @Test

@@ -28,6 +28,13 @@ class NcclProbeTest {
   }
 
   @Test
+  void itIsSaidHowKernelsPut() {
+    assertThat(new NcclBackendProvider().puts())
+        .startsWith("stores over NVLink; between nodes ")
+        .containsAnyOf("GIN where NCCL has ports", "GIN came with 2.28.7");
+  }
+
+  @Test
   void anOldLibraryIsRefusedWithItsVersionAndTheRemedy() {
     assertThat(NcclBackendProvider.judge(LIBRARY, 22707, List.of("ncclMemAlloc")))
         .isEqualTo(

@@ -1,0 +1,157 @@
+package org.ep4j.nccl;
+
+import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.PutCarrier;
+import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.jit.DevicePart;
+import org.ep4j.group.Group;
+
+/**
+ * Puts of kernels between nodes by NCCL's GIN: a device communicator with its contexts as lanes.
+ * Ranks of a node are stored to, through the windows of the backend.
+ */
+final class NcclGin implements PutCarrier {
+  /** Contexts of a device communicator, where that is set. */
+  static final String CONTEXTS = "EP4J_NCCL_GIN_CONTEXTS";
+
+  /** More lanes than this share contexts: each has queue pairs to all ranks. */
+  private static final int MOST_CONTEXTS = 32;
+
+  private static final String NO_GIN = "NCCL's GIN cannot be asked for";
+
+  private final ResourceStack owned = new ResourceStack();
+  private final List<DevicePart> parts;
+  private final DeviceMemory comm;
+  private final long window;
+  private final long contexts;
+
+  private NcclGin(
+      NcclCommunicator communicator,
+      CudaDevice device,
+      GinModule module,
+      GinModule.Wanted wanted,
+      long window,
+      int signals) {
+    this.parts = module.parts();
+    this.window = window;
+    boolean complete = false;
+    try {
+      MemorySegment made =
+          communicator.deviceCommunicator(wanted.requirements(), wanted.commBytes());
+      owned.own(() -> communicator.freeDeviceCommunicator(made));
+      comm = owned.own(DeviceMemory.allocate(device, wanted.commBytes()));
+      comm.copyFrom(0, made);
+      contexts = module.begin(comm, signals);
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /**
+   * Asks NCCL for GIN; collective.
+   *
+   * @throws org.ep4j.Ep4jException if it is not to be had, with the remedy: on all ranks if one of
+   *     them lacks what it needs
+   */
+  static NcclGin open(
+      BackendWorld world, NcclCommunicator communicator, long window, PutShape shape) {
+    String set = System.getenv().getOrDefault(CONTEXTS, "").strip();
+    requireSame(world.meeting().group(), world.timeout(), set);
+    long contexts = contexts(set, shape.lanes());
+    ResourceStack opened = new ResourceStack();
+    try {
+      // None waits for the others in NCCL before all can.
+      Asked asked =
+          world.together(
+              NO_GIN,
+              () -> {
+                GinModule module = opened.own(GinModule.load(world.device()));
+                return new Asked(module, module.wanted(contexts, shape.signals()));
+              });
+      return new NcclGin(
+          communicator, world.device(), asked.module, asked.wanted, window, shape.signals());
+    } finally {
+      opened.close();
+    }
+  }
+
+  private record Asked(GinModule module, GinModule.Wanted wanted) {}
+
+  /** Ranks whose contexts differ wait for each other in NCCL for ever. */
+  static void requireSame(Group group, Duration timeout, String set) {
+    byte[][] all = group.allGather(set.getBytes(StandardCharsets.UTF_8), timeout);
+    for (int r = 1; r < all.length; r++) {
+      String first = new String(all[0], StandardCharsets.UTF_8);
+      String other = new String(all[r], StandardCharsets.UTF_8);
+      if (!other.equals(first)) {
+        throw new ConfigurationMismatchException(
+            "%s is '%s' on rank 0 and '%s' on rank %d: set it alike on all ranks, or nowhere"
+                .formatted(CONTEXTS, first, other, r));
+      }
+    }
+  }
+
+  /** Contexts to ask for. */
+  static long contexts(String set, int lanes) {
+    if (set.isEmpty()) {
+      return Math.min(lanes, MOST_CONTEXTS);
+    }
+    if (!set.matches("[1-9][0-9]{0,2}")) {
+      throw new InvalidArgumentException(CONTEXTS, "'" + set + "'", "1..999", "unset it");
+    }
+    return Long.parseLong(set);
+  }
+
+  @Override
+  public String text() {
+    return "stores; to other nodes GIN of NCCL %s, %d contexts (NCCL_GIN_TYPE=%s)"
+        .formatted(
+            NcclBackendProvider.text(NcclLibrary.version()),
+            contexts,
+            System.getenv().getOrDefault("NCCL_GIN_TYPE", "as NCCL chooses"));
+  }
+
+  @Override
+  public boolean carriesAll() {
+    return false;
+  }
+
+  @Override
+  public List<DevicePart> parts() {
+    return parts;
+  }
+
+  @Override
+  public long library() {
+    return comm.address();
+  }
+
+  @Override
+  public long window() {
+    return window;
+  }
+
+  @Override
+  public void loaded(CudaModule module) {}
+
+  @Override
+  public void unloading(CudaModule module) {}
+
+  @Override
+  public void close() {
+    owned.close();
+  }
+}

@@ -1,0 +1,94 @@
+// The functions that ep4j's device_put.cuh calls, by NCCL's GIN. Compiled ahead of time for a version of
+// NCCL: its device headers want nvcc, and code for GIN works with the library of its own version only.
+//
+// `library` is an ncclDevComm in device memory, `window` an ncclWindow_t of this rank's memory. Lanes are
+// contexts of the communicator, each with a queue pair to each peer; more lanes than contexts share those.
+// Signals are GIN's, one of each number in every context, so what has come is their sum.
+//
+// Structures of the host differ between versions, so they are filled here, too: ep4j_gin_requirements.
+#include <nccl_device.h>
+
+#if NCCL_VERSION_CODE != EP4J_NCCL_VERSION
+#error "these are the headers of another version of NCCL than the library that was found"
+#endif
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// A signal that is seen after all puts of its context to the same peer.
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 30, 7)
+typedef ncclGin_StrongSignalAdd OrderedAdd;
+#else
+typedef ncclGin_SignalAdd OrderedAdd;
+#endif
+
+__device__ __forceinline__ const ncclDevComm& comm_of(u64 library) {
+  return *(const ncclDevComm*)library;
+}
+
+__device__ __forceinline__ ncclGin gin_of(const ncclDevComm& comm, u32 lane) {
+  return ncclGin(comm, (int)(lane % (u32)comm.ginContextCount));
+}
+
+extern "C" __device__ void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target,
+                                            u64 source, u64 bytes) {
+  const ncclDevComm& comm = comm_of(library);
+  ncclWindow_t memory = (ncclWindow_t)window;
+  gin_of(comm, lane).put(ncclTeamWorld(comm), (int)peer, memory, target, memory, source, bytes,
+                         ncclGin_None{}, ncclGin_None{}, ncclCoopWarp());
+}
+
+extern "C" __device__ void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer,
+                                               u32 signal, u64 value) {
+  const ncclDevComm& comm = comm_of(library);
+  gin_of(comm, lane).signal(ncclTeamWorld(comm), (int)peer, OrderedAdd{signal, value},
+                            ncclCoopWarp());
+}
+
+extern "C" __device__ void ep4j_library_flush(u64 library, u32 lane) {
+  gin_of(comm_of(library), lane).flush(ncclCoopWarp());
+}
+
+extern "C" __device__ u64 ep4j_library_signals(u64 library, u32 signal) {
+  const ncclDevComm& comm = comm_of(library);
+  u64 sum = 0;
+  for (u32 context = 0; context < (u32)comm.ginContextCount; context++) {
+    sum += gin_of(comm, context).readSignal(signal);
+  }
+  return sum;
+}
+
+// One thread: what a device communicator is asked for, and the sizes of what the host hands over.
+// facts: bytes of the requirements, and of an ncclDevComm.
+extern "C" __global__ void ep4j_gin_requirements(u8* bytes, u64 room, u64 contexts, u64 signals,
+                                                 u64* facts) {
+#ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER
+  ncclDevCommRequirements wanted = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+#else
+  ncclDevCommRequirements wanted = {};
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 30, 3)
+  wanted.ginConnectionType = NCCL_GIN_CONNECTION_FULL;
+#else
+  wanted.ginForceEnable = true;
+#endif
+  wanted.ginContextCount = (int)contexts;
+  wanted.ginSignalCount = (int)signals;
+  for (u64 i = 0; i < sizeof(wanted) && i < room; i++) {
+    bytes[i] = ((const u8*)&wanted)[i];
+  }
+  facts[0] = sizeof(wanted);
+  facts[1] = sizeof(ncclDevComm);
+}
+
+// One thread: signals keep what earlier users of their numbers have left. Returns the contexts.
+extern "C" __global__ void ep4j_gin_begin(u64 library, u64 signals, u64* contexts) {
+  const ncclDevComm& comm = comm_of(library);
+  for (u32 context = 0; context < (u32)comm.ginContextCount; context++) {
+    for (u32 signal = 0; signal < signals; signal++) {
+      gin_of(comm, context).resetSignal(signal);
+    }
+  }
+  *contexts = comm.ginContextCount;
+}

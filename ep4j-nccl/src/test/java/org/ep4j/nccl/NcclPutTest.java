@@ -1,0 +1,160 @@
+package org.ep4j.nccl;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.jit.LibraryShim;
+import org.ep4j.cuda.jit.LinkedKernels;
+import org.ep4j.cuda.put.PutConfig;
+import org.ep4j.cuda.put.PutProbe;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Puts, signals and flushes of kernels with backend {@code nccl}. */
+class NcclPutTest {
+  private static final String ARCHITECTURE = "sm_90a";
+
+  /** A version whose shim is in no cache. */
+  private static final int NOBODY_HAS_IT = 29901;
+
+  private static final String STORES = "nccl, stores";
+  private static final File PORTS = new File("/sys/class/infiniband");
+
+  @TempDir private Path headers;
+
+  @Test
+  void ranksOfANodePutByStoresIntoWindows() {
+    Gpus.require(2);
+    new ThreadWorld().run(2, Exchange.class, List.of("0", STORES));
+    new ProcessWorld().run(2, Exchange.class, List.of("0", STORES));
+  }
+
+  private static boolean hasPorts() {
+    String[] devices = PORTS.list();
+    return devices != null && devices.length > 0;
+  }
+
+  /** GIN is refused with a reason, which goes to the log, and puts go the way that there is. */
+  @Test
+  void withoutPortsForGinTheProxyPutsOverTheWire() {
+    Gpus.require(2);
+    assumeFalse(hasPorts(), "this host may have GIN");
+    new ProcessWorld().run(2, Exchange.class, List.of("1", "proxy over nccl"));
+  }
+
+  @Test
+  void withPortsForGinItPuts() {
+    Gpus.require(2);
+    assumeTrue(hasPorts(), "no InfiniBand or RoCE here");
+    new ProcessWorld().run(2, Exchange.class, List.of("1", "GIN of NCCL"));
+  }
+
+  @Test
+  void lanesShareContextsBeyondTheFirst32UnlessTheVariableSaysMore() {
+    assertThat(NcclGin.contexts("", 7)).isEqualTo(7);
+    assertThat(NcclGin.contexts("", 100)).isEqualTo(32);
+    assertThat(NcclGin.contexts("64", 100)).isEqualTo(64);
+    assertThatThrownBy(() -> NcclGin.contexts("many", 100))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("EP4J_NCCL_GIN_CONTEXTS")
+        .hasMessageContaining("1..999");
+  }
+
+  @Test
+  void contextsThatDifferAreToldOnAllRanks() {
+    ThreadRanks.run(
+        3,
+        group ->
+            assertThatThrownBy(
+                    () ->
+                        NcclGin.requireSame(
+                            group, Duration.ofSeconds(10), group.rank() == 2 ? "8" : ""))
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageContaining("'' on rank 0 and '8' on rank 2")
+                .hasMessageContaining("alike on all ranks"));
+  }
+
+  @Test
+  void headersOfAnotherVersionAreRefusedWithTheRemedy() throws IOException {
+    Files.writeString(
+        headers.resolve("nccl_device.h"),
+        "#define NCCL_VERSION_CODE 22903\n#define NCCL_VERSION(a, b, c) (a * 10000 + b * 100 + c)\n");
+    LibraryShim shim = NcclShim.of(NOBODY_HAS_IT, List.of(headers));
+    assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
+    assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageStartingWith("no device functions of NCCL 2.99.1 for sm_90a")
+        .hasMessageContaining("where EP4J_NCCL_HOME says")
+        .hasMessageContaining("headers of another version of NCCL");
+  }
+
+  @Test
+  void missingHeadersAreToldWithTheRemedy() {
+    LibraryShim shim = NcclShim.of(NOBODY_HAS_IT, List.of());
+    assertThat(shim.compiler().found()).isFalse();
+    assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageContaining("nccl_device.h of this very version")
+        .hasMessageContaining("no device headers of NCCL 2.99.1 here");
+  }
+
+  @Test
+  void kernelsAreLinkedToGinWhereItsHeadersAre() {
+    assumeTrue(NcclLibrary.version() >= NcclShim.OLDEST, "no NCCL with GIN");
+    LibraryShim shim = NcclShim.of();
+    assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
+    assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
+    byte[] cubin =
+        LinkedKernels.link(
+            ARCHITECTURE,
+            "put_probe.cu",
+            Map.of("EP4J_PUT_CARRIER", "2"),
+            List.of(shim.compile(ARCHITECTURE)));
+    assertThat(cubin).startsWith(0x7f, 'E', 'L', 'F');
+  }
+
+  /**
+   * Two ranks exchange blocks from kernels. Arguments: ranks of a node (0: those of a host), a part
+   * of how the kernels reach the other rank.
+   */
+  public static final class Exchange implements RankJob {
+    private static final PutShape ANY = new PutShape(256, 1, 1);
+    private static final int WARPS = 16;
+    private static final long[] SIZES = {16, 112, 4096, 14336, 131_072};
+
+    /** Used by reflection. */
+    public Exchange() {}
+
+    @Override
+    public void run(Group group, List<String> arguments) {
+      int ranksPerNode = Integer.parseInt(arguments.get(0));
+      PutConfig config = new PutConfig("nccl", ANY, ranksPerNode, "auto", Duration.ofSeconds(30));
+      try (PutProbe probe = PutProbe.open(group, config, WARPS, SIZES[SIZES.length - 1])) {
+        assertThat(probe.text()).contains(arguments.get(1));
+        for (long size : SIZES) {
+          assertThat(probe.exchange(size, 20)).as(size + " bytes").isZero();
+          assertThat(probe.latency(size, 20)).isPositive();
+          assertThat(probe.stream(WARPS, size, 10)).isPositive();
+        }
+      }
+    }
+  }
+}
