@@ -1,8 +1,11 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PeerCheck;
+import org.ep4j.cuda.backend.PutOffer;
+import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.SymmetricRegion;
 
 /** One buffer's use of the process's NVSHMEM. */
@@ -30,6 +33,18 @@ final class NvshmemBackend implements Backend {
   public SymmetricRegion allocate(long bytes) {
     long needed = Math.max(bytes, PeerCheck.bytes(size()));
     return new NvshmemRegion(world, NvshmemRuntime.allocate(world, ALIGNMENT, needed), needed);
+  }
+
+  @Override
+  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+    try {
+      return new PutOffer(
+          new NvshmemCarrier(
+              NvshmemDevice.parts(world.device().architecture()), region.memory().address()),
+          "");
+    } catch (Ep4jException e) {
+      return new PutOffer(null, String.valueOf(e.getMessage()));
+    }
   }
 
   @Override

@@ -11,6 +11,8 @@ import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.jit.LibraryShim;
+import org.jspecify.annotations.Nullable;
 
 /** Offers the backend {@code nvshmem} to {@link java.util.ServiceLoader}. */
 public final class NvshmemBackendProvider implements BackendProvider {
@@ -28,7 +30,7 @@ public final class NvshmemBackendProvider implements BackendProvider {
       int[] version = NvshmemLibrary.version();
       List<String> lacking = new ArrayList<>();
       for (NvshmemFunction function : NvshmemFunction.values()) {
-        if (!NvshmemLibrary.has(function)) {
+        if (!function.optional() && !NvshmemLibrary.has(function)) {
           lacking.add(function.symbol());
         }
       }
@@ -72,6 +74,22 @@ public final class NvshmemBackendProvider implements BackendProvider {
 
   private static String text(int[] version) {
     return String.join(".", Arrays.stream(version).mapToObj(String::valueOf).toList());
+  }
+
+  @Override
+  public @Nullable LibraryShim shim() {
+    return NvshmemLibrary.name().isEmpty() ? null : NvshmemDevice.shim();
+  }
+
+  @Override
+  public String puts() {
+    String problem = NvshmemDevice.problem();
+    if (!problem.isEmpty()) {
+      return "stores over NVLink; between nodes the proxy (" + problem + ")";
+    }
+    String compiler = NvshmemDevice.shim().compiler().problem();
+    return "NVSHMEM's device library"
+        + (compiler.isEmpty() ? "" : " (only if a cache has its shim: " + compiler + ")");
   }
 
   @Override

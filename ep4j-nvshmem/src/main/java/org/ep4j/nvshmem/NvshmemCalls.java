@@ -2,6 +2,8 @@ package org.ep4j.nvshmem;
 
 import java.lang.foreign.Linker;
 import java.lang.invoke.MethodHandle;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Binding of NVSHMEM. Not touched before the probe found all functions. Those that all ranks have
@@ -18,6 +20,10 @@ final class NvshmemCalls {
   private static final MethodHandle ALIGN = link(NvshmemFunction.ALIGN);
   private static final MethodHandle FREE = link(NvshmemFunction.FREE);
   private static final MethodHandle PTR = link(NvshmemFunction.PTR);
+
+  private static final @Nullable MethodHandle MODULE_INIT = ifThere(NvshmemFunction.MODULE_INIT);
+  private static final @Nullable MethodHandle MODULE_FINALIZE =
+      ifThere(NvshmemFunction.MODULE_FINALIZE);
 
   private NvshmemCalls() {}
 
@@ -100,6 +106,31 @@ final class NvshmemCalls {
     } catch (Throwable t) {
       throw NvshmemException.unexpected(t);
     }
+  }
+
+  /** Tells the device library in a CUmodule what it has to know. */
+  static int moduleInit(long module) {
+    MethodHandle handle = Objects.requireNonNull(MODULE_INIT, "NvshmemDevice looks for it before");
+    try {
+      return (int) handle.invokeExact(module);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  /** Takes that back. */
+  static int moduleFinish(long module) {
+    MethodHandle handle =
+        Objects.requireNonNull(MODULE_FINALIZE, "NvshmemDevice looks for it before");
+    try {
+      return (int) handle.invokeExact(module);
+    } catch (Throwable t) {
+      throw NvshmemException.unexpected(t);
+    }
+  }
+
+  private static @Nullable MethodHandle ifThere(NvshmemFunction function) {
+    return NvshmemLibrary.has(function) ? link(function) : null;
   }
 
   private static MethodHandle link(NvshmemFunction function) {

@@ -28,7 +28,9 @@ enum NvshmemFunction {
   N_PES("nvshmem_n_pes", integer()),
   ALIGN("nvshmem_align", pointer(ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG)),
   FREE("nvshmem_free", FunctionDescriptor.ofVoid(ValueLayout.JAVA_LONG)),
-  PTR("nvshmem_ptr", pointer(ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT));
+  PTR("nvshmem_ptr", pointer(ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT)),
+  MODULE_INIT("nvshmemx_cumodule_init", integer(ValueLayout.JAVA_LONG)),
+  MODULE_FINALIZE("nvshmemx_cumodule_finalize", integer(ValueLayout.JAVA_LONG));
 
   private final String symbol;
 
@@ -46,6 +48,11 @@ enum NvshmemFunction {
 
   private static FunctionDescriptor pointer(MemoryLayout... parameters) {
     return FunctionDescriptor.of(ValueLayout.JAVA_LONG, parameters);
+  }
+
+  /** Whether ep4j does without it: only puts of kernels need it. */
+  boolean optional() {
+    return this == MODULE_INIT || this == MODULE_FINALIZE;
   }
 
   /** Name under which the library exports it. */

@@ -17,13 +17,14 @@ class NvshmemLibrariesTest {
 
   @TempDir private Path directory;
 
-  /** Prints what the probe finds. */
+  /** Prints what the probe finds, and how kernels put. */
   public static final class Probe {
     private Probe() {}
 
     /** The program. */
     public static void main(String... arguments) {
       System.out.println(new NvshmemBackendProvider().probe());
+      System.out.println(new NvshmemBackendProvider().puts());
     }
   }
 
@@ -43,6 +44,21 @@ class NvshmemLibrariesTest {
   void aLibraryWithoutItsFunctionsIsToldWithTheirNames() throws IOException, InterruptedException {
     String source = VERSION + " *a = 3; *b = 4; *c = 5; }\n";
     assertThat(probe(source, Map.of())).contains("lacks nvshmemx_get_uniqueid, ");
+  }
+
+  /** Only puts of kernels need modules. */
+  @Test
+  void aLibraryWithoutModulesServesBuffersAsBefore() throws IOException, InterruptedException {
+    StringBuilder source = new StringBuilder(VERSION + " *a = 3; *b = 0; *c = 6; }\n");
+    for (NvshmemFunction function : NvshmemFunction.values()) {
+      if (function != NvshmemFunction.VERSION && !function.optional()) {
+        source.append("void ").append(function.symbol()).append("(void) {}\n");
+      }
+    }
+    assertThat(probe(source.toString(), Map.of()))
+        .doesNotContain("lacks")
+        .contains("between nodes the proxy (")
+        .contains("no nvshmemx_cumodule_init");
   }
 
   @Test

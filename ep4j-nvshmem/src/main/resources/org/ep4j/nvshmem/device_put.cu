@@ -1,0 +1,40 @@
+// The functions that ep4j's device_put.cuh calls, by NVSHMEM's device library. Compiled ahead of time for a
+// version of NVSHMEM, whose headers want nvcc; linked to kernels with libnvshmem_device.a.
+//
+// `window` is this rank's memory on the symmetric heap; signals are words in it, so the library counts
+// nothing apart from those. NVSHMEM has no lanes here: all puts of a rank share its queues.
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+#if NVSHMEM_VENDOR_MAJOR_VERSION != EP4J_MAJOR || NVSHMEM_VENDOR_MINOR_VERSION != EP4J_MINOR
+#error "these are the headers of another version of NVSHMEM than the library that was found"
+#endif
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+extern "C" __device__ void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target,
+                                            u64 source, u64 bytes) {
+  nvshmemx_putmem_nbi_warp((char*)window + target, (const char*)window + source, bytes, (int)peer);
+}
+
+extern "C" __device__ void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer,
+                                               u32 signal, u64 value) {
+  __syncwarp();
+  if ((threadIdx.x & 31) == 0) {
+    // Puts are ordered before what follows by a fence only.
+    nvshmem_fence();
+    nvshmemx_signal_op((uint64_t*)(window + words) + signal, value, NVSHMEM_SIGNAL_ADD, (int)peer);
+  }
+  __syncwarp();
+}
+
+extern "C" __device__ void ep4j_library_flush(u64 library, u32 lane) {
+  __syncwarp();
+  if ((threadIdx.x & 31) == 0) {
+    nvshmem_quiet();
+  }
+  __syncwarp();
+}
+
+extern "C" __device__ u64 ep4j_library_signals(u64 library, u32 signal) { return 0; }

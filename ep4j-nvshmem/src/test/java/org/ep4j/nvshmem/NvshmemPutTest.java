@@ -1,0 +1,107 @@
+package org.ep4j.nvshmem;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.RankJob;
+import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.driver.NvJitLink;
+import org.ep4j.cuda.jit.DevicePart;
+import org.ep4j.cuda.jit.LibraryShim;
+import org.ep4j.cuda.jit.LinkedKernels;
+import org.ep4j.cuda.put.PutConfig;
+import org.ep4j.cuda.put.PutProbe;
+import org.ep4j.group.Group;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Puts, signals and flushes of kernels by NVSHMEM's device library. */
+class NvshmemPutTest {
+  private static final String ARCHITECTURE = "sm_90a";
+
+  /** A version whose shim is in no cache. */
+  private static final int[] NOBODY_HAS_IT = {3, 99, 0};
+
+  @TempDir private Path headers;
+
+  @Test
+  void processesPutByTheDeviceLibrary() {
+    Gpus.require(2);
+    assumeTrue(NvshmemDevice.problem().isEmpty(), NvshmemDevice::problem);
+    new ProcessWorld().run(2, Exchange.class, List.of("0", "NVSHMEM's device library"));
+  }
+
+  /** It reaches ranks of declared nodes by itself. */
+  @Test
+  void declaredNodesAreTheLibrarysOwnAffair() {
+    Gpus.require(2);
+    assumeTrue(NvshmemDevice.problem().isEmpty(), NvshmemDevice::problem);
+    new ProcessWorld().run(2, Exchange.class, List.of("1", "NVSHMEM's device library"));
+  }
+
+  @Test
+  void headersOfAnotherVersionAreRefusedWithTheRemedy() throws IOException {
+    Files.writeString(headers.resolve("nvshmem.h"), "");
+    Files.writeString(
+        headers.resolve("nvshmemx.h"),
+        "#define NVSHMEM_VENDOR_MAJOR_VERSION 3\n#define NVSHMEM_VENDOR_MINOR_VERSION 2\n");
+    LibraryShim shim = NvshmemDevice.shim(NOBODY_HAS_IT, List.of(headers));
+    assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
+    assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
+        .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageStartingWith("no device functions of NVSHMEM 3.99 for sm_90a")
+        .hasMessageContaining("where EP4J_NVSHMEM_HOME says")
+        .hasMessageContaining("headers of another version of NVSHMEM");
+  }
+
+  @Test
+  void kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre() {
+    assumeTrue(!NvshmemLibrary.name().isEmpty(), "no NVSHMEM");
+    LibraryShim shim = NvshmemDevice.shim();
+    assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
+    assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
+    List<DevicePart> parts = new ArrayList<>(NvshmemDevice.parts(ARCHITECTURE));
+    assertThat(parts).extracting(DevicePart::kind).contains(NvJitLink.Input.LIBRARY);
+    byte[] cubin =
+        LinkedKernels.link(ARCHITECTURE, "put_probe.cu", Map.of("EP4J_PUT_CARRIER", "2"), parts);
+    assertThat(cubin).startsWith(0x7f, 'E', 'L', 'F');
+  }
+
+  /**
+   * Two ranks exchange blocks from kernels. Arguments: ranks of a node (0: those of a host), a part
+   * of how the kernels reach the other rank.
+   */
+  public static final class Exchange implements RankJob {
+    private static final PutShape ANY = new PutShape(256, 1, 1);
+    private static final int WARPS = 16;
+    private static final long[] SIZES = {16, 112, 4096, 14336, 131_072};
+
+    /** Used by reflection. */
+    public Exchange() {}
+
+    @Override
+    public void run(Group group, List<String> arguments) {
+      int ranksPerNode = Integer.parseInt(arguments.get(0));
+      PutConfig config =
+          new PutConfig("nvshmem", ANY, ranksPerNode, "auto", Duration.ofSeconds(30));
+      try (PutProbe probe = PutProbe.open(group, config, WARPS, SIZES[SIZES.length - 1])) {
+        assertThat(probe.text()).contains(arguments.get(1));
+        for (long size : SIZES) {
+          assertThat(probe.exchange(size, 20)).as(size + " bytes").isZero();
+          assertThat(probe.latency(size, 20)).isPositive();
+          assertThat(probe.stream(WARPS, size, 10)).isPositive();
+        }
+      }
+    }
+  }
+}
