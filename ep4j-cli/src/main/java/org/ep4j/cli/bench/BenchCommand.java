@@ -25,8 +25,8 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "bench",
     sortOptions = false,
-    subcommands = {NvlinkCommand.class, ProxyCommand.class, WireCommand.class},
-    synopsisSubcommandLabel = "[nvlink|proxy|wire]",
+    subcommands = {NvlinkCommand.class, ProxyCommand.class, PutCommand.class, WireCommand.class},
+    synopsisSubcommandLabel = "[nvlink|proxy|put|wire]",
     description = {
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",

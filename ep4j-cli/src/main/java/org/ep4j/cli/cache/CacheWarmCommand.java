@@ -9,15 +9,19 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import org.ep4j.EngineUnavailableException;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cuda.backend.BackendProvider;
+import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelSpec;
+import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.PrebuiltKernel;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.jspecify.annotations.Nullable;
@@ -107,7 +111,30 @@ final class CacheWarmCommand implements Callable<Integer> {
     }
     compiler.backend().find().require();
     compile(compiler, specs);
+    wanted.forEach(this::shims);
     return ExitCodes.OK;
+  }
+
+  /** Device code of the libraries whose headers are here. Nobody needs it but puts of kernels. */
+  private void shims(String architecture) {
+    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+    for (BackendProvider provider : Backends.providers()) {
+      LibraryShim shim = provider.shim();
+      if (shim != null) {
+        out.println(
+            "device functions of %s %s: %s"
+                .formatted(shim.library(), architecture, made(shim, architecture)));
+        out.flush();
+      }
+    }
+  }
+
+  private static String made(LibraryShim shim, String architecture) {
+    try {
+      return Units.bytes(shim.compile(architecture).image().length);
+    } catch (EngineUnavailableException e) {
+      return "left out. " + e.getMessage();
+    }
   }
 
   /** Says each in the order of the list; the first that fails ends the others. */

@@ -29,7 +29,12 @@ final class BackendFacts {
                 choice.name(),
                 choice.source() + "; no such backend: set it to one of " + names));
     for (BackendProvider provider : providers) {
-      findings.addAll(probe(provider.name(), provider.probe()));
+      BackendProbe probe = provider.probe();
+      findings.addAll(probe(provider.name(), probe));
+      if (probe.usable()) {
+        findings.add(
+            Finding.found(TOPIC, provider.name() + " from kernels", "puts", provider.puts()));
+      }
     }
     return findings;
   }

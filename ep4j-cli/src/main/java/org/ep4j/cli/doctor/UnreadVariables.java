@@ -33,6 +33,7 @@ final class UnreadVariables {
           "EP4J_JOIN_TIMEOUT_MS",
           "EP4J_LIVENESS_MS",
           "EP4J_LOCAL_RANK",
+          "EP4J_NCCL_GIN_CONTEXTS",
           "EP4J_NCCL_HOME",
           "EP4J_NVCC",
           "EP4J_NVJITLINK",

@@ -1,0 +1,102 @@
+package org.ep4j.cli.bench;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.Callable;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.launch.NodeOptions;
+import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.cuda.driver.CudaDriver;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** Measures puts that kernels make. */
+@Command(
+    name = "put",
+    sortOptions = false,
+    description = {
+      "Measure puts from kernels between two GPUs, with each backend: latency and bandwidth.",
+      "",
+      "Before anything is timed, all warps exchange blocks that differ in each round, write their source"
+          + " anew as soon as it is flushed, and compare every byte. Latency is half a round trip of one"
+          + " warp: a put and a signal there, a put and a signal back. The stream is blocks from rank 0,"
+          + " each with a signal behind it, until rank 1 has answered that all are there. With --nodes 2"
+          + " the GPUs are of different nodes, whatever joins them.",
+      ""
+    })
+final class PutCommand implements Callable<Integer> {
+  private static final int RANKS = 2;
+  private static final int WARPS_OF_BLOCK = 8;
+  private static final int MOST_WARPS = 512;
+  private static final int UNIT = 16;
+  private static final long MOST_BYTES = 64L << 20;
+
+  @Mixin private WorldOptions world = new WorldOptions();
+  @Mixin private NodeOptions nodes = new NodeOptions();
+
+  @Option(
+      names = "--backend",
+      split = ",",
+      defaultValue = "auto",
+      paramLabel = "NAME",
+      description = "direct, nccl, nvshmem or auto, each in turn; default ${DEFAULT-VALUE}.")
+  private List<String> backends = List.of();
+
+  @Option(
+      names = "--sizes",
+      split = ",",
+      defaultValue = "16,1024,14336,131072,1048576",
+      paramLabel = "BYTES",
+      description = "Sizes of puts, multiples of 16, at most 64 MiB; default ${DEFAULT-VALUE}.")
+  private List<Long> sizes = List.of();
+
+  @Option(
+      names = "--warps",
+      defaultValue = "64",
+      paramLabel = "N",
+      description =
+          "Warps of the stream, each with a lane; a multiple of 8, at most 512; default"
+              + " ${DEFAULT-VALUE}.")
+  private int warps;
+
+  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
+  private @Nullable Path json;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  @Override
+  public Integer call() throws Exception {
+    for (long size : sizes) {
+      CommandSpecs.check(
+          spec,
+          size > 0 && size % UNIT == 0 && size <= MOST_BYTES,
+          "--sizes " + size + ": a size is a multiple of 16, at most 64 MiB");
+    }
+    CommandSpecs.check(
+        spec,
+        warps > 0 && warps % WARPS_OF_BLOCK == 0 && warps <= MOST_WARPS,
+        "--warps " + warps + ": must be a multiple of 8, at most " + MOST_WARPS);
+    nodes.check(CommandSpecs.require(spec), RANKS);
+    if (!world.join()) {
+      nodes.checkWire(CommandSpecs.require(spec), true);
+    }
+    Artifact.check(spec, json);
+    CudaDriver.require();
+    PutSession session =
+        new PutSession(backends, sizes, warps, nodes.ranksPerNode(RANKS), nodes.wire(), json);
+    return world.run(
+        CommandSpecs.require(spec),
+        RANKS,
+        (group, progress) -> {
+          CommandSpecs.check(
+              spec,
+              group.size() == RANKS,
+              "bench put measures between 2 ranks, but there are " + group.size());
+          return session.run(group, progress);
+        });
+  }
+}
