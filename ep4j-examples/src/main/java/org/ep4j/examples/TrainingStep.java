@@ -1,0 +1,149 @@
+package org.ep4j.examples;
+
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+import static java.util.Objects.requireNonNull;
+
+import java.util.Arrays;
+import org.ep4j.BufferConfig;
+import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.group.Group;
+
+/**
+ * Forward and backward of a Mixture-of-Experts layer, backward along the ways of forward: the
+ * gradient of a combine is a dispatch with the same handle, the gradient of a dispatch a combine.
+ * Expert e multiplies a row element by element with row e of a matrix of scales.
+ */
+final class TrainingStep {
+  private static final DispatchOptions GROUPED =
+      DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
+
+  /** Row-major, [local experts, hidden]. */
+  private final float[] scales;
+
+  private final int hidden;
+  private final float[] gradOfScales;
+
+  /**
+   * What a rank has after a step.
+   *
+   * @param y [tokens, hidden], the layer's output
+   * @param gradOfX [tokens, hidden]
+   * @param gradOfWeights [tokens, topK]
+   * @param gradOfScales [local experts, hidden], from the tokens of all ranks
+   */
+  @SuppressWarnings("ArrayRecordComponent") // nobody compares results
+  record Result(float[] y, float[] gradOfX, float[] gradOfWeights, float[] gradOfScales) {}
+
+  /**
+   * @param scales of this rank's experts, [local experts, hidden]
+   */
+  TrainingStep(float[] scales, int hidden) {
+    this.scales = scales;
+    this.hidden = hidden;
+    gradOfScales = new float[scales.length];
+  }
+
+  /** Opens a buffer for such steps on every rank of a group. */
+  static ExpertBuffer open(Group group, int experts, int hidden, int topK, int maxTokens) {
+    return ExpertBuffer.open(
+        group,
+        BufferConfig.builder()
+            .engine("host") // these experts are Java code
+            .hidden(hidden)
+            .topK(topK)
+            .placement(ExpertPlacement.blocks(experts, group.size()))
+            .maxTokens(maxTokens)
+            .rowDType(DType.FP32)
+            .build());
+  }
+
+  /**
+   * One step; collective. The loss is half the sum of the squares of y, so its gradient is y.
+   *
+   * @param x this rank's tokens, [tokens, hidden]
+   */
+  Result run(ExpertBuffer buffer, float[] x, Routing routing) {
+    Dispatch received = buffer.dispatch(Tokens.of(tokens(x)), routing, GROUPED);
+    // The next dispatch on this buffer reuses this memory: what backward needs is copied.
+    float[] rows = received.x().segment().toArray(JAVA_FLOAT);
+    float[] weights =
+        requireNonNull(received.topkWeights(), "the routing has weights")
+            .segment()
+            .toArray(JAVA_FLOAT);
+    long[] starts =
+        requireNonNull(received.expertOffsets(), "EXPERT_MAJOR has offsets")
+            .segment()
+            .toArray(JAVA_LONG);
+    try (DispatchHandle handle = received.handle()) {
+      Combine sums = buffer.combine(tokens(forward(rows, weights, starts)), handle);
+      float[] y = sums.x().segment().toArray(JAVA_FLOAT);
+
+      Dispatch gradients = buffer.dispatch(Tokens.of(tokens(y)), handle);
+      float[] grad = gradients.x().segment().toArray(JAVA_FLOAT);
+      float[] gradOfWeights = new float[weights.length];
+      backward(rows, weights, starts, grad, gradOfWeights);
+      CombineOptions withWeights =
+          CombineOptions.builder()
+              .topkWeights(Tensor.of(gradOfWeights, gradOfWeights.length))
+              .build();
+      Combine back = buffer.combine(tokens(grad), handle, withWeights);
+      return new Result(
+          y,
+          back.x().segment().toArray(JAVA_FLOAT),
+          requireNonNull(back.topkWeights(), "weights were given").segment().toArray(JAVA_FLOAT),
+          gradOfScales.clone());
+    }
+  }
+
+  private Tensor tokens(float[] rows) {
+    return Tensor.of(rows, rows.length / hidden, hidden);
+  }
+
+  /** Each local expert on its group of rows, weighted. */
+  private float[] forward(float[] rows, float[] weights, long[] starts) {
+    float[] out = new float[rows.length];
+    for (int expert = 0; expert + 1 < starts.length; expert++) {
+      for (int row = (int) starts[expert]; row < starts[expert + 1]; row++) {
+        for (int i = 0; i < hidden; i++) {
+          out[row * hidden + i] =
+              weights[row] * scales[expert * hidden + i] * rows[row * hidden + i];
+        }
+      }
+    }
+    return out;
+  }
+
+  /**
+   * The gradients of all that {@link #forward} has read.
+   *
+   * @param grad the gradient of its result; becomes that of the rows
+   */
+  private void backward(
+      float[] rows, float[] weights, long[] starts, float[] grad, float[] gradOfWeights) {
+    Arrays.fill(gradOfScales, 0);
+    for (int expert = 0; expert + 1 < starts.length; expert++) {
+      for (int row = (int) starts[expert]; row < starts[expert + 1]; row++) {
+        for (int i = 0; i < hidden; i++) {
+          float scale = scales[expert * hidden + i];
+          float value = rows[row * hidden + i];
+          float of = grad[row * hidden + i];
+          gradOfWeights[row] += of * scale * value;
+          gradOfScales[expert * hidden + i] += of * weights[row] * value;
+          grad[row * hidden + i] = of * weights[row] * scale;
+        }
+      }
+    }
+  }
+}
