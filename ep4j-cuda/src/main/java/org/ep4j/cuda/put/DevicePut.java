@@ -5,6 +5,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.ep4j.ConfigurationMismatchException;
@@ -255,19 +256,21 @@ public final class DevicePut implements AutoCloseable {
   }
 
   /**
-   * Compiles a kernel of this jar that is written against {@code device_put.cuh}, for the way of
-   * these ranks, and loads it; collective. Closed before this is. None returns before all have
-   * loaded theirs: loading waits for kernels that run on the same GPU, which may wait for a rank
-   * that has none yet.
+   * Compiles a file of this jar that is written against {@code device_put.cuh}, for the way of
+   * these ranks, and loads kernels of it; collective. Closed before this is. None returns before
+   * all have loaded theirs: loading waits for kernels that run on the same GPU, which may wait for
+   * a rank that has none yet.
+   *
+   * @param kernels names of those that will be asked for: none is loaded later
    */
-  public PutModule load(String entry, Map<String, String> defines) {
+  public PutModule load(String entry, Map<String, String> defines, List<String> kernels) {
     Map<String, String> all = new TreeMap<>(defines);
     all.put(CARRIER, String.valueOf(way().ordinal()));
     ResourceStack loaded = new ResourceStack();
     boolean complete = false;
     try {
       PutModule module =
-          backend.world().together(NO_KERNELS, () -> loaded.own(loadHere(entry, all)));
+          backend.world().together(NO_KERNELS, () -> loaded.own(loadHere(entry, all, kernels)));
       complete = true;
       return module;
     } finally {
@@ -277,17 +280,20 @@ public final class DevicePut implements AutoCloseable {
     }
   }
 
-  private PutModule loadHere(String entry, Map<String, String> defines) {
+  private PutModule loadHere(String entry, Map<String, String> defines, List<String> kernels) {
     PutCarrier library = carrier;
-    if (library == null) {
-      return new PutModule(KernelCompiler.standard().load(device, entry, defines), null);
-    }
-    CudaModule module = LinkedKernels.load(device, entry, defines, library.parts());
+    CudaModule module =
+        library == null
+            ? KernelCompiler.standard().load(device, entry, defines)
+            : LinkedKernels.load(device, entry, defines, library.parts());
     boolean complete = false;
     try {
-      library.loaded(module);
+      PutModule loaded = new PutModule(module, library, kernels);
+      if (library != null) {
+        library.loaded(module);
+      }
       complete = true;
-      return new PutModule(module, library);
+      return loaded;
     } finally {
       if (!complete) {
         module.close();

@@ -1,5 +1,8 @@
 package org.ep4j.cuda.put;
 
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
@@ -9,16 +12,29 @@ import org.jspecify.annotations.Nullable;
 public final class PutModule implements AutoCloseable {
   private final CudaModule module;
   private final @Nullable PutCarrier carrier;
+  private final Map<String, Kernel> kernels = new HashMap<>();
   private boolean closed;
 
-  PutModule(CudaModule module, @Nullable PutCarrier carrier) {
+  PutModule(CudaModule module, @Nullable PutCarrier carrier, List<String> kernels) {
     this.module = module;
     this.carrier = carrier;
+    for (String name : kernels) {
+      this.kernels.put(name, module.kernel(name));
+    }
   }
 
-  /** A kernel by its name. */
-  public Kernel kernel(String entry) {
-    return module.kernel(entry);
+  /**
+   * A kernel by its name.
+   *
+   * @throws IllegalArgumentException if it is none of those that were loaded
+   */
+  public Kernel kernel(String name) {
+    Kernel kernel = kernels.get(name);
+    if (kernel == null) {
+      throw new IllegalArgumentException(
+          name + " was not loaded; there are " + kernels.keySet().stream().sorted().toList());
+    }
+    return kernel;
   }
 
   /** Unloads it. */

@@ -3,6 +3,7 @@ package org.ep4j.cuda.put;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.PutShape;
@@ -18,6 +19,10 @@ import org.ep4j.group.Group;
  * collective: both ranks make the same calls in the same order, on one thread each.
  */
 public final class PutProbe implements AutoCloseable {
+  private static final String EXCHANGE = "ep4j_put_exchange";
+  private static final String ROUNDS = "ep4j_put_rounds";
+  private static final String STREAM = "ep4j_put_stream";
+
   private static final int WARPS_OF_BLOCK = 8;
   private static final int RUN_FIELDS = 6;
   private static final int UNIT = 16;
@@ -48,7 +53,7 @@ public final class PutProbe implements AutoCloseable {
     boolean complete = false;
     try {
       puts = owned.own(DevicePut.open(group, config));
-      module = owned.own(puts.load("put_probe.cu", Map.of()));
+      module = owned.own(puts.load("put_probe.cu", Map.of(), List.of(EXCHANGE, ROUNDS, STREAM)));
       stream = owned.own(CudaStream.create(puts.device()));
       results = owned.own(DeviceMemory.allocate(puts.device(), warps * (long) Long.BYTES));
       past = owned.own(DeviceMemory.allocate(puts.device(), signals(warps) * (long) Long.BYTES));
@@ -102,7 +107,7 @@ public final class PutProbe implements AutoCloseable {
    */
   public long exchange(long block, int count) {
     long wrong = 0;
-    for (long each : run("ep4j_put_exchange", warps, block, count)) {
+    for (long each : run(EXCHANGE, warps, block, count)) {
       if (each < 0) {
         throw gaveUp("exchange", "in round " + (each & Long.MAX_VALUE));
       }
@@ -113,7 +118,7 @@ public final class PutProbe implements AutoCloseable {
 
   /** Half of a round trip of a put with a signal, on rank 0; one warp. In nanoseconds. */
   public double latency(long block, int count) {
-    long nanos = run("ep4j_put_rounds", 1, block, count)[0];
+    long nanos = run(ROUNDS, 1, block, count)[0];
     if (nanos == 0) {
       throw gaveUp("rounds", "");
     }
@@ -126,7 +131,7 @@ public final class PutProbe implements AutoCloseable {
    * @return on rank 0 bytes in a nanosecond, until rank 1 has answered
    */
   public double stream(int senders, long block, int count) {
-    long[] nanos = run("ep4j_put_stream", senders, block, count);
+    long[] nanos = run(STREAM, senders, block, count);
     long slowest = 0;
     for (int warp = 0; warp < senders; warp++) {
       if (nanos[warp] == 0) {
