@@ -2,6 +2,7 @@ package org.ep4j.cuda.far;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -118,12 +119,15 @@ public final class FarPuts implements AutoCloseable {
     return proxy.problem();
   }
 
+  /**
+   * Ends the proxy, and gives everything back; a second call does nothing. No kernel of this rank
+   * uses it any more.
+   *
+   * @throws Ep4jException if a thread of the proxy does not end: what it may use is kept
+   */
   @Override
   public void close() {
-    try {
-      proxy.close();
-    } finally {
-      owned.close();
-    }
+    proxy.close();
+    owned.close();
   }
 }
