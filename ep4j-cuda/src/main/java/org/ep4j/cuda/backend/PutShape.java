@@ -10,10 +10,10 @@ import org.ep4j.InvalidArgumentException;
  * @param signals words that count what has arrived
  */
 public record PutShape(long bytes, int lanes, int signals) {
-  private static final long UNIT = 256;
-
   /** What offsets in commands to the proxy can say. */
-  private static final long MOST_BYTES = 64L << 30;
+  public static final long MOST_BYTES = 64L << 30;
+
+  private static final long UNIT = 256;
 
   private static final int MOST_LANES = 1024;
   private static final int MOST_SIGNALS = 1 << 14;

@@ -75,12 +75,15 @@ public final class PutProbe implements AutoCloseable {
    */
   public static PutProbe open(Group group, PutConfig like, int warps, long bytes) {
     if (group.size() != 2
-        || warps % WARPS_OF_BLOCK != 0
+        || warps < WARPS_OF_BLOCK
         || warps > MOST_WARPS
+        || warps % WARPS_OF_BLOCK != 0
+        || bytes < UNIT
+        || bytes > PutShape.MOST_BYTES
         || bytes % UNIT != 0) {
       throw new IllegalArgumentException(
-          "2 ranks, a multiple of 8 warps and of 16 bytes: %d, %d, %d"
-              .formatted(group.size(), warps, bytes));
+          "2 ranks, a multiple of 8 warps, at most %d, and of 16 bytes: %d, %d, %d"
+              .formatted(MOST_WARPS, group.size(), warps, bytes));
     }
     long memory = Math.ceilDiv(2L * warps * bytes, ROUNDING) * ROUNDING;
     PutShape shape = new PutShape(memory, warps, signals(warps));
@@ -128,6 +131,7 @@ public final class PutProbe implements AutoCloseable {
   /**
    * Rank 0 puts {@code count} blocks from each of some warps, a signal behind each.
    *
+   * @param senders fewer than 8 warps, or a multiple of 8
    * @return on rank 0 bytes in a nanosecond, until rank 1 has answered
    */
   public double stream(int senders, long block, int count) {
@@ -150,8 +154,18 @@ public final class PutProbe implements AutoCloseable {
   }
 
   private long[] run(String entry, int warpsNow, long block, int count) {
-    if (block > bytes || block % UNIT != 0 || warpsNow > warps) {
-      throw new IllegalArgumentException(block + " bytes of " + warpsNow + " warps");
+    // Kernels have whole blocks of warps, and trust these numbers.
+    boolean wholeBlocks = warpsNow < WARPS_OF_BLOCK || warpsNow % WARPS_OF_BLOCK == 0;
+    if (block < UNIT
+        || block > bytes
+        || block % UNIT != 0
+        || warpsNow < 1
+        || warpsNow > warps
+        || !wholeBlocks
+        || count < 1) {
+      throw new IllegalArgumentException(
+          "%d times %d bytes of %d warps; there are %d for %d bytes"
+              .formatted(count, block, warpsNow, warps, bytes));
     }
     int blocks = Math.ceilDiv(warpsNow, WARPS_OF_BLOCK);
     int threads = Math.min(warpsNow, WARPS_OF_BLOCK) * 32;

@@ -18,6 +18,7 @@ import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Puts, signals and flushes of kernels with backend {@code direct}. */
@@ -94,6 +95,19 @@ class DevicePutTest {
     assertThatThrownBy(() -> new PutShape(128L << 30, 1, 1)).hasMessageContaining("at most");
     assertThatThrownBy(() -> new PutShape(256, 0, 1)).hasMessageContaining("lanes");
     assertThatThrownBy(() -> new PutShape(256, 1, 1 << 20)).hasMessageContaining("signals");
+  }
+
+  /** The last of them come to a small product by overflow. */
+  @ParameterizedTest
+  @CsvSource({"12, 16", "0, 16", "-8, 16", "1024, 16", "8, 24", "8, 0", "8, 1152921504606846992"})
+  void probesThatCannotBeAreRefused(int warps, long bytes) {
+    PutConfig config = PutConfig.of("direct", new PutShape(256, 1, 1));
+    ThreadRanks.run(
+        2,
+        group ->
+            assertThatThrownBy(() -> PutProbe.open(group, config, warps, bytes))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("multiple of 8 warps"));
   }
 
   /** The property of one process names another backend. */
