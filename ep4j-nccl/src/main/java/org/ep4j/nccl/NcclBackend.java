@@ -57,8 +57,7 @@ final class NcclBackend implements Backend {
       return PutOffer.STORES;
     }
     try {
-      long window = ((NcclRegion) region).window();
-      return new PutOffer(NcclGin.open(world, communicator, window, shape), "");
+      return new PutOffer(NcclGin.open(world, communicator, (NcclRegion) region, shape), "");
     } catch (Ep4jException e) {
       return new PutOffer(null, String.valueOf(e.getMessage()));
     }

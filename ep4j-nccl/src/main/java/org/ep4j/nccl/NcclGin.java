@@ -35,15 +35,10 @@ final class NcclGin implements PutCarrier {
   private final long window;
   private final long contexts;
 
-  private NcclGin(
-      NcclCommunicator communicator,
-      CudaDevice device,
-      GinModule module,
-      GinModule.Wanted wanted,
-      long window,
-      int signals) {
-    this.parts = module.parts();
-    this.window = window;
+  private NcclGin(NcclCommunicator communicator, CudaDevice device, Asked asked, int signals) {
+    parts = asked.module.parts();
+    window = asked.window;
+    GinModule.Wanted wanted = asked.wanted;
     boolean complete = false;
     try {
       MemorySegment made =
@@ -51,7 +46,7 @@ final class NcclGin implements PutCarrier {
       owned.own(() -> communicator.freeDeviceCommunicator(made));
       comm = owned.own(DeviceMemory.allocate(device, wanted.commBytes()));
       comm.copyFrom(0, made);
-      contexts = module.begin(comm, signals);
+      contexts = asked.module.begin(comm, signals);
       complete = true;
     } finally {
       if (!complete) {
@@ -67,7 +62,7 @@ final class NcclGin implements PutCarrier {
    *     them lacks what it needs
    */
   static NcclGin open(
-      BackendWorld world, NcclCommunicator communicator, long window, PutShape shape) {
+      BackendWorld world, NcclCommunicator communicator, NcclRegion region, PutShape shape) {
     String set = System.getenv().getOrDefault(CONTEXTS, "").strip();
     requireSame(world.meeting().group(), world.timeout(), set);
     long contexts = contexts(set, shape.lanes());
@@ -78,17 +73,18 @@ final class NcclGin implements PutCarrier {
           world.together(
               NO_GIN,
               () -> {
+                long window = region.window();
                 GinModule module = opened.own(GinModule.load(world.device()));
-                return new Asked(module, module.wanted(contexts, shape.signals()));
+                return new Asked(window, module, module.wanted(contexts, shape.signals()));
               });
-      return new NcclGin(
-          communicator, world.device(), asked.module, asked.wanted, window, shape.signals());
+      return new NcclGin(communicator, world.device(), asked, shape.signals());
     } finally {
       opened.close();
     }
   }
 
-  private record Asked(GinModule module, GinModule.Wanted wanted) {}
+  /** What each rank has before NCCL is asked. */
+  private record Asked(long window, GinModule module, GinModule.Wanted wanted) {}
 
   /** Ranks whose contexts differ wait for each other in NCCL for ever. */
   static void requireSame(Group group, Duration timeout, String set) {

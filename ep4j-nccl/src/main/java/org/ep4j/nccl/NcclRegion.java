@@ -34,8 +34,18 @@ final class NcclRegion implements SymmetricRegion {
     memory = DeviceMemory.view(world.device(), address, bytes);
   }
 
-  /** The ncclWindow_t; 0 before it is reached. */
+  /**
+   * The ncclWindow_t for kernels, once it is reached.
+   *
+   * @throws NcclException if there is none, or NCCL's handle is none that kernels can read: where
+   *     no rank's memory was asked for, nobody has looked at it yet
+   */
   long window() {
+    if (window == 0 || !PointerAttributes.of(window).isDevicePointer()) {
+      throw new NcclException(
+          "NCCL has given no window that kernels can use for this memory: its handle is 0x"
+              + Long.toHexString(window));
+    }
     return window;
   }
 
