@@ -4,11 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.stream.Stream;
 import org.ep4j.cuda.driver.HostCompiler.Outcome;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * The kernels' protocols without a GPU: an emulator runs several ranks' kernels as they are, in
@@ -22,49 +25,41 @@ class KernelsOnTheHostTest {
   /** Each run draws other ones; more would make a build of 40 minutes longer than that. */
   private static final int CASES = 60;
 
+  /** Of worlds that put. */
+  private static final String WRONG_BLOCK = "from rank|the result";
+
   @TempDir Path directory;
 
   @Test
   void dispatchesDeliverInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass(
-        new EmulatedKernels(directory, "dispatch.cu", "expert_dispatch.cu"), "dispatch_world");
+    allCasesPass("dispatch_world");
   }
 
   @Test
   void combinesSumInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass(
-        new EmulatedKernels(directory, "dispatch.cu", "expert_dispatch.cu", "combine.cu"),
-        "combine_world");
+    allCasesPass("combine_world");
   }
 
   @Test
   void operationsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass(acrossNodes(), "far_world");
-  }
-
-  /** Rows of a slot are counted wrongly: tokens get those of others. */
-  @Test
-  void rowsOfOtherTokensAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = acrossNodes();
-    kernels.change("far_sum.cuh", "+= rounded() ? 1 :", "+= rounded() ? 0 :");
-    assertThat(firstFailure(kernels, "far_world")).contains("the sum of token");
+    allCasesPass("far_world");
   }
 
   @Test
   void lowLatencyOperationsDeliverInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass(lowLatency(), "low_latency_world");
+    allCasesPass("low_latency_world");
   }
 
   @Test
   void lowLatencyOperationsByRanksDeliverInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass(lowLatency(), "low_latency_by_ranks_world");
+    allCasesPass("low_latency_by_ranks_world");
   }
 
   /** Operations of both layouts take turns in the same memory. */
   @Test
   void lowLatencyOperationsOfBothLayoutsDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    EmulatedKernels kernels = lowLatency();
+    EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change(
         "low_latency.cuh",
         "constexpr bool BY_RANKS = EP4J_BY_RANKS;",
@@ -79,170 +74,173 @@ class KernelsOnTheHostTest {
   @Test
   void lowLatencyOperationsWithoutLinesDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    allCasesPass(lowLatency(), "low_latency_flagged_world");
-    allCasesPass(lowLatency(), "low_latency_by_ranks_flagged_world");
-  }
-
-  /** A row is taken for whole because one of its lines is there. */
-  @Test
-  void linesThatHaveNotComeAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = lowLatency();
-    kernels.change("low_latency_lines.cuh", "held[i].w == number", "true");
-    assertThat(firstFailure(kernels, "low_latency_world")).contains("rank");
+    allCasesPass("low_latency_flagged_world");
+    allCasesPass("low_latency_by_ranks_flagged_world");
   }
 
   @Test
   void lowLatencyOperationsAcrossNodesDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    allCasesPass(lowLatency(), "low_latency_mapped_world");
+    allCasesPass("low_latency_mapped_world");
   }
 
   @Test
   void lowLatencyOperationsByRanksAcrossNodesDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    allCasesPass(lowLatency(), "low_latency_by_ranks_mapped_world");
+    allCasesPass("low_latency_by_ranks_mapped_world");
   }
 
   @Test
   void lowLatencyOperationsOverAWireDeliverInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass(lowLatency(), "low_latency_puts_world");
+    allCasesPass("low_latency_puts_world");
   }
 
   @Test
   void lowLatencyOperationsByRanksOverAWireDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    allCasesPass(lowLatency(), "low_latency_by_ranks_puts_world");
-  }
-
-  /** Rows are read before all of a group are there. */
-  @Test
-  void rowsThatAreNotAwaitedFromOtherNodesAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = lowLatency();
-    kernels.change("low_latency_far.cuh", "atomicAdd(progress, 1ull) + 1 == blocks", "true");
-    assertThat(firstFailure(kernels, "low_latency_mapped_world"))
-        .containsAnyOf("of row", "the sum of token");
-  }
-
-  /** Puts overtake each other: an add comes before the rows that it counts. */
-  @Test
-  void rowsThatAreNotCountedOnAWireAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = lowLatency();
-    kernels.change("low_latency_posts.cuh", "turns(op) * ALL_ROWS, seen", "1, seen");
-    firstFailure(kernels, "low_latency_puts_world");
+    allCasesPass("low_latency_by_ranks_puts_world");
   }
 
   @Test
   void commandsReachTheHostInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass(new EmulatedKernels(directory, "proxy_probe.cu"), "proxy_world");
-  }
-
-  /** Words of the lap before are taken for new ones. */
-  @Test
-  void commandsWithoutLapsAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = new EmulatedKernels(directory, "proxy_probe.cu");
-    kernels.change("command_ring.cuh", "(ticket & rings.capacity) == 0 ?", "true ?");
-    assertThat(firstFailure(kernels, "proxy_world")).contains("HANG").contains("commands");
-  }
-
-  /** A warp takes a place that the host has not read yet. */
-  @Test
-  void commandsWithoutFlowControlAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = new EmulatedKernels(directory, "proxy_probe.cu");
-    kernels.change(
-        "command_ring.cuh", "end <= tail + rings.capacity", "end <= tail + 2 * rings.capacity");
-    assertThat(firstFailure(kernels, "proxy_world")).contains("refused though there was time");
+    allCasesPass("proxy_world");
   }
 
   @Test
   void putsByStoresArriveBeforeTheirSignals() throws IOException, InterruptedException {
-    allCasesPass(puts(), "put_stores_world");
+    allCasesPass("put_stores_world");
   }
 
   /** Many blocks take several commands here. */
   @Test
   void putsByTheProxyArriveBeforeTheirSignals() throws IOException, InterruptedException {
-    EmulatedKernels kernels = puts();
+    EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change("device_put.cuh", "MOST_OF_A_COMMAND = 8ull << 20", "MOST_OF_A_COMMAND = 2048");
     allCasesPass(kernels, "put_rings_world");
   }
 
   @Test
   void putsByALibraryArriveBeforeTheirSignals() throws IOException, InterruptedException {
-    allCasesPass(puts(), "put_library_world");
+    allCasesPass("put_library_world");
   }
 
-  /** One lane signals before the others have stored. */
-  @Test
-  void signalsAheadOfStoresAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = puts();
-    kernels.change(
-        "device_put.cuh", "what the others stored.\n  __syncwarp();", "what the others stored.");
-    assertThat(firstFailure(kernels, "put_stores_world")).containsAnyOf("from rank", "the result");
+  /**
+   * A mistake in one place.
+   *
+   * @param what is wrong
+   * @param world that finds it, always with the same seed
+   * @param from what the file holds once
+   * @param to what is in its place
+   * @param said pattern of what is printed of the first case that fails
+   */
+  record Mistake(String what, String world, String file, String from, String to, String said) {
+    @Override
+    public String toString() {
+      return what;
+    }
   }
 
-  /** A mistake that was made: lanes put what others of the warp had not written yet. */
-  @Test
-  void putsOfWhatIsNotWrittenAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = puts();
-    kernels.change(
-        "device_put.cuh", "the warp have written.\n  __syncwarp();", "the warp have written.");
-    assertThat(firstFailure(kernels, "put_stores_world")).containsAnyOf("from rank", "the result");
+  static Stream<Mistake> mistakes() {
+    return Stream.of(
+        new Mistake(
+            "rows of a slot are counted wrongly: tokens get those of others",
+            "far_world",
+            "far_sum.cuh",
+            "+= rounded() ? 1 :",
+            "+= rounded() ? 0 :",
+            "the sum of token"),
+        new Mistake(
+            "a row is taken for whole because one of its lines is there",
+            "low_latency_world",
+            "low_latency_lines.cuh",
+            "held[i].w == number",
+            "true",
+            "rank"),
+        new Mistake(
+            "made once: a rank that masked another told it the sum of what it had",
+            "low_latency_world",
+            "low_latency_push.cuh",
+            "if (!__all_sync(0xffffffff, told)) {",
+            "if (false) {",
+            "the sum of token"),
+        new Mistake(
+            "rows from other nodes are read before all of a group are there",
+            "low_latency_mapped_world",
+            "low_latency_far.cuh",
+            "atomicAdd(progress, 1ull) + 1 == blocks",
+            "true",
+            "of row|the sum of token"),
+        new Mistake(
+            "puts overtake each other: an add comes before the rows that it counts",
+            "low_latency_puts_world",
+            "low_latency_posts.cuh",
+            "turns(op) * ALL_ROWS, seen",
+            "1, seen",
+            "FAILED"),
+        new Mistake(
+            "words of the lap before are taken for new commands",
+            "proxy_world",
+            "command_ring.cuh",
+            "(ticket & rings.capacity) == 0 ?",
+            "true ?",
+            "(?s)HANG.*commands"),
+        new Mistake(
+            "a warp takes a place that the host has not read yet",
+            "proxy_world",
+            "command_ring.cuh",
+            "end <= tail + rings.capacity",
+            "end <= tail + 2 * rings.capacity",
+            "refused though there was time"),
+        new Mistake(
+            "one lane signals before the others have stored",
+            "put_stores_world",
+            "device_put.cuh",
+            "what the others stored.\n  __syncwarp();",
+            "what the others stored.",
+            WRONG_BLOCK),
+        new Mistake(
+            "made once: lanes put what others of the warp have not written yet",
+            "put_stores_world",
+            "device_put.cuh",
+            "the warp have written.\n  __syncwarp();",
+            "the warp have written.",
+            WRONG_BLOCK),
+        new Mistake(
+            "a signal goes by another lane of the wire than its puts",
+            "put_rings_world",
+            "device_put.cuh",
+            "add_command(peer, lane_of_ring(p, lane), number",
+            "add_command(peer, 0, number",
+            WRONG_BLOCK),
+        new Mistake(
+            "the source is written anew while the wire reads it",
+            "put_rings_world",
+            "device_put.cuh",
+            "wanted = ++p.flushes[lane]",
+            "wanted = p.flushes[lane]++",
+            WRONG_BLOCK));
   }
 
-  /** A signal goes by another lane of the wire than its puts. */
-  @Test
-  void signalsAheadOfPutsAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = puts();
-    kernels.change(
-        "device_put.cuh",
-        "add_command(peer, lane_of_ring(p, lane), number",
-        "add_command(peer, 0, number");
-    assertThat(firstFailure(kernels, "put_rings_world")).containsAnyOf("from rank", "the result");
-  }
-
-  /** The source is written anew while the wire reads it. */
-  @Test
-  void flushesThatDoNotWaitAreFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = puts();
-    kernels.change("device_put.cuh", "wanted = ++p.flushes[lane]", "wanted = p.flushes[lane]++");
-    assertThat(firstFailure(kernels, "put_rings_world")).containsAnyOf("from rank", "the result");
+  @ParameterizedTest
+  @MethodSource("mistakes")
+  void mistakesAreFound(Mistake mistake) throws IOException, InterruptedException {
+    EmulatedKernels kernels = new EmulatedKernels(directory);
+    kernels.change(mistake.file, mistake.from, mistake.to);
+    assertThat(firstFailure(kernels, mistake.world)).containsPattern(mistake.said);
   }
 
   /** A mistake that was made: blocks that only receive had not read the counts yet. */
   @Test
   void doneSaidTooEarlyIsFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = new EmulatedKernels(directory, "dispatch.cu", "expert_dispatch.cu");
+    EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change("expert_push.cuh", "== gridDim.x - 1;", "== p.push_blocks - 1;");
     kernels.change("expert_dispatch.cu", "if (!sends && warp == 0) {", "if (false) {");
     String output = firstFailure(kernels, "dispatch_world");
     assertThat(output).contains("HANG").contains("counts + ");
   }
 
-  /** A mistake that was made: a rank that masked another told it the sum of what it had. */
-  @Test
-  void partialSumWithoutAllWeightsIsFound() throws IOException, InterruptedException {
-    EmulatedKernels kernels = lowLatency();
-    kernels.change("low_latency_push.cuh", "if (!__all_sync(0xffffffff, told)) {", "if (false) {");
-    assertThat(firstFailure(kernels, "low_latency_world")).contains("the sum of token");
-  }
-
-  private EmulatedKernels acrossNodes() {
-    return new EmulatedKernels(
-        directory,
-        "dispatch.cu",
-        "expert_dispatch.cu",
-        "combine.cu",
-        "far_dispatch.cu",
-        "far_expert_dispatch.cu",
-        "far_combine.cu");
-  }
-
-  private EmulatedKernels puts() {
-    return new EmulatedKernels(directory, "put_probe.cu");
-  }
-
-  private EmulatedKernels lowLatency() {
-    return new EmulatedKernels(directory, "low_latency_dispatch.cu", "low_latency_combine.cu");
+  private void allCasesPass(String world) throws IOException, InterruptedException {
+    allCasesPass(new EmulatedKernels(directory), world);
   }
 
   private static void allCasesPass(EmulatedKernels kernels, String world)
