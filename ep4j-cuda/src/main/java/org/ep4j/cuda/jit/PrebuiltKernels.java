@@ -31,8 +31,7 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
                   new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true),
                   new PrebuiltKernel("put probe", "put_probe.cu", PUT_BY_STORES, true),
-                  // Around its rare waits, which are calls, it keeps more than registers hold.
-                  new PrebuiltKernel("put probe by rings", "put_probe.cu", PUT_BY_RINGS, false)),
+                  new PrebuiltKernel("put probe by rings", "put_probe.cu", PUT_BY_RINGS, true)),
               lowLatency("", "", Map.of()),
               lowLatency("", " with lines", LINED),
               lowLatency("_mapped", "", Map.of()),

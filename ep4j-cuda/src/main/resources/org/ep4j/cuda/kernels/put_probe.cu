@@ -48,7 +48,7 @@ constexpr u64 GAVE_UP = 1ull << 63;
 // Every warp exchanges blocks that differ in each round with that of its number at the partner, writes
 // its source anew as soon as a flush has come back, and compares each block that it gets. Results: wrong
 // vectors of each warp, or GAVE_UP and the round.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     ep4j_put_exchange(const __grid_constant__ DevicePut p, const __grid_constant__ PutRun run) {
   u32 lane = own_lane();
   u32 lanes = (u32)p.lanes;
@@ -113,7 +113,7 @@ extern "C" __global__ void ep4j_put_rounds(const __grid_constant__ DevicePut p,
 
 // All warps of the rank with the lower number put the same block again and again, with a signal each; the
 // other one's warps wait for all of theirs and answer once. Results: nanoseconds of each warp.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     ep4j_put_stream(const __grid_constant__ DevicePut p, const __grid_constant__ PutRun run) {
   u32 lane = own_lane();
   u32 partner = (u32)run.partner;
