@@ -50,7 +50,7 @@ final class Opening implements AutoCloseable {
     return open(group, nodes.count() > 1 ? wired(config) : config, nodes, null);
   }
 
-  /** Whoever has chosen NCCL and left the wire open has NCCL between nodes, too. */
+  /** With the wire that goes with the backend. */
   static BufferConfig wired(BufferConfig config) {
     return config.toBuilder().wire(WireChoice.of(config.backend(), config.wire())).build();
   }

@@ -58,16 +58,14 @@ public record LibraryShim(
   }
 
   private CompilerBackend compiling() {
-    return new Compiling(
-        this, new NvccBackend(NvccBackend.Output.LTO_IR, headers), headers.isEmpty());
+    return new Compiling(this, new NvccBackend(NvccBackend.Output.LTO_IR, headers));
   }
 
   /** nvcc, where the headers are, too. */
-  private record Compiling(LibraryShim shim, NvccBackend nvcc, boolean headless)
-      implements CompilerBackend {
+  private record Compiling(LibraryShim shim, NvccBackend nvcc) implements CompilerBackend {
     @Override
     public LibrarySearch find() {
-      return headless
+      return shim.headers.isEmpty()
           ? new LibrarySearch("", "no device headers of " + shim.library + " here")
           : nvcc.find();
     }

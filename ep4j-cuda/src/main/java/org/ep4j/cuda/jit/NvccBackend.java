@@ -19,8 +19,8 @@ import org.ep4j.cuda.driver.LibrarySearch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compiles with nvcc, for machines that have it and no NVRTC. The same language, another driver; a
- * process each time.
+ * Compiles with nvcc, for machines that have it and no NVRTC, and whatever includes headers of
+ * others. The same language, another driver; a process each time.
  */
 public final class NvccBackend implements CompilerBackend {
   /** Names the program, where it is neither on the PATH nor in /usr/local/cuda/bin. */

@@ -39,6 +39,9 @@ import org.jspecify.annotations.Nullable;
  * Memory of the same size on all ranks, and what kernels need to put into it, to signal and to
  * flush: {@code kernels/device_put.cuh}. Kernels are loaded here, because how they are compiled and
  * linked depends on the backend. Used by one thread.
+ *
+ * <p>Ranks that reach each other by stores signal with atomics, which GPUs do on each other's
+ * memory over NVLink, not over PCIe.
  */
 public final class DevicePut implements AutoCloseable {
   /** Size of the parameter that kernels take by value, see {@link #describe}. */
