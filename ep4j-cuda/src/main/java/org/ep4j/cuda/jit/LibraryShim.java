@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -50,7 +51,7 @@ public record LibraryShim(
     try {
       byte[] image = KernelCompiler.beside(compiling()).compile(spec).image();
       return new DevicePart(NvJitLink.Input.FATBIN, image, "shim of " + library);
-    } catch (EngineUnavailableException e) {
+    } catch (EngineUnavailableException | UncheckedIOException e) {
       throw new EngineUnavailableException(
           "no device functions of %s for %s: they are compiled from %s, here or by ep4j cache warm elsewhere. %s"
               .formatted(library, architecture, remedy, e.getMessage()));
