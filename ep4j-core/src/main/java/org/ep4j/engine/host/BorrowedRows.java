@@ -22,9 +22,27 @@ final class BorrowedRows implements AutoCloseable {
 
   /** Memory that is registered: closing the arena makes the wire's view of it useless. */
   private record Loan(long address, long bytes, Arena arena, Region region) {
+    static Loan of(Wire wire, long address, long bytes) {
+      Arena arena = Arena.ofShared();
+      boolean done = false;
+      try {
+        WireMemory rows = WireMemory.host(NativeMemory.view(address, bytes, arena));
+        Loan loan = new Loan(address, bytes, arena, wire.register(rows));
+        done = true;
+        return loan;
+      } finally {
+        if (!done) {
+          arena.close();
+        }
+      }
+    }
+
     void end() {
-      arena.close();
-      region.close();
+      try {
+        arena.close();
+      } finally {
+        region.close();
+      }
     }
   }
 
@@ -42,15 +60,11 @@ final class BorrowedRows implements AutoCloseable {
         return loan.region;
       }
     }
-    Loan replaced = loans[oldest];
-    if (replaced != null) {
-      replaced.end();
-    }
-    Arena arena = Arena.ofShared();
-    Region region = wire.register(WireMemory.host(NativeMemory.view(address, bytes, arena)));
-    loans[oldest] = new Loan(address, bytes, arena, region);
+    end(oldest);
+    Loan loan = Loan.of(wire, address, bytes);
+    loans[oldest] = loan;
     oldest = (oldest + 1) % REMEMBERED;
-    return region;
+    return loan.region;
   }
 
   /**
@@ -59,11 +73,16 @@ final class BorrowedRows implements AutoCloseable {
    */
   void withdraw() {
     for (int i = 0; i < REMEMBERED; i++) {
-      Loan loan = loans[i];
-      if (loan != null) {
-        loans[i] = null;
-        loan.end();
-      }
+      end(i);
+    }
+  }
+
+  /** Ends a loan once, whatever comes of it. */
+  private void end(int place) {
+    Loan loan = loans[place];
+    if (loan != null) {
+      loans[place] = null;
+      loan.end();
     }
   }
 
