@@ -6,16 +6,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * A combine between several nodes: sends back what this node has for the tokens that this rank took
  * for it, and sums this rank's own tokens as what other nodes have for them arrives, until both are
- * done. The caller drives the wire, beside a team that is large enough to sum without it, else in
- * turns.
+ * done.
  */
-final class CombineExchange {
-  private final HostContext context;
-  private final ScaleOut connection;
+final class CombineExchange extends Exchange {
   private final SumTerms terms;
   private final FarRows far = new FarRows();
   private final NodeSum sum;
-  private final WorkerTeam team;
 
   /** From each other node that has ranks left. */
   private final CombineStream[] streams;
@@ -23,14 +19,15 @@ final class CombineExchange {
   /** For each partner whose tokens this rank took; null for others. */
   private final @Nullable CombineReturner[] returners;
 
+  /** Tokens before this one have all that they get from other nodes. */
+  private int ready;
+
   /** Tokens before this one are summed, before the other being summed. */
   private int summed;
 
   private int summing;
 
-  /** Whether the team is at something, and whose chunk if it fills one. */
-  private boolean working;
-
+  /** Whose chunk the team fills; null if it sums. */
   private @Nullable CombineReturner returning;
 
   /** Place of the partner that gets the next chunk. */
@@ -41,10 +38,8 @@ final class CombineExchange {
 
   CombineExchange(
       HostContext context, ScaleOut connection, SumTerms terms, long partialRows, WorkerTeam team) {
-    this.context = context;
-    this.connection = connection;
+    super(context, connection, team);
     this.terms = terms;
-    this.team = team;
     sum = new NodeSum(context, terms, far, partialRows);
     Rails rails = connection.rails();
     int own = context.nodes.of(context.rank);
@@ -72,9 +67,9 @@ final class CombineExchange {
     }
   }
 
-  /** Runs the exchange; every rank is in the same operation, and its rows can be read. */
-  void run(HostHandle handle, String operation) {
-    long epoch = context.epoch;
+  /** The rows of this node can be read. */
+  @Override
+  void begin(HostHandle handle) {
     far.ensure(handle.start[handle.tokens]);
     for (CombineStream stream : streams) {
       stream.begin(handle);
@@ -88,65 +83,35 @@ final class CombineExchange {
     }
     summed = 0;
     summing = 0;
-    working = false;
     returning = null;
-    boolean complete = false;
-    try {
-      exchange(handle, operation, epoch);
-      complete = true;
-    } finally {
-      if (!complete) {
-        team.abandon();
-      }
-    }
   }
 
-  private void exchange(HostHandle handle, String operation, long epoch) {
-    long begin = 0;
-    int idle = 0;
-    while (working || summed < handle.tokens || !done()) {
-      boolean moved = connection.poll() > 0;
-      int ready = handle.tokens;
-      for (CombineStream stream : streams) {
-        moved |= stream.step(handle, terms, far, epoch);
-        ready = Math.min(ready, stream.ready());
-      }
-      moved |= work(handle, ready, epoch);
-      for (CombineStream stream : streams) {
-        stream.release(summed);
-      }
-      if (moved) {
-        idle = 0;
-      } else if (working) {
-        context.wait.relax(++idle);
-      } else {
-        begin = idle == 0 ? PeerWait.begin() : begin;
-        pause(++idle, begin, operation, epoch);
-      }
+  @Override
+  boolean move(HostHandle handle, long epoch) {
+    boolean moved = connection.poll() > 0;
+    ready = handle.tokens;
+    for (CombineStream stream : streams) {
+      moved |= stream.step(handle, terms, far, epoch);
+      // Also what has just come: where all is summed, an empty chunk may still end the stream.
+      stream.release(summed);
+      ready = Math.min(ready, stream.ready());
     }
+    return moved;
   }
 
-  /** Gives the team something to do when it has done the last; whether it did either. */
-  private boolean work(HostHandle handle, int ready, long epoch) {
-    boolean moved = finishWork();
-    if (working) {
-      return moved;
-    }
+  @Override
+  boolean start(HostHandle handle, long epoch) {
     // In turns: others wait for what is sent, and for the room of what is summed.
-    boolean began = sumNext && sum(handle, ready);
-    began = began || fill(epoch) || sum(handle, ready);
-    finishWork();
-    return moved || began;
+    return (sumNext && sum(handle)) || fill(epoch) || sum(handle);
   }
 
-  private boolean sum(HostHandle handle, int ready) {
+  private boolean sum(HostHandle handle) {
     if (ready == summed) {
       return false;
     }
     sum.start(handle, summed, ready, team);
     summing = ready;
     sumNext = false;
-    working = true;
     return true;
   }
 
@@ -157,30 +122,30 @@ final class CombineExchange {
       if (returner != null && returner.start(epoch, team)) {
         returning = returner;
         sumNext = true;
-        working = true;
         return true;
       }
     }
     return false;
   }
 
-  /** Whether the team was at something and has done it. */
-  private boolean finishWork() {
-    if (!working || team.busy()) {
-      return false;
-    }
-    team.finish();
+  @Override
+  void finished() {
     if (returning != null) {
       returning.filled();
       returning = null;
-    } else {
-      summed = summing;
+      return;
     }
-    working = false;
-    return true;
+    summed = summing;
+    for (CombineStream stream : streams) {
+      stream.release(summed);
+    }
   }
 
-  private boolean done() {
+  @Override
+  boolean done(HostHandle handle) {
+    if (summed < handle.tokens) {
+      return false;
+    }
     for (CombineStream stream : streams) {
       if (!stream.done()) {
         return false;
@@ -194,8 +159,8 @@ final class CombineExchange {
     return true;
   }
 
-  /** Waits a moment for a rank whose part is missing. */
-  private void pause(int round, long begin, String operation, long epoch) {
+  @Override
+  void pause(int round, long begin, String operation, long epoch) {
     for (CombineStream stream : streams) {
       if (!stream.done()) {
         long taken = stream.taken();

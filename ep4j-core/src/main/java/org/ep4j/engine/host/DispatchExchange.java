@@ -7,16 +7,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and
  * pushes to this node what arrives for it, until both are done. Tokens for this node itself are
- * pushed in between. The caller drives the wire, beside a team that is large enough to push without
- * it, else in turns.
+ * pushed in between.
  */
-final class DispatchExchange {
+final class DispatchExchange extends Exchange {
   /** Own tokens that are pushed before the wire gets its turn again. */
   private static final int TOKENS_A_TURN = 256;
 
-  private final HostContext context;
-  private final ScaleOut connection;
-  private final WorkerTeam team;
+  private final Payload payload;
 
   /** To each other node that has ranks left. */
   private final DispatchStream[] streams;
@@ -25,7 +22,7 @@ final class DispatchExchange {
   private final @Nullable DispatchForwarder[] forwarders;
 
   /** Pushes own tokens, in parts; the number of the next one, and of all. */
-  private RowPush ownRows;
+  private final RowPush ownRows;
 
   private int part;
   private int parts;
@@ -33,20 +30,24 @@ final class DispatchExchange {
   /** Place of the partner whose chunks are looked for next. */
   private int turn;
 
-  /** Whether the team is at something, and whose chunk if it is one. */
-  private boolean working;
-
+  /** Whose chunk the team is at; null if it is not at one. */
   private @Nullable DispatchForwarder forwarding;
 
+  /**
+   * @param payload of the dispatch that runs
+   * @param ownRows pushes this rank's own tokens to its node
+   */
   DispatchExchange(
       HostContext context,
       ScaleOut connection,
       HighThroughputLayout layout,
       ExpertTable table,
-      WorkerTeam team) {
-    this.context = context;
-    this.connection = connection;
-    this.team = team;
+      WorkerTeam team,
+      Payload payload,
+      RowPush ownRows) {
+    super(context, connection, team);
+    this.payload = payload;
+    this.ownRows = ownRows;
     Rails rails = connection.rails();
     int own = context.nodes.of(context.rank);
     int[] partners = rails.partners(context.rank);
@@ -62,7 +63,6 @@ final class DispatchExchange {
     }
     Payload inChunk = new Payload();
     RowPush push = new RowPush(context, layout, table, inChunk);
-    ownRows = push;
     forwarders = new DispatchForwarder[partners.length];
     for (int place = 0; place < partners.length; place++) {
       if (rails.rail(partners[place], own) == context.rank) {
@@ -71,12 +71,8 @@ final class DispatchExchange {
     }
   }
 
-  /**
-   * Runs the exchange; every rank is in the same operation.
-   *
-   * @param push pushes this rank's own tokens to its node
-   */
-  void run(HostHandle handle, Payload payload, RowPush push, String operation) {
+  @Override
+  void begin(HostHandle handle) {
     Region rows =
         payload.streamable
             ? connection.borrowed().borrow(payload.x, handle.tokens * payload.rowBytes)
@@ -92,42 +88,17 @@ final class DispatchExchange {
         forwards[place].clear();
       }
     }
-    push.prepare(handle);
-    ownRows = push;
+    ownRows.prepare(handle);
     parts = Math.ceilDiv(handle.tokens, TOKENS_A_TURN);
     part = 0;
-    working = false;
     forwarding = null;
-    boolean complete = false;
-    try {
-      exchange(handle, forwards, payload, operation);
-      complete = true;
-    } finally {
-      if (!complete) {
-        team.abandon();
-      }
-    }
   }
 
-  private void exchange(HostHandle handle, Forward[] forwards, Payload payload, String operation) {
-    long epoch = context.epoch;
-    long begin = 0;
-    int idle = 0;
-    while (working || part < parts || !done()) {
-      boolean moved = move(handle, payload, epoch);
-      moved |= work(handle, forwards, payload, epoch);
-      if (moved) {
-        idle = 0;
-      } else if (working) {
-        context.wait.relax(++idle);
-      } else {
-        begin = idle == 0 ? PeerWait.begin() : begin;
-        pause(++idle, begin, operation, epoch);
-      }
+  @Override
+  boolean done(HostHandle handle) {
+    if (part < parts) {
+      return false;
     }
-  }
-
-  private boolean done() {
     for (DispatchStream stream : streams) {
       if (!stream.done()) {
         return false;
@@ -141,8 +112,8 @@ final class DispatchExchange {
     return true;
   }
 
-  /** Gives the wire its turn; whether anything moved. */
-  private boolean move(HostHandle handle, Payload payload, long epoch) {
+  @Override
+  boolean move(HostHandle handle, long epoch) {
     boolean moved = false;
     for (DispatchStream stream : streams) {
       moved |= stream.step(handle, payload, epoch);
@@ -150,47 +121,36 @@ final class DispatchExchange {
     return connection.poll() > 0 || moved;
   }
 
-  /** Gives the team something to do when it has done the last; whether it did either. */
-  private boolean work(HostHandle handle, Forward[] forwards, Payload payload, long epoch) {
-    boolean moved = finishWork();
-    if (working) {
-      return moved;
-    }
+  @Override
+  boolean start(HostHandle handle, long epoch) {
     // What has come first: others wait for the room that it takes, one after the other.
-    for (int i = 0; i < forwarders.length && !working; i++) {
+    Forward[] forwards = handle.forwards(forwarders.length);
+    for (int i = 0; i < forwarders.length; i++) {
       int place = turn;
       turn = turn + 1 == forwarders.length ? 0 : turn + 1;
       DispatchForwarder forwarder = forwarders[place];
       if (forwarder != null && forwarder.start(handle, forwards[place], payload, epoch, team)) {
         forwarding = forwarder;
-        working = true;
+        return true;
       }
     }
-    if (!working && part < parts) {
-      ownRows.start(part++, parts, team);
-      working = true;
-    }
-    boolean began = working;
-    finishWork();
-    return moved || began;
-  }
-
-  /** Whether the team was at something and has done it. */
-  private boolean finishWork() {
-    if (!working || team.busy()) {
+    if (part == parts) {
       return false;
     }
-    team.finish();
+    ownRows.start(part++, parts, team);
+    return true;
+  }
+
+  @Override
+  void finished() {
     if (forwarding != null) {
       forwarding.pushed();
       forwarding = null;
     }
-    working = false;
-    return true;
   }
 
-  /** Waits a moment for a rank whose part is missing. */
-  private void pause(int round, long begin, String operation, long epoch) {
+  @Override
+  void pause(int round, long begin, String operation, long epoch) {
     for (DispatchForwarder forwarder : forwarders) {
       if (forwarder != null && !forwarder.done()) {
         long taken = forwarder.taken();

@@ -70,7 +70,7 @@ final class Dispatcher {
 
   /** From now on other nodes are reached this way. */
   void connect(ScaleOut connection) {
-    exchange = new DispatchExchange(context, connection, layout, table, team);
+    exchange = new DispatchExchange(context, connection, layout, table, team, payload, push);
   }
 
   /** A dispatch along new ways. */
@@ -161,7 +161,7 @@ final class Dispatcher {
     if (exchange == null) {
       push.push(handle, team);
     } else {
-      exchange.run(handle, payload, push, name);
+      exchange.run(handle, name);
     }
     empty.fill(handle, payload);
     context.finish(name, ROWS);
