@@ -1,6 +1,7 @@
 package org.ep4j.engine.host;
 
 import java.util.Arrays;
+import java.util.Objects;
 import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
@@ -19,7 +20,8 @@ final class ChunkSender {
   /** Number of the next chunk. */
   private long number;
 
-  /** The pieces of the chunk that is handed over, in their order: whence, and where they belong. */
+  // The pieces of the chunk that is handed over, in their order: whence, where there, where in the
+  // chunk, and how long. Columns, which all chunks use in turn: an object a piece would be garbage.
   private @Nullable Region[] sources = new Region[4];
 
   private long[] from = new long[4];
@@ -50,24 +52,21 @@ final class ChunkSender {
   /** The next {@code bytes} bytes of the chunk, from byte {@code offset} on, are in the room. */
   void fromRoom(long offset, long bytes) {
     long here = connection.layout().chunk(place, number) + offset;
-    piece(connection.outgoingRegion(), here, offset, bytes);
+    fromRegion(connection.outgoingRegion(), here, offset, bytes);
   }
 
   /**
-   * The next bytes of the chunk are in {@code region}, which stays as it is until they are gone.
+   * The next bytes of the chunk, from byte {@code offset} on, are in {@code region} from {@code
+   * where} on, which stays as it is until they are gone.
    */
   void fromRegion(Region region, long where, long offset, long bytes) {
-    piece(region, where, offset, bytes);
-  }
-
-  private void piece(Region source, long where, long offset, long bytes) {
     if (pieces == from.length) {
       sources = Arrays.copyOf(sources, 2 * pieces);
       from = Arrays.copyOf(from, 2 * pieces);
       at = Arrays.copyOf(at, 2 * pieces);
       length = Arrays.copyOf(length, 2 * pieces);
     }
-    sources[pieces] = source;
+    sources[pieces] = region;
     from[pieces] = where;
     at[pieces] = offset;
     length[pieces++] = bytes;
@@ -91,9 +90,8 @@ final class ChunkSender {
       return true;
     }
     for (; put < pieces; put++) {
-      Region source = sources[put];
-      if (source != null
-          && !connection.putChunk(peer, number, source, from[put], at[put], length[put])) {
+      Region source = Objects.requireNonNull(sources[put], "each piece has a source");
+      if (!connection.putChunk(peer, number, source, from[put], at[put], length[put])) {
         return false;
       }
     }
