@@ -44,7 +44,7 @@ public final class PeerTimeoutException extends Ep4jException {
         expected,
         seen,
         waitedMillis,
-        death.isEmpty() ? "is silent" : dead(death),
+        death.isEmpty() ? "is silent" : "is dead (" + death + ")",
         !death.isEmpty());
   }
 
@@ -96,11 +96,6 @@ public final class PeerTimeoutException extends Ep4jException {
     this.seen = seen;
     this.peerState = peerState;
     this.dead = dead;
-  }
-
-  /** What is said of a peer that is dead. */
-  public static String dead(String death) {
-    return "is dead (" + death + ")";
   }
 
   /** The public operation that waited. */

@@ -239,7 +239,7 @@ final class PeerWait {
     if (!members.isAlive(peer)) {
       String report = members.deathReport(peer);
       String death = report == null ? "no longer a member" : report;
-      return new GivingUp.Report(peer, true, PeerTimeoutException.dead(death));
+      return new GivingUp.Report(peer, true, "is dead (" + death + ")");
     }
     String lost = carrier.lost(peer);
     if (lost != null) {
