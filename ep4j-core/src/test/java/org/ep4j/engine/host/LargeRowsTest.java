@@ -6,7 +6,6 @@ import static org.ep4j.engine.host.Tensors.bf16;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.util.Arrays;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
@@ -67,12 +66,6 @@ class LargeRowsTest {
   }
 
   private static MemorySegment rows(Arena arena, int rank) {
-    MemorySegment rows = arena.allocate(TOKENS * ROW, 64);
-    short[] row = new short[HIDDEN];
-    for (int t = 0; t < TOKENS; t++) {
-      Arrays.fill(row, bf16(value(rank, t)));
-      MemorySegment.copy(row, 0, rows, ValueLayout.JAVA_SHORT, t * ROW, HIDDEN);
-    }
-    return rows;
+    return Tensors.bf16Rows(arena, TOKENS, HIDDEN, token -> value(rank, token));
   }
 }

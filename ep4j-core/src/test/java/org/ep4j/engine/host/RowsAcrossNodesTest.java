@@ -12,7 +12,8 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
-import java.util.Arrays;
+import java.util.ArrayList;
+import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
@@ -34,6 +35,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class RowsAcrossNodesTest {
   private static final int HIDDEN = 7168;
   private static final int TOKENS = 400;
+  private static final int VERSIONS = 10;
   private static final long ROW = 2L * HIDDEN;
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
@@ -70,10 +72,15 @@ class RowsAcrossNodesTest {
         group -> {
           try (Arena arena = Arena.ofShared();
               ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
-            // More tensors than are remembered, then the same again.
-            for (int round = 0; round < 11; round++) {
-              exchange(buffer, rows(arena, group.rank()), group);
+            // More tensors than are remembered; then the last one, which is, and the first, which
+            // is not any more.
+            List<MemorySegment> tensors = new ArrayList<>();
+            for (int version = 0; version < VERSIONS; version++) {
+              tensors.add(rows(arena, group.rank(), version));
+              exchange(buffer, tensors.getLast(), version, group);
             }
+            exchange(buffer, tensors.getLast(), VERSIONS - 1, group);
+            exchange(buffer, tensors.getFirst(), 0, group);
           }
         });
   }
@@ -96,7 +103,7 @@ class RowsAcrossNodesTest {
                       .isInstanceOf(Ep4jException.class)
                       .hasMessageContaining("a page of memory");
                 } else {
-                  Tensor x = tensor(rows(arena, group.rank()));
+                  Tensor x = tensor(rows(arena, group.rank(), round));
                   assertThatThrownBy(() -> buffer.dispatch(x, routing))
                       .isInstanceOf(PeerTimeoutException.class)
                       .hasMessageContaining("a page of memory");
@@ -105,14 +112,15 @@ class RowsAcrossNodesTest {
               // The rows are gone; what the wire still had of them may not be touched.
               buffer.reset();
               try (Arena arena = Arena.ofShared()) {
-                exchange(buffer, rows(arena, group.rank()), group);
+                int version = round + 1;
+                exchange(buffer, rows(arena, group.rank(), version), version, group);
               }
             }
           }
         });
   }
 
-  private static void exchange(ExpertBuffer buffer, MemorySegment x, Group group) {
+  private static void exchange(ExpertBuffer buffer, MemorySegment x, int version, Group group) {
     int ranks = group.size();
     Dispatch d = buffer.dispatch(tensor(x), routing(group.rank(), ranks));
     MemorySegment got = d.x().segment();
@@ -120,7 +128,7 @@ class RowsAcrossNodesTest {
     for (int source = 0; source < ranks; source++) {
       for (int t = 0; t < TOKENS; t++) {
         if (goesTo(source, t, group.rank(), ranks)) {
-          requireRow(got, at++, value(source, t));
+          requireRow(got, at++, value(source, version, t));
         }
       }
     }
@@ -131,7 +139,7 @@ class RowsAcrossNodesTest {
       for (int r = 0; r < ranks; r++) {
         times += goesTo(group.rank(), t, r, ranks) ? 1 : 0;
       }
-      requireRow(sums, t, times * value(group.rank(), t));
+      requireRow(sums, t, times * value(group.rank(), version, t));
     }
     d.handle().close();
   }
@@ -164,22 +172,16 @@ class RowsAcrossNodesTest {
   }
 
   /** Five times as much is exact, too. */
-  private static float value(int rank, int token) {
-    return 1 + rank + token % 40;
+  private static float value(int rank, int version, int token) {
+    return 1 + rank + version + token % 30;
   }
 
   private static Tensor tensor(MemorySegment rows) {
     return Tensor.of(rows, DType.BF16, TOKENS, HIDDEN);
   }
 
-  private static MemorySegment rows(Arena arena, int rank) {
-    MemorySegment rows = arena.allocate(TOKENS * ROW, 64);
-    short[] row = new short[HIDDEN];
-    for (int t = 0; t < TOKENS; t++) {
-      Arrays.fill(row, bf16(value(rank, t)));
-      MemorySegment.copy(row, 0, rows, ValueLayout.JAVA_SHORT, t * ROW, HIDDEN);
-    }
-    return rows;
+  private static MemorySegment rows(Arena arena, int rank, int version) {
+    return Tensors.bf16Rows(arena, TOKENS, HIDDEN, token -> value(rank, version, token));
   }
 
   /** Rows in a file that becomes shorter: reading them faults in the middle of the operation. */

@@ -2,11 +2,15 @@ package org.ep4j.engine.host;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
 import java.util.Objects;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** Reading tensors in tests. */
+/** Making and reading tensors in tests. */
 final class Tensors {
   private Tensors() {}
 
@@ -16,6 +20,23 @@ final class Tensors {
 
   static short bf16(float value) {
     return (short) (Float.floatToRawIntBits(value) >>> 16);
+  }
+
+  /** What all elements of a token's row are. */
+  @FunctionalInterface
+  interface RowValue {
+    float of(int token);
+  }
+
+  /** Rows in BF16, one behind the other. */
+  static MemorySegment bf16Rows(Arena arena, int tokens, int hidden, RowValue value) {
+    MemorySegment rows = arena.allocate(2L * tokens * hidden, 64);
+    short[] row = new short[hidden];
+    for (int t = 0; t < tokens; t++) {
+      Arrays.fill(row, bf16(value.of(t)));
+      MemorySegment.copy(row, 0, rows, ValueLayout.JAVA_SHORT, 2L * t * hidden, hidden);
+    }
+    return rows;
   }
 
   /** First element of each row. */

@@ -26,7 +26,11 @@ import org.junit.jupiter.api.Test;
 /** Once warm, no operation allocates: measured by the JVM, not by reading the code. */
 class WarmLoopAllocatesNothingTest {
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
-  private static final int HIDDEN = 64;
+  private static final int SHORT_ROW = 64;
+
+  /** The rows of all tokens are a run that leaves from the caller's memory. */
+  private static final int LONG_ROW = 2048;
+
   private static final int TOKENS = 24;
   private static final int WARM_UP = 1_500;
   private static final int COUNTED = 50;
@@ -41,7 +45,7 @@ class WarmLoopAllocatesNothingTest {
   void dispatchCachedDispatchAndCombine() {
     for (Layout layout : Layout.values()) {
       for (boolean limited : new boolean[] {false, true}) {
-        ThreadRanks.run(2, group -> loop(group, layout, limited, 0));
+        ThreadRanks.run(2, group -> loop(group, SHORT_ROW, layout, limited, 0));
       }
     }
   }
@@ -49,14 +53,20 @@ class WarmLoopAllocatesNothingTest {
   @Test
   void acrossNodesToo() {
     for (Layout layout : Layout.values()) {
-      ThreadRanks.run(3, group -> loop(group, layout, false, 2));
+      ThreadRanks.run(3, group -> loop(group, SHORT_ROW, layout, false, 2));
     }
   }
 
-  private static void loop(Group group, Layout layout, boolean limited, int ranksPerNode) {
+  @Test
+  void rowsThatLeaveFromWhereTheyAreToo() {
+    ThreadRanks.run(2, group -> loop(group, LONG_ROW, Layout.FLAT, false, 1));
+  }
+
+  private static void loop(
+      Group group, int hidden, Layout layout, boolean limited, int ranksPerNode) {
     BufferConfig config =
         BufferConfig.builder()
-            .hidden(HIDDEN)
+            .hidden(hidden)
             .topK(3)
             .experts(8)
             .maxTokens(TOKENS)
@@ -72,7 +82,7 @@ class WarmLoopAllocatesNothingTest {
         ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
       Tokens x =
           Tokens.of(
-              Tensor.of(arena.allocate(2L * TOKENS * HIDDEN, 64), DType.BF16, TOKENS, HIDDEN));
+              Tensor.of(arena.allocate(2L * TOKENS * hidden, 64), DType.BF16, TOKENS, hidden));
       Iteration iteration = new Iteration(buffer, x, routing(arena, group.rank()), options.build());
       for (int i = 0; i < WARM_UP; i++) {
         iteration.run();
