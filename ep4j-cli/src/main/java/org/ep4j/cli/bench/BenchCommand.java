@@ -1,6 +1,7 @@
 package org.ep4j.cli.bench;
 
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
@@ -246,13 +247,18 @@ public final class BenchCommand implements Callable<Integer> {
   }
 
   private BenchSettings.Kind kind() {
-    String lower = operations.toLowerCase(Locale.ROOT);
-    if (!List.of("ht", "ll", "all").contains(lower)) {
-      throw usage(
-          "there is no '%s' to measure; it must be ht, ll, all, nvlink, proxy or wire"
-              .formatted(operations));
+    List<String> known = new ArrayList<>();
+    for (BenchSettings.Kind kind : BenchSettings.Kind.values()) {
+      if (kind.name().equalsIgnoreCase(operations)) {
+        return kind;
+      }
+      known.add(kind.name().toLowerCase(Locale.ROOT));
     }
-    return BenchSettings.Kind.valueOf(lower.toUpperCase(Locale.ROOT));
+    known.addAll(CommandSpecs.require(spec).subcommands().keySet());
+    String last = known.removeLast();
+    throw usage(
+        "there is no '%s' to measure; it must be %s or %s"
+            .formatted(operations, String.join(", ", known), last));
   }
 
   /** What the options ask for. */

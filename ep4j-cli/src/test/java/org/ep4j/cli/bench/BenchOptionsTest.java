@@ -162,7 +162,7 @@ class BenchOptionsTest {
         "--tokens many        | '--tokens'",
         "--num-tokens many    | '--num-tokens'",
         "--json .             | --json .: is a directory: name a file in it",
-        "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy or wire",
+        "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy, put or wire",
         "--frobnicate         | --frobnicate"
       })
   void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {
@@ -175,6 +175,14 @@ class BenchOptionsTest {
   @Test
   void anEngineThatIsNotHereIsSaidSo() {
     CommandLineRun run = CommandLineRun.of("bench", "--device", "cuda", "--ranks", "2");
+  @Test
+  void theUsageLineNamesTheCommandsThereAre() {
+    CommandLine bench = new CommandLine(new BenchCommand());
+
+    assertThat(bench.getHelp().synopsis(0))
+        .contains("[" + String.join("|", bench.getSubcommands().keySet()) + "]");
+  }
+
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
     assertThat(run.err()).contains("engine 'cuda'").contains("host");
