@@ -3,7 +3,6 @@ package org.ep4j.cli;
 import java.io.PrintWriter;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Set;
 import org.ep4j.Ep4jException;
 import org.ep4j.cli.text.Style;
@@ -52,9 +51,9 @@ final class Failures {
     }
     // Of an option with several names the library tells the longest, also where another was given.
     if (failure.getArgSpec() instanceof CommandLine.Model.OptionSpec option) {
-      List<String> given = Arrays.asList(arguments);
       for (String name : option.names()) {
-        if (given.contains(name)) {
+        if (Arrays.stream(arguments)
+            .anyMatch(given -> given.equals(name) || given.startsWith(name + "="))) {
           return message.replace("'" + option.longestName() + "'", "'" + name + "'");
         }
       }

@@ -162,6 +162,7 @@ class BenchOptionsTest {
         "--tokens many        | '--tokens'",
         "--num-tokens many    | '--num-tokens'",
         "--json .             | --json .: is a directory: name a file in it",
+        "--tokens=many        | '--tokens'",
         "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy, put or wire",
         "--frobnicate         | --frobnicate"
       })
