@@ -2,7 +2,9 @@ package org.ep4j.cli.cache;
 
 import java.io.PrintWriter;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
@@ -94,9 +96,11 @@ final class CacheWarmCommand implements Callable<Integer> {
     requirePositive("--jobs", jobs);
     refuseShapeWithoutRanks();
     KernelCompiler compiler = KernelCompiler.standard();
-    List<String> wanted = architectures == null ? ofThisMachine() : architectures;
+    // Sets: a shape, or an architecture, may be named that is among them anyway.
+    Set<String> wanted =
+        architectures == null ? ofThisMachine() : new LinkedHashSet<>(architectures);
     List<KernelSpec> specs = new ArrayList<>();
-    List<PrebuiltKernel> kernels = new ArrayList<>(PrebuiltKernels.all());
+    Set<PrebuiltKernel> kernels = new LinkedHashSet<>(PrebuiltKernels.all());
     for (int number : ranks == null ? List.<Integer>of() : ranks) {
       requirePositive("--ranks", number);
       requirePositive("--hidden", hidden);
@@ -190,7 +194,7 @@ final class CacheWarmCommand implements Callable<Integer> {
     }
   }
 
-  private static List<String> ofThisMachine() {
+  private static Set<String> ofThisMachine() {
     TreeSet<String> found = new TreeSet<>();
     for (int device = 0; device < CudaDevice.count(); device++) {
       found.add(DeviceProperties.of(device).architecture());
@@ -202,6 +206,6 @@ final class CacheWarmCommand implements Callable<Integer> {
           "no GPU to compile for: name one with --arch sm_90a"
               + (problem.isEmpty() ? "" : " (" + problem + ")"));
     }
-    return List.copyOf(found);
+    return found;
   }
 }
