@@ -14,13 +14,16 @@ import org.ep4j.group.Group;
  */
 public sealed interface SymmetricMemory extends AutoCloseable
     permits InProcessMemory, SharedFileMemory {
+  /** Names the directory of regions that processes share. */
+  String DIRECTORY_VARIABLE = "EP4J_SHM_DIR";
+
   /**
-   * Where processes with this environment share memory: {@code EP4J_SHM_DIR}, or /dev/shm.
+   * Where processes with this environment share memory: {@link #DIRECTORY_VARIABLE}, or /dev/shm.
    *
    * @param environment of the process
    */
   static Path directory(Map<String, String> environment) {
-    String configured = environment.getOrDefault("EP4J_SHM_DIR", "");
+    String configured = environment.getOrDefault(DIRECTORY_VARIABLE, "");
     return Path.of(configured.isBlank() ? "/dev/shm" : configured);
   }
 

@@ -37,6 +37,12 @@ public record WireConfig(
     boolean encrypted,
     Duration timeout,
     String near) {
+  /**
+   * No wire of {@link Wires}: between GPUs of one host that are declared as several nodes, whose
+   * kernels write to each other through its memory. Only the engine of GPUs knows it.
+   */
+  public static final String STAGED = "staged";
+
   /** Most lanes to a peer. */
   public static final int MOST_LANES = 1024;
 

@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.Set;
 import org.ep4j.cli.launch.Agreement;
 import org.ep4j.cuda.probe.HostLinkProbe;
+import org.ep4j.wire.WireConfig;
 
 /**
  * What GPUs of several nodes can exchange at most, a rank: what a wire that carries rows does
@@ -11,7 +12,7 @@ import org.ep4j.cuda.probe.HostLinkProbe;
  */
 final class NodeCeiling {
   /** Where these join ranks, kernels write each other's memory of the host: the wire rests. */
-  private static final Set<String> MAPPED = Set.of("staged", "inproc", "shm");
+  private static final Set<String> MAPPED = Set.of(WireConfig.STAGED, "inproc", "shm");
 
   private static final int STREAMS = 3;
   private static final int TRIAL = 4;

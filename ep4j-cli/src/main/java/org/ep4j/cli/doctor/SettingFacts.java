@@ -3,13 +3,17 @@ package org.ep4j.cli.doctor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.driver.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.NvccBackend;
+import org.ep4j.cuda.jit.PrebuiltKernels;
+import org.ep4j.cuda.proxy.ProxyConfig;
 import org.ep4j.group.LaunchEnvironment;
+import org.ep4j.memory.SymmetricMemory;
 
 /** Each effective setting and the variable or property it came from. */
 final class SettingFacts {
@@ -24,7 +28,10 @@ final class SettingFacts {
 
   private static final List<Variable> OTHERS =
       List.of(
-          new Variable("EP4J_SHM_DIR", "/dev/shm", "directory of regions shared between processes"),
+          new Variable(
+              SymmetricMemory.DIRECTORY_VARIABLE,
+              "/dev/shm",
+              "directory of regions shared between processes"),
           new Variable("EP4J_JAVA_HOME", "", "the JDK that ./ep4j uses"),
           new Variable(CudaDriver.LIBRARY_VARIABLE, "", "the CUDA driver library"),
           new Variable(Nvrtc.LIBRARY_VARIABLE, "", "the NVRTC library"),
@@ -34,15 +41,19 @@ final class SettingFacts {
               KernelCompiler.SHIPPED_VARIABLE, "", "directory of kernels compiled elsewhere"),
           new Variable(CubinCache.DIRECTORY_VARIABLE, "", "directory of compiled kernels"),
           new Variable(CubinCache.SIZE_VARIABLE, "", "MiB of compiled kernels to keep"),
-          new Variable("EP4J_CUDA_DEVICE", "by local rank", "the GPU of a rank that is a process"),
+          new Variable(
+              DeviceChoice.VARIABLE, "by local rank", "the GPU of a rank that is a process"),
           new Variable(
               KernelCompiler.SPECIAL_VARIABLE,
               "1",
               "low-latency kernels for one shape; 0: general"),
           new Variable(
-              "EP4J_CUDA_LINES", "1", "low-latency rows carry their number over NVLink; 0: flags"),
-          new Variable("EP4J_PROXY_THREADS", "1", "threads that post what a GPU sends to others"),
-          new Variable("EP4J_PROXY_CORES", "by itself", "cores of these threads"));
+              PrebuiltKernels.LINES_VARIABLE,
+              "1",
+              "low-latency rows carry their number over NVLink; 0: flags"),
+          new Variable(
+              ProxyConfig.THREADS_VARIABLE, "1", "threads that post what a GPU sends to others"),
+          new Variable(ProxyConfig.CORES_VARIABLE, "by itself", "cores of these threads"));
 
   private static final String DEFAULT = "default";
 

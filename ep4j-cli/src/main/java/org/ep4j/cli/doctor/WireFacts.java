@@ -24,7 +24,6 @@ final class WireFacts {
           "verbs", "RDMA devices; bench wire --wire verbs");
 
   private static final String UCX_LIBRARY = "EP4J_UCX_LIBRARY";
-  private static final String CONNECTIONS = "EP4J_WIRE_CONNECTIONS";
 
   private WireFacts() {}
 
@@ -65,7 +64,7 @@ final class WireFacts {
           "no such wire: set it to one of " + String.join(", ", names));
     }
     String value = setting.value();
-    if (name.equals(CONNECTIONS) && value.equals("0")) {
+    if (name.equals(WireEnvironment.CONNECTIONS) && value.equals("0")) {
       value = "one a strand";
     }
     String source = setting.given() ? "from the environment" : "default";

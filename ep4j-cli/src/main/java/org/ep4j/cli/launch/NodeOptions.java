@@ -2,15 +2,13 @@ package org.ep4j.cli.launch;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
 /** Options that declare ranks to be of several nodes, which reach each other over a wire. */
 public final class NodeOptions {
-  /** Ranks of one host that are declared as several nodes; no wire that {@code Wires} opens. */
-  private static final String STAGED = "staged";
-
   @Option(
       names = "--nodes",
       paramLabel = "N",
@@ -103,7 +101,7 @@ public final class NodeOptions {
    * @param device whether the buffers will be those of GPUs, which know a wire of their own
    */
   public void checkWire(CommandSpec spec, boolean device) {
-    if (wire != null && !(device && wire.equals(STAGED))) {
+    if (wire != null && !(device && wire.equals(WireConfig.STAGED))) {
       WireNames.check(spec, wire);
     }
   }

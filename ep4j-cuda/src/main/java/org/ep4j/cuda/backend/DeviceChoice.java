@@ -9,7 +9,7 @@ import org.ep4j.group.LaunchEnvironment;
 /** Which device a rank works on: the ranks of a host take its devices in turn. */
 public final class DeviceChoice {
   /** Names the device of this process. */
-  static final String VARIABLE = "EP4J_CUDA_DEVICE";
+  public static final String VARIABLE = "EP4J_CUDA_DEVICE";
 
   private DeviceChoice() {}
 

@@ -21,12 +21,6 @@ import org.jspecify.annotations.Nullable;
 
 /** The low-latency kernels of one buffer on its device, and how they use shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
-  /**
-   * {@code 0}: rows between GPUs of a node wait for flags behind fences, as they do where NVLink
-   * does not join all of them, in place of carrying the number of their operation.
-   */
-  static final String LINES_VARIABLE = "EP4J_CUDA_LINES";
-
   /** Words of a rank in the shared memory of a dispatch: two addresses and two numbers. */
   private static final int RANK_WORDS = 6;
 
@@ -189,7 +183,7 @@ final class LowLatencyKernels implements AutoCloseable {
 
   /** Whether rows travel as lines where they can. */
   static boolean wantsLines(Map<String, String> environment) {
-    return !environment.getOrDefault(LINES_VARIABLE, "").strip().equals("0");
+    return !environment.getOrDefault(PrebuiltKernels.LINES_VARIABLE, "").strip().equals("0");
   }
 
   /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */

@@ -17,24 +17,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * How a buffer's wire and proxy are opened.
  *
- * @param wire kind of wire, or {@link #STAGED}
+ * @param wire kind of wire, or {@link WireConfig#STAGED}
  * @param threads threads of the proxy
  * @param cores where they run, if that is set
  * @param timeout how long opening may take
  */
 record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration timeout) {
-  /** Ranks of one host, declared as several nodes, reach each other through its memory. */
-  static final String STAGED = "staged";
-
-  /** Threads of the proxy, 1 to 8. */
-  static final String THREADS = "EP4J_PROXY_THREADS";
-
-  /**
-   * Cores of the threads, one each, with commas between them; {@code none} leaves that to the
-   * system.
-   */
-  static final String CORES = "EP4J_PROXY_CORES";
-
   private static final int LANES_OF_A_THREAD = 4;
   private static final int RINGS_OF_A_THREAD = 4;
   private static final int COMMANDS = 2048;
@@ -44,16 +32,19 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
   }
 
   static FarWire of(String wire, Duration timeout, Map<String, String> variables) {
-    String threads = variables.getOrDefault(THREADS, "1").strip();
-    String cores = variables.getOrDefault(CORES, "").strip();
+    String threads = variables.getOrDefault(ProxyConfig.THREADS_VARIABLE, "1").strip();
+    String cores = variables.getOrDefault(ProxyConfig.CORES_VARIABLE, "").strip();
     return new FarWire(
-        wire, number(THREADS, threads), cores.isEmpty() ? null : numbers(cores), timeout);
+        wire,
+        number(ProxyConfig.THREADS_VARIABLE, threads),
+        cores.isEmpty() ? null : numbers(cores),
+        timeout);
   }
 
   private static List<Integer> numbers(String text) {
     List<Integer> numbers = new ArrayList<>();
     for (String part : text.equals("none") ? new String[0] : text.split(",", -1)) {
-      numbers.add(number(CORES, part.strip()));
+      numbers.add(number(ProxyConfig.CORES_VARIABLE, part.strip()));
     }
     return numbers;
   }
@@ -65,7 +56,7 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
       throw new InvalidArgumentException(
           variable,
           text,
-          variable.equals(THREADS) ? "1 to 8" : "numbers of cores, or none",
+          variable.equals(ProxyConfig.THREADS_VARIABLE) ? "1 to 8" : "numbers of cores, or none",
           "unset it");
     }
   }
@@ -77,7 +68,7 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
    */
   Wire open(Group group, int counters, String bus) {
     String kind = wire;
-    if (wire.equals(STAGED)) {
+    if (wire.equals(WireConfig.STAGED)) {
       kind = group.inProcess() ? "inproc" : "shm";
     }
     return Wires.open(
@@ -93,9 +84,13 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
   }
 
   void requireReach(Wire opened, boolean puts) {
-    if (puts && wire.equals(STAGED)) {
+    if (puts && wire.equals(WireConfig.STAGED)) {
       throw new WireException(
-          "wire 'staged' needs memory that all ranks map, which '" + opened.name() + "' lacks");
+          "wire '"
+              + wire
+              + "' needs memory that all ranks map, which '"
+              + opened.name()
+              + "' lacks");
     }
   }
 

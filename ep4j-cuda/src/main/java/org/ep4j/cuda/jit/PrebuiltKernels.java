@@ -9,6 +9,13 @@ import java.util.stream.Stream;
  * ep4j cache warm}. A kernel file that is not in this list is not tested.
  */
 public final class PrebuiltKernels {
+  /**
+   * The variable that ends lines ({@code 0}): rows between GPUs of a node wait for flags behind
+   * fences, as they do where NVLink does not join all of them, in place of carrying the number of
+   * their operation.
+   */
+  public static final String LINES_VARIABLE = "EP4J_CUDA_LINES";
+
   /** Low latency in a node where rows travel as lines. */
   public static final Map<String, String> LINED = Map.of("EP4J_LINES", "1");
 

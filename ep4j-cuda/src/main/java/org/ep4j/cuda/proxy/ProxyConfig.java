@@ -17,6 +17,15 @@ import org.ep4j.InvalidArgumentException;
  */
 public record ProxyConfig(
     int threads, int rings, int capacity, int notices, List<Integer> cores, Duration timeout) {
+  /** The variable that says how many threads, 1 to {@link #MOST_THREADS}. */
+  public static final String THREADS_VARIABLE = "EP4J_PROXY_THREADS";
+
+  /**
+   * The variable that names cores of the threads, one each, with commas between them; {@code none}
+   * leaves that to the system.
+   */
+  public static final String CORES_VARIABLE = "EP4J_PROXY_CORES";
+
   /** Most threads. */
   public static final int MOST_THREADS = 8;
 
