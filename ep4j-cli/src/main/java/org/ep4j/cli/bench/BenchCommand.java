@@ -214,8 +214,8 @@ public final class BenchCommand implements Callable<Integer> {
   public Integer call() throws Exception {
     BenchSettings settings = settings();
     int worldSize = ranks(settings);
+    nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {
-      nodes.checkWire(CommandSpecs.require(spec), settings.onDevice());
       BenchLimits.check(CommandSpecs.require(spec), across(settings, worldSize), worldSize);
     }
     Path artifact = json;

@@ -81,9 +81,7 @@ final class PutCommand implements Callable<Integer> {
         warps > 0 && warps % WARPS_OF_BLOCK == 0 && warps <= MOST_WARPS,
         "--warps " + warps + ": must be a multiple of 8, at most " + MOST_WARPS);
     nodes.check(CommandSpecs.require(spec), RANKS);
-    if (!world.join()) {
-      nodes.checkWire(CommandSpecs.require(spec), true);
-    }
+    nodes.checkWire(CommandSpecs.require(spec), true, world.join());
     Artifact.check(spec, json);
     CudaDriver.require();
     PutSession session =

@@ -91,9 +91,8 @@ final class WireCommand implements Callable<Integer> {
     }
     CommandSpecs.check(spec, millis > 0, "--millis " + millis + ": must be positive");
     Artifact.check(spec, json);
-    if (!world.join()) {
-      chosen().forEach(name -> WireNames.check(CommandSpecs.require(spec), name));
-    }
+    CommandSpec command = CommandSpecs.require(spec);
+    chosen().forEach(name -> WireNames.check(command, name, world.join()));
     WireSession session =
         new WireSession(
             chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), json);

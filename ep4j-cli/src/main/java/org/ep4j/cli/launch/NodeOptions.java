@@ -96,13 +96,14 @@ public final class NodeOptions {
   }
 
   /**
-   * Refuses a wire that is not there, here and once: each rank would, after it has joined.
+   * Refuses a wire that is not there, see {@link WireNames#check}.
    *
    * @param device whether the buffers will be those of GPUs, which know a wire of their own
+   * @param joins whether this process is a rank
    */
-  public void checkWire(CommandSpec spec, boolean device) {
+  public void checkWire(CommandSpec spec, boolean device, boolean joins) {
     if (wire != null && !(device && wire.equals(WireConfig.STAGED))) {
-      WireNames.check(spec, wire);
+      WireNames.check(spec, wire, joins);
     }
   }
 

@@ -13,12 +13,18 @@ import picocli.CommandLine.Model.CommandSpec;
 public final class WireNames {
   private WireNames() {}
 
-  /** Refuses a name that no wire has, and a wire whose library or device is not here. */
-  public static void check(CommandSpec spec, String wire) {
+  /**
+   * Refuses a name that no wire has, and a wire whose library or device is not here: each rank
+   * would, after it has joined.
+   *
+   * @param joins whether this process is a rank that others wait for: what its host lacks it tells
+   *     them when the wire is opened; the name is as wrong on all of them
+   */
+  public static void check(CommandSpec spec, String wire, boolean joins) {
     List<String> known = new ArrayList<>(List.of("auto"));
     for (WireProvider provider : Wires.providers()) {
       known.add(provider.name());
-      String missing = provider.name().equals(wire) ? provider.unavailableHere() : "";
+      String missing = provider.name().equals(wire) && !joins ? provider.unavailableHere() : "";
       if (!missing.isEmpty()) {
         throw new CommandFailure(
             ExitCodes.UNAVAILABLE, "wire '" + wire + "' cannot be used here: " + missing);

@@ -102,12 +102,12 @@ public final class RunCommand implements Callable<Integer> {
         command, !sameDirectory(), "--output is --input: results would replace the inputs");
     CaseDirectory directory = CaseDirectory.open(input, defaults());
     int ranks = directory.ranks();
+    nodes.check(command, ranks);
+    nodes.checkWire(command, engines.onDevice(command), world.join());
     if (world.join()) {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
     }
     // Refuses here, once, what every rank would refuse.
-    nodes.check(command, ranks);
-    nodes.checkWire(command, engines.onDevice(command));
     ExpertBuffer.sizes(config(directory), ranks);
     try {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));

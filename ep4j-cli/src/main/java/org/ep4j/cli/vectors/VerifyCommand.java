@@ -93,20 +93,20 @@ public final class VerifyCommand implements Callable<Integer> {
               ? vectors + ": no case of the kind that --kind names"
               : String.join("\n", problems));
     }
+    CommandSpec command = CommandSpecs.require(spec);
+    nodes.checkWire(command, engines.onDevice(command), world.join());
     if (world.join()) {
       return World.join(verifier(cases, problems, "processes"));
     }
-    CommandSpec command = CommandSpecs.require(spec);
-    nodes.checkWire(command, engines.onDevice(command));
     int worst = ExitCodes.OK;
     for (int ranks : new TreeSet<>(cases.stream().map(CaseDirectory::ranks).toList())) {
-      nodes.check(CommandSpecs.require(spec), ranks);
+      nodes.check(command, ranks);
       CaseVerifier verifier = verifier(cases, problems, "threads");
       if (!world.processes()) {
         worst = Math.max(worst, World.threads(ranks, verifier));
       }
       if (!world.threads()) {
-        worst = Math.max(worst, world.processes(CommandSpecs.require(spec), ranks));
+        worst = Math.max(worst, world.processes(command, ranks));
       }
     }
     return worst;

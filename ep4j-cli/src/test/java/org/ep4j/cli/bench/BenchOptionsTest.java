@@ -154,6 +154,8 @@ class BenchOptionsTest {
         "ll --disable-nvlink --wire pigeon | --wire is pigeon; it must be one of auto, ",
         "ht --device host --nodes 2 --wire staged | --wire is staged; it must be one of auto, ",
         "ht --join            | no variable tells the rank (EP4J_RANK, ",
+        "ht --join --device host --nodes 2 --wire pigeon | --wire is pigeon; it must be one of auto, ",
+        "wire --join --wire pigeon | --wire is pigeon; it must be one of auto, ",
         "ll --layout expert-major | --layout is for ht only",
         "ll --mode static     | --mode is for ht only",
         "ht --logfmt          | --logfmt is for ll only: leave it out, or measure ll or all",
