@@ -10,11 +10,8 @@ import java.time.temporal.ChronoUnit;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.ep4j.cli.Build;
-import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.text.Json;
-import org.jspecify.annotations.Nullable;
-import picocli.CommandLine.Model.CommandSpec;
 
 /** The JSON file of a measurement. */
 final class Artifact {
@@ -28,24 +25,6 @@ final class Artifact {
     tree.put("time", Instant.now().truncatedTo(ChronoUnit.SECONDS).toString());
     tree.put("environment", Machine.tree());
     return tree;
-  }
-
-  /** Refuses a {@code --json} that could not be written once all is measured; null is none. */
-  static void check(@Nullable CommandSpec spec, @Nullable Path file) {
-    if (file == null) {
-      return;
-    }
-    CommandSpecs.check(
-        spec, !Files.isDirectory(file), "--json " + file + ": is a directory: name a file in it");
-    Path directory = file.toAbsolutePath().resolveSibling(".");
-    CommandSpecs.check(
-        spec,
-        Files.isDirectory(directory),
-        "--json " + file + ": its directory does not exist: make it first");
-    CommandSpecs.check(
-        spec,
-        Files.isWritable(directory),
-        "--json " + file + ": its directory cannot be written: name another");
   }
 
   /** Writes the file; it appears whole or not at all. */

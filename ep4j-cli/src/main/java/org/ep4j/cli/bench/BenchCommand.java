@@ -202,8 +202,7 @@ public final class BenchCommand implements Callable<Integer> {
 
   @Mixin private NcclOptions nccl = new NcclOptions();
 
-  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
-  private @Nullable Path json;
+  @Mixin private JsonOption json = new JsonOption();
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -213,12 +212,12 @@ public final class BenchCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     BenchSettings settings = settings();
+    Path artifact = json.file(spec);
     int worldSize = ranks(settings);
     nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {
       BenchLimits.check(CommandSpecs.require(spec), across(settings, worldSize), worldSize);
     }
-    Path artifact = json;
     boolean threads = world.threads(settings.onDevice());
     return world.run(
         CommandSpecs.require(spec),
@@ -271,7 +270,6 @@ public final class BenchCommand implements Callable<Integer> {
     range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
     sms.forEach(number -> range("--sms", number, 0, MOST_SMS));
-    Artifact.check(spec, json);
     int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;
     boolean only = kind == BenchSettings.Kind.LL;
     int lowLatency =

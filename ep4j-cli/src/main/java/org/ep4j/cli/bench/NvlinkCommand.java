@@ -20,6 +20,7 @@ import org.ep4j.cuda.probe.ProbeLoad;
 import org.ep4j.cuda.probe.ProbeSpeed;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
@@ -73,15 +74,13 @@ final class NvlinkCommand implements Callable<Integer> {
       description = "Timed repetitions; default ${DEFAULT-VALUE}.")
   private int iterations;
 
-  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
-  private @Nullable Path json;
+  @Mixin private JsonOption json = new JsonOption();
 
   @Spec private @Nullable CommandSpec spec;
 
   @Override
   public Integer call() {
-    Path artifact = json;
-    Artifact.check(spec, artifact);
+    Path artifact = json.file(spec);
     CudaDriver.require();
     int devices = gpus == null ? CudaDevice.count() : gpus;
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();

@@ -18,6 +18,7 @@ import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.proxy.ProxyConfig;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
@@ -94,15 +95,13 @@ final class ProxyCommand implements Callable<Integer> {
       description = "Cores of the threads, at least as many; default: left to the system.")
   private List<Integer> cores = List.of();
 
-  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
-  private @Nullable Path json;
+  @Mixin private JsonOption json = new JsonOption();
 
   @Spec private @Nullable CommandSpec spec;
 
   @Override
   public Integer call() {
-    Path artifact = json;
-    Artifact.check(spec, artifact);
+    Path artifact = json.file(spec);
     CommandSpecs.check(
         spec, warps >= 8 && warps % 8 == 0, "--warps " + warps + ": a multiple of 8");
     CommandSpecs.check(

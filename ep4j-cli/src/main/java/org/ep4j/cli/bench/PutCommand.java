@@ -29,7 +29,6 @@ import picocli.CommandLine.Spec;
       ""
     })
 final class PutCommand implements Callable<Integer> {
-  private static final int RANKS = 2;
   private static final int WARPS_OF_BLOCK = 8;
   private static final int MOST_WARPS = 512;
   private static final int UNIT = 16;
@@ -63,8 +62,7 @@ final class PutCommand implements Callable<Integer> {
               + " ${DEFAULT-VALUE}.")
   private int warps;
 
-  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
-  private @Nullable Path json;
+  @Mixin private JsonOption json = new JsonOption();
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -80,21 +78,14 @@ final class PutCommand implements Callable<Integer> {
         spec,
         warps > 0 && warps % WARPS_OF_BLOCK == 0 && warps <= MOST_WARPS,
         "--warps " + warps + ": must be a multiple of 8, at most " + MOST_WARPS);
-    nodes.check(CommandSpecs.require(spec), RANKS);
-    nodes.checkWire(CommandSpecs.require(spec), true, world.join());
-    Artifact.check(spec, json);
+    CommandSpec command = CommandSpecs.require(spec);
+    nodes.check(command, Pair.RANKS);
+    nodes.checkWire(command, true, world.join());
+    Path artifact = json.file(spec);
     CudaDriver.require();
     PutSession session =
-        new PutSession(backends, sizes, warps, nodes.ranksPerNode(RANKS), nodes.wire(), json);
-    return world.run(
-        CommandSpecs.require(spec),
-        RANKS,
-        (group, progress) -> {
-          CommandSpecs.check(
-              spec,
-              group.size() == RANKS,
-              "bench put measures between 2 ranks, but there are " + group.size());
-          return session.run(group, progress);
-        });
+        new PutSession(
+            backends, sizes, warps, nodes.ranksPerNode(Pair.RANKS), nodes.wire(), artifact);
+    return Pair.run(world, command, session::run);
   }
 }

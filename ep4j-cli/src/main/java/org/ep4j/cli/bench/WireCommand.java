@@ -29,8 +29,6 @@ import picocli.CommandLine.Spec;
       ""
     })
 final class WireCommand implements Callable<Integer> {
-  private static final int RANKS = 2;
-
   @Mixin private WorldOptions world = new WorldOptions();
 
   @Option(
@@ -76,8 +74,7 @@ final class WireCommand implements Callable<Integer> {
           "Milliseconds of each stream, and of its round trips at most; default ${DEFAULT-VALUE}.")
   private int millis;
 
-  @Option(names = "--json", paramLabel = "FILE", description = "Write everything as JSON too.")
-  private @Nullable Path json;
+  @Mixin private JsonOption json = new JsonOption();
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -90,22 +87,13 @@ final class WireCommand implements Callable<Integer> {
       CommandSpecs.check(spec, count > 0, "--lanes " + count + ": at least 1 lane is needed");
     }
     CommandSpecs.check(spec, millis > 0, "--millis " + millis + ": must be positive");
-    Artifact.check(spec, json);
     CommandSpec command = CommandSpecs.require(spec);
+    Path artifact = json.file(spec);
     chosen().forEach(name -> WireNames.check(command, name, world.join()));
     WireSession session =
         new WireSession(
-            chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), json);
-    return world.run(
-        CommandSpecs.require(spec),
-        RANKS,
-        (group, progress) -> {
-          CommandSpecs.check(
-              spec,
-              group.size() == RANKS,
-              "bench wire measures between 2 ranks, but there are " + group.size());
-          return session.run(group, progress);
-        });
+            chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), artifact);
+    return Pair.run(world, command, session::run);
   }
 
   private List<String> chosen() {

@@ -162,9 +162,9 @@ class BenchOptionsTest {
         "ht --hook --tokens 8 | --hook is for ll only",
         "ht --max-tokens 8    | --max-tokens is for ll only",
         "--tokens many        | '--tokens'",
+        "--tokens=many        | '--tokens'",
         "--num-tokens many    | '--num-tokens'",
         "--json .             | --json .: is a directory: name a file in it",
-        "--tokens=many        | '--tokens'",
         "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy, put or wire",
         "--frobnicate         | --frobnicate"
       })
@@ -176,9 +176,6 @@ class BenchOptionsTest {
   }
 
   @Test
-  void anEngineThatIsNotHereIsSaidSo() {
-    CommandLineRun run = CommandLineRun.of("bench", "--device", "cuda", "--ranks", "2");
-  @Test
   void theUsageLineNamesTheCommandsThereAre() {
     CommandLine bench = new CommandLine(new BenchCommand());
 
@@ -186,6 +183,9 @@ class BenchOptionsTest {
         .contains("[" + String.join("|", bench.getSubcommands().keySet()) + "]");
   }
 
+  @Test
+  void anEngineThatIsNotHereIsSaidSo() {
+    CommandLineRun run = CommandLineRun.of("bench", "--device", "cuda", "--ranks", "2");
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
     assertThat(run.err()).contains("engine 'cuda'").contains("host");

@@ -13,23 +13,6 @@ import org.junit.jupiter.api.Test;
 
 class NvlinkCommandTest {
   @Test
-  void withoutAGpuItSaysWhatWasLookedFor() {
-    assumeTrue(CudaDevice.count() == 0, "there is a GPU");
-    CommandLineRun run = CommandLineRun.of("bench", "nvlink");
-
-    assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
-    assertThat(run.err()).contains("CUDA driver").doesNotContain("\tat ");
-  }
-
-  @Test
-  void anArtifactWithoutAPlaceIsRefusedWithOrWithoutAGpu() {
-    CommandLineRun run = CommandLineRun.of("bench", "nvlink", "--json", "no/such/place/x.json");
-
-    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("its directory does not exist");
-  }
-
-  @Test
   void allGpusPushToOneAnother() {
     assumeTrue(CudaDevice.count() > 0, "no GPU");
     CommandLineRun run =

@@ -4,47 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import java.util.ArrayList;
-import java.util.List;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.ProxyProbe;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 
 class ProxyCommandTest {
-  @Test
-  void withoutAGpuItSaysWhatWasLookedFor() {
-    assumeTrue(CudaDevice.count() == 0, "there is a GPU");
-    CommandLineRun run = CommandLineRun.of("bench", "proxy");
-
-    assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
-    assertThat(run.err()).contains("CUDA driver").doesNotContain("\tat ");
-  }
-
-  @ParameterizedTest
-  @CsvSource(
-      delimiter = '|',
-      value = {
-        "--warps 12 | --warps 12: a multiple of 8",
-        "--commands 8191 | --commands 8191: at least 32 a warp",
-        "--rounds 99 | --rounds 99: at least 100",
-        "--together 32,33 | --together 33: 1 to 32",
-        "--threads 1,9 | --threads 9: 1 to 8",
-        "--threads 1,2 --cores 3 | --cores names 1 cores for 2 threads: name more",
-        "--json no/such/place/x.json | its directory does not exist",
-      })
-  void whatCannotBeIsRefusedWithOrWithoutAGpu(String options, String message) {
-    List<String> words = new ArrayList<>(List.of("bench", "proxy"));
-    words.addAll(List.of(options.split(" ")));
-    CommandLineRun run = CommandLineRun.of(words.toArray(String[]::new));
-
-    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains(message);
-  }
-
   @Test
   void commandsArePostedAndTimed() {
     assumeTrue(CudaDevice.count() > 0, "no GPU");
