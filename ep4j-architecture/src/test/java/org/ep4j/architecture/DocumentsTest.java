@@ -24,6 +24,12 @@ class DocumentsTest {
   private static final Pattern VERSION =
       Pattern.compile("<artifactId>ep4j-[a-z]+</artifactId>\\s*<version>([^<]+)</version>");
 
+  private static final Pattern FIELD =
+      Pattern.compile("(?:tree|item)\\.put\\(\\s*\"([a-z0-9_]+)\"");
+
+  /** Its fields are the options, by their names. */
+  private static final String OPTIONS = "BenchSettings.java";
+
   @Test
   void everyLinkLeadsToAFileAndAHeading() throws IOException {
     List<String> broken = new ArrayList<>();
@@ -51,6 +57,22 @@ class DocumentsTest {
       VERSION.matcher(Files.readString(page)).results().forEach(m -> written.add(m.group(1)));
     }
     assertThat(written).isNotEmpty().containsOnly(version);
+  }
+
+  @Test
+  void everyFieldOfJsonIsInThePageOfTheCommandLine() throws IOException {
+    Path cli = House.repository().resolve("ep4j-cli/src/main/java");
+    String page = Files.readString(House.repository().resolve("docs/command-line.md"));
+    List<String> fields = new ArrayList<>();
+    try (Stream<Path> files = Files.walk(cli)) {
+      for (Path file : files.filter(f -> f.toString().endsWith(".java")).toList()) {
+        if (!file.endsWith(OPTIONS)) {
+          FIELD.matcher(Files.readString(file)).results().forEach(m -> fields.add(m.group(1)));
+        }
+      }
+    }
+    assertThat(fields).hasSizeGreaterThan(50);
+    assertThat(fields).allMatch(field -> page.contains("`" + field + "`"));
   }
 
   private static String version(String pom) {
