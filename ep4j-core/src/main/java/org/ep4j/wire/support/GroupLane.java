@@ -9,7 +9,13 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A lane of a {@link GroupWire} that keeps work until the peer has said that it took effect, as far
- * as a window reaches: what is looked at before work is accepted, and how the lane ends.
+ * as a window reaches: what is looked at before work is accepted, where it is kept, and how the
+ * lane ends.
+ *
+ * <p>Work {@code n} lies at index {@code n - 1} of a ring from when it is accepted until it is
+ * delivered, and refers to the caller's bytes: {@code delivered <= accepted}. Between the two, each
+ * wire counts how far it has come. The ring and the counts are touched by the strand's thread; only
+ * the failure may be read by any.
  *
  * @param <R> regions of the wire
  */
@@ -18,6 +24,18 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
   private final Window window;
   private final int peer;
   private final int index;
+  private final int mask;
+
+  // The ring. An add has no regions; by how much stands in place of the local offset.
+  private final @Nullable GroupRegion[] local;
+  private final long[] localOffset;
+  private final @Nullable GroupRegion[] remote;
+  private final long[] remoteOffset;
+  private final long[] bytes;
+  private final int[] counter;
+
+  private long accepted;
+  private long delivered;
   private volatile @Nullable LaneFailure failure;
 
   /** A lane whose work takes room in a window. */
@@ -26,10 +44,18 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     this.window = window;
     this.peer = peer;
     this.index = index;
+    int capacity = capacity(wire.config());
+    mask = capacity - 1;
+    local = new GroupRegion[capacity];
+    localOffset = new long[capacity];
+    remote = new GroupRegion[capacity];
+    remoteOffset = new long[capacity];
+    bytes = new long[capacity];
+    counter = new int[capacity];
   }
 
   /** Entries of a ring for all work that may be under way: a power of two. */
-  protected static int capacity(WireConfig config) {
+  private static int capacity(WireConfig config) {
     int most = config.operationsInFlight();
     return most == 1 ? 1 : Integer.highestOneBit(most - 1) << 1;
   }
@@ -42,23 +68,88 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     return true;
   }
 
-  /**
-   * Keeps work that is sound, and for which there is room.
-   *
-   * @param source null for an add, like {@code target}
-   * @param from where in the source; by how much, for an add
-   * @return number of the work
-   */
-  protected abstract long accept(
-      @Nullable R source, long from, @Nullable R target, long to, long size, int count);
+  /** Work has just been accepted, and lies there. */
+  protected void kept(int slot) {}
 
-  /** Gives back the room of a piece of work. */
-  protected final void giveBack(long size) {
-    window.giveBack(size);
+  /** Keeps work that is sound, and for which there is room; its number. */
+  private long keep(
+      @Nullable R source, long from, @Nullable R target, long to, long size, int count) {
+    int slot = slot(accepted);
+    local[slot] = source;
+    localOffset[slot] = from;
+    remote[slot] = target;
+    remoteOffset[slot] = to;
+    bytes[slot] = size;
+    counter[slot] = count;
+    accepted++;
+    kept(slot);
+    return accepted;
   }
 
-  /** Ends the lane. */
-  protected final void failed(Cause cause, String text, long delivered, long accepted) {
+  /** Where the work behind so many lies. */
+  protected final int slot(long before) {
+    return (int) before & mask;
+  }
+
+  /** Entries of the ring. */
+  protected final int slots() {
+    return mask + 1;
+  }
+
+  /** Where the bytes come from; null for an add. */
+  public final @Nullable R local(int slot) {
+    return at(local, slot);
+  }
+
+  /** Where in it; by how much, for an add. */
+  public final long localOffset(int slot) {
+    return localOffset[slot];
+  }
+
+  /** Where the bytes go; null for an add. */
+  public final @Nullable R remote(int slot) {
+    return at(remote, slot);
+  }
+
+  /** Where in the peer's part of it. */
+  public final long remoteOffset(int slot) {
+    return remoteOffset[slot];
+  }
+
+  /** How many bytes. */
+  public final long bytes(int slot) {
+    return bytes[slot];
+  }
+
+  /** Which counter of the peer grows. */
+  public final int counter(int slot) {
+    return counter[slot];
+  }
+
+  @SuppressWarnings("unchecked") // Only regions from own() are kept.
+  private @Nullable R at(@Nullable GroupRegion[] regions, int slot) {
+    return (R) regions[slot];
+  }
+
+  /** Work up to this number has taken effect: nobody needs its bytes or its place any more. */
+  protected final void deliver(long upTo) {
+    while (delivered < upTo) {
+      forget(slot(delivered));
+      delivered++;
+    }
+  }
+
+  private void forget(int slot) {
+    window.giveBack(bytes[slot]);
+    local[slot] = null;
+    remote[slot] = null;
+  }
+
+  /** Ends the lane, once; nobody reads the bytes of its work any more. */
+  protected void fail(Cause cause, String text) {
+    for (long work = delivered; work < accepted; work++) {
+      forget(slot(work));
+    }
     failure = new LaneFailure(peer, index, cause, text, delivered, accepted);
   }
 
@@ -81,7 +172,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     if (!connected() || !window.take(size)) {
       return BACK_PRESSURED;
     }
-    return accept(source, fromOffset, target, toOffset, size, count);
+    return keep(source, fromOffset, target, toOffset, size, count);
   }
 
   @Override
@@ -94,7 +185,17 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     if (!connected() || !window.take(0)) {
       return BACK_PRESSURED;
     }
-    return accept(null, value, null, 0, 0, count);
+    return keep(null, value, null, 0, 0, count);
+  }
+
+  @Override
+  public final long accepted() {
+    return accepted;
+  }
+
+  @Override
+  public final long delivered() {
+    return delivered;
   }
 
   @Override

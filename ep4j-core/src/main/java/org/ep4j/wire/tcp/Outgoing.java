@@ -139,8 +139,9 @@ final class Outgoing {
   /** Makes a frame of the lane's next work; false if it finds no room. */
   private boolean frame(TcpLane lane) {
     int slot = lane.next();
-    TcpRegion source = lane.local[slot];
-    if (source == null) {
+    TcpRegion source = lane.local(slot);
+    TcpRegion target = lane.remote(slot);
+    if (source == null || target == null) {
       if (staging.remaining() < FrameLayout.HEADER) {
         return false;
       }
@@ -151,32 +152,32 @@ final class Outgoing {
           lane.index(),
           0,
           TcpRegion.LOCAL,
-          lane.counter[slot],
-          lane.localOffset[slot]);
+          lane.counter(slot),
+          lane.localOffset(slot));
       end(lane);
       return true;
     }
-    int bytes = (int) Math.min(lane.bytes[slot] - lane.framedBytes, FrameLayout.MOST_PAYLOAD);
+    int bytes = (int) Math.min(lane.bytes(slot) - lane.framedBytes, FrameLayout.MOST_PAYLOAD);
     boolean copied = bytes <= COPIED;
     if (staging.remaining() < FrameLayout.HEADER + (copied ? bytes : 0)) {
       return false;
     }
-    long from = lane.localOffset[slot] + lane.framedBytes;
+    long from = lane.localOffset(slot) + lane.framedBytes;
     ByteBuffer view = null;
     if (!copied) {
       view = source.viewAt(connection.number() * 2, from, bytes);
       bytes = view.remaining();
     }
-    boolean last = lane.framedBytes + bytes == lane.bytes[slot];
+    boolean last = lane.framedBytes + bytes == lane.bytes(slot);
     FrameLayout.append(
         staging,
         FrameLayout.PUT,
         last ? FrameLayout.LAST : 0,
         lane.index(),
         bytes,
-        lane.region[slot],
-        lane.counter[slot],
-        lane.remoteOffset[slot] + lane.framedBytes);
+        target.id(),
+        lane.counter(slot),
+        lane.remoteOffset(slot) + lane.framedBytes);
     if (view == null) {
       MemorySegment.copy(source.own(), from, stagingBytes, staging.position(), bytes);
       staging.position(staging.position() + bytes);

@@ -4,31 +4,14 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.Window;
-import org.jspecify.annotations.Nullable;
 
 /**
- * A queue of work that refers to the caller's bytes. Work {@code n} lies at index {@code n - 1} of
- * a ring, from when it is accepted, over when its bytes are framed, until the peer has acknowledged
- * it: {@code delivered <= framed <= accepted}.
+ * A queue of work. The bytes of accepted work are framed, and it is delivered when the peer has
+ * acknowledged it: {@code delivered <= framed <= accepted}.
  */
 final class TcpLane extends GroupLane<TcpRegion> {
   private final TcpWire wire;
   private final Connection connection;
-  private final int mask;
-
-  /** Where the bytes come from; null for an add. */
-  final @Nullable TcpRegion[] local;
-
-  /** Where in it; by how much, for an add. */
-  final long[] localOffset;
-
-  final int[] region;
-  final long[] remoteOffset;
-  final long[] bytes;
-  final int[] counter;
-
-  private long accepted;
-  private long delivered;
 
   /** Work whose last frame has been made. */
   long framed;
@@ -48,14 +31,6 @@ final class TcpLane extends GroupLane<TcpRegion> {
     super(wire, window, connection.peer(), index);
     this.wire = wire;
     this.connection = connection;
-    int capacity = capacity(wire.config());
-    mask = capacity - 1;
-    local = new TcpRegion[capacity];
-    localOffset = new long[capacity];
-    region = new int[capacity];
-    remoteOffset = new long[capacity];
-    bytes = new long[capacity];
-    counter = new int[capacity];
   }
 
   @Override
@@ -63,32 +38,14 @@ final class TcpLane extends GroupLane<TcpRegion> {
     return TcpRegion.of(given, wire);
   }
 
-  @Override
-  protected long accept(
-      @Nullable TcpRegion source,
-      long from,
-      @Nullable TcpRegion target,
-      long to,
-      long size,
-      int count) {
-    int slot = (int) accepted & mask;
-    local[slot] = source;
-    localOffset[slot] = from;
-    region[slot] = target == null ? TcpRegion.LOCAL : target.id();
-    remoteOffset[slot] = to;
-    bytes[slot] = size;
-    counter[slot] = count;
-    return ++accepted;
-  }
-
   /** Whether there is work without frames. */
   boolean waits() {
-    return framed != accepted;
+    return framed != accepted();
   }
 
   /** Index of the next work to frame. */
   int next() {
-    return (int) framed & mask;
+    return slot(framed);
   }
 
   /**
@@ -97,27 +54,17 @@ final class TcpLane extends GroupLane<TcpRegion> {
    * @return whether that can be
    */
   boolean acknowledge(long upTo) {
-    if (upTo < delivered || upTo > framed) {
+    if (upTo < delivered() || upTo > framed) {
       return false;
     }
-    while (delivered < upTo) {
-      int slot = (int) delivered & mask;
-      giveBack(bytes[slot]);
-      local[slot] = null;
-      delivered++;
-    }
+    deliver(upTo);
     return true;
   }
 
-  /** Ends the lane, once. */
-  void fail(Cause cause, String text) {
-    failed(cause, text, delivered, accepted);
-    for (long work = delivered; work < accepted; work++) {
-      int slot = (int) work & mask;
-      giveBack(bytes[slot]);
-      local[slot] = null;
-    }
-    framed = accepted;
+  @Override
+  protected void fail(Cause cause, String text) {
+    framed = accepted();
+    super.fail(cause, text);
   }
 
   @Override
@@ -127,15 +74,5 @@ final class TcpLane extends GroupLane<TcpRegion> {
       connection.send();
     }
     return failure() != null || (!waits() && frameEnd <= connection.written());
-  }
-
-  @Override
-  public long accepted() {
-    return accepted;
-  }
-
-  @Override
-  public long delivered() {
-    return delivered;
   }
 }

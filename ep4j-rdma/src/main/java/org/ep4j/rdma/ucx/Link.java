@@ -208,20 +208,20 @@ final class Link {
   }
 
   private boolean post(UcxLane lane, int slot) {
-    UcxRegion source = lane.local[slot];
-    UcxRegion target = lane.remote[slot];
+    UcxRegion source = lane.local(slot);
+    UcxRegion target = lane.remote(slot);
     if (source == null || target == null) {
       return false;
     }
     try {
       long done = lane.postedBytes;
-      long size = Math.min(lane.bytes[slot] - done, Puts.LONGEST);
+      long size = Math.min(lane.bytes(slot) - done, Puts.LONGEST);
       int failure =
           puts.post(
               endpoint,
-              source.address() + lane.localOffset[slot] + done,
+              source.address() + lane.localOffset(slot) + done,
               size,
-              target.address(peer) + lane.remoteOffset[slot] + done,
+              target.address(peer) + lane.remoteOffset(slot) + done,
               target.key(this),
               source.handle());
       if (failure < 0) {
@@ -229,7 +229,7 @@ final class Link {
         return false;
       }
       lane.postedBytes = done + size;
-      if (lane.postedBytes == lane.bytes[slot]) {
+      if (lane.postedBytes == lane.bytes(slot)) {
         lane.lastPut[slot] = puts.posted();
         lane.postedBytes = 0;
         lane.posted++;

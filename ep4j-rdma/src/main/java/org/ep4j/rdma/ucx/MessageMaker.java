@@ -116,8 +116,8 @@ final class MessageMaker {
       return false;
     }
     int slot = lane.next();
-    UcxRegion source = lane.local[slot];
-    UcxRegion target = lane.remote[slot];
+    UcxRegion source = lane.local(slot);
+    UcxRegion target = lane.remote(slot);
     if (source == null || target == null) {
       MessageLayout.frame(
           staging,
@@ -127,13 +127,13 @@ final class MessageMaker {
           lane.index(),
           0,
           UcxRegion.LOCAL,
-          lane.counter[slot],
-          lane.localOffset[slot]);
+          lane.counter(slot),
+          lane.localOffset(slot));
       at += MessageLayout.FRAME;
       end(lane);
       return true;
     }
-    long left = lane.lastPut[slot] != 0 ? 0 : lane.bytes[slot] - lane.framedBytes;
+    long left = lane.lastPut[slot] != 0 ? 0 : lane.bytes(slot) - lane.framedBytes;
     int bytes = (int) Math.min(left, room);
     if (bytes < left && bytes < WORTH_A_FRAME) {
       return false;
@@ -147,10 +147,10 @@ final class MessageMaker {
         lane.index(),
         bytes,
         target.id(),
-        lane.counter[slot],
-        lane.remoteOffset[slot] + lane.framedBytes);
+        lane.counter(slot),
+        lane.remoteOffset(slot) + lane.framedBytes);
     at += MessageLayout.FRAME;
-    MemorySegment.copy(source.own(), lane.localOffset[slot] + lane.framedBytes, staging, at, bytes);
+    MemorySegment.copy(source.own(), lane.localOffset(slot) + lane.framedBytes, staging, at, bytes);
     at += MessageLayout.padded(bytes);
     lane.framedBytes += bytes;
     if (last) {

@@ -4,13 +4,11 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.Window;
-import org.jspecify.annotations.Nullable;
 
 /**
- * A queue of work that refers to the caller's bytes. Work {@code n} lies at index {@code n - 1} of
- * a ring from when it is accepted until the peer has acknowledged it. Before it can be framed it is
- * posted: if its bytes go past the messages, they are given to UCX then. {@code delivered <= framed
- * <= posted <= accepted}.
+ * A queue of work. Before accepted work can be framed it is posted: if its bytes go past the
+ * messages, they are given to UCX then. It is delivered when the peer has acknowledged it. {@code
+ * delivered <= framed <= posted <= accepted}.
  */
 final class UcxLane extends GroupLane<UcxRegion> {
   /** Up to here bytes go with the message that counts them, which saves a flush. */
@@ -18,26 +16,9 @@ final class UcxLane extends GroupLane<UcxRegion> {
 
   private final UcxWire wire;
   private final Link link;
-  private final int mask;
-
-  /** Where the bytes come from; null for an add. */
-  final @Nullable UcxRegion[] local;
-
-  /** Where in it; by how much, for an add. */
-  final long[] localOffset;
-
-  /** Where they go; null for an add. */
-  final @Nullable UcxRegion[] remote;
-
-  final long[] remoteOffset;
-  final long[] bytes;
-  final int[] counter;
 
   /** Number of the put with which the bytes are visible; 0 if they go with messages. */
   final long[] lastPut;
-
-  private long accepted;
-  private long delivered;
 
   /** Work whose bytes have been given to UCX, as far as they go past the messages. */
   long posted;
@@ -63,15 +44,7 @@ final class UcxLane extends GroupLane<UcxRegion> {
     super(wire, window, link.peer(), index);
     this.wire = wire;
     this.link = link;
-    int capacity = capacity(wire.config());
-    mask = capacity - 1;
-    local = new UcxRegion[capacity];
-    localOffset = new long[capacity];
-    remote = new UcxRegion[capacity];
-    remoteOffset = new long[capacity];
-    bytes = new long[capacity];
-    counter = new int[capacity];
-    lastPut = new long[capacity];
+    lastPut = new long[slots()];
   }
 
   @Override
@@ -85,42 +58,27 @@ final class UcxLane extends GroupLane<UcxRegion> {
   }
 
   @Override
-  protected long accept(
-      @Nullable UcxRegion source,
-      long from,
-      @Nullable UcxRegion target,
-      long to,
-      long size,
-      int count) {
-    int slot = (int) accepted & mask;
-    local[slot] = source;
-    localOffset[slot] = from;
-    remote[slot] = target;
-    remoteOffset[slot] = to;
-    bytes[slot] = size;
-    counter[slot] = count;
+  protected void kept(int slot) {
     lastPut[slot] = 0;
-    accepted++;
-    if (target != null && target.direct() && size > SHORT && posted == accepted - 1) {
+    if (isLong(slot) && posted == accepted() - 1) {
       link.post();
     }
-    return accepted;
   }
 
   /** Whether there is work that has not been posted. */
   boolean waitsForPost() {
-    return posted != accepted;
+    return posted != accepted();
   }
 
   /** Index of the next work to post. */
   int nextPost() {
-    return (int) posted & mask;
+    return slot(posted);
   }
 
   /** Whether the bytes of some work go past the messages. */
   boolean isLong(int slot) {
-    UcxRegion target = remote[slot];
-    return target != null && target.direct() && bytes[slot] > SHORT;
+    UcxRegion target = remote(slot);
+    return target != null && target.direct() && bytes(slot) > SHORT;
   }
 
   /**
@@ -134,7 +92,7 @@ final class UcxLane extends GroupLane<UcxRegion> {
 
   /** Index of the next work to frame. */
   int next() {
-    return (int) framed & mask;
+    return slot(framed);
   }
 
   /**
@@ -143,30 +101,18 @@ final class UcxLane extends GroupLane<UcxRegion> {
    * @return whether that can be
    */
   boolean acknowledge(long upTo) {
-    if (upTo < delivered || upTo > framed) {
+    if (upTo < delivered() || upTo > framed) {
       return false;
     }
-    while (delivered < upTo) {
-      forget((int) delivered & mask);
-      delivered++;
-    }
+    deliver(upTo);
     return true;
   }
 
-  /** Ends the lane, once; UCX reads none of its bytes any more. */
-  void fail(Cause cause, String text) {
-    for (long work = delivered; work < accepted; work++) {
-      forget((int) work & mask);
-    }
-    posted = accepted;
-    framed = accepted;
-    failed(cause, text, delivered, accepted);
-  }
-
-  private void forget(int slot) {
-    giveBack(bytes[slot]);
-    local[slot] = null;
-    remote[slot] = null;
+  @Override
+  protected void fail(Cause cause, String text) {
+    posted = accepted();
+    framed = accepted();
+    super.fail(cause, text);
   }
 
   @Override
@@ -177,16 +123,6 @@ final class UcxLane extends GroupLane<UcxRegion> {
 
   /** Whether every accepted piece of work is in a message. */
   boolean isFramed() {
-    return framed == accepted;
-  }
-
-  @Override
-  public long accepted() {
-    return accepted;
-  }
-
-  @Override
-  public long delivered() {
-    return delivered;
+    return framed == accepted();
   }
 }

@@ -145,32 +145,32 @@ final class Outbox {
       return false;
     }
     int slot = lane.next();
-    VerbsRegion from = lane.local[slot];
-    VerbsRegion to = lane.remote[slot];
-    int counter = lane.counter[slot];
+    VerbsRegion from = lane.local(slot);
+    VerbsRegion to = lane.remote(slot);
+    int counter = lane.counter(slot);
     long id = RequestId.send(index, log.next());
     if (from == null || to == null) {
       boolean credit = credit();
       if (credit) {
-        batch.message(id, ControlLayout.ADD, counter, lane.localOffset[slot]);
+        batch.message(id, ControlLayout.ADD, counter, lane.localOffset(slot));
         waiting--;
         log.add(lane, lane.post(), true);
       }
       return credit;
     }
     long at = lane.postedBytes;
-    int bytes = (int) Math.min(lane.bytes[slot] - at, longest);
-    boolean last = at + bytes == lane.bytes[slot];
+    int bytes = (int) Math.min(lane.bytes(slot) - at, longest);
+    boolean last = at + bytes == lane.bytes(slot);
     boolean counted = last && counter >= 0;
     if (counted && !credit()) {
       return false;
     }
     batch.write(
         id,
-        from.address() + lane.localOffset[slot] + at,
+        from.address() + lane.localOffset(slot) + at,
         from.localKey(portIndex),
         bytes,
-        to.address(peer) + lane.remoteOffset[slot] + at,
+        to.address(peer) + lane.remoteOffset(slot) + at,
         to.remoteKey(peer, portIndex),
         counted ? counter : -1,
         bytes <= inline);

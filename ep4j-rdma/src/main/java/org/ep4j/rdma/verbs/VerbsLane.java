@@ -4,33 +4,16 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.Window;
-import org.jspecify.annotations.Nullable;
 
 /**
- * A queue of work that refers to the caller's bytes. Work {@code n} lies at index {@code n - 1} of
- * a ring, from when it is accepted, over when its requests are posted and when its bytes have left,
- * until it has taken effect: {@code delivered <= left <= posted <= accepted}.
+ * A queue of work. The requests of accepted work are posted, its bytes leave, and it is delivered
+ * when it has taken effect: {@code delivered <= left <= posted <= accepted}.
  */
 final class VerbsLane extends GroupLane<VerbsRegion> {
   private final VerbsWire wire;
-  private final int mask;
   private QueuePair pair;
-
-  /** Where the bytes come from; null for an add. */
-  final @Nullable VerbsRegion[] local;
-
-  /** Where in it; by how much, for an add. */
-  final long[] localOffset;
-
-  final @Nullable VerbsRegion[] remote;
-  final long[] remoteOffset;
-  final long[] bytes;
-  final int[] counter;
-
-  private long accepted;
   private long posted;
   private long left;
-  private long delivered;
 
   /** Bytes of the next work that have been posted. */
   long postedBytes;
@@ -39,14 +22,6 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
     super(wire, window, peer, index);
     this.wire = wire;
     this.pair = pair;
-    int capacity = capacity(wire.config());
-    mask = capacity - 1;
-    local = new VerbsRegion[capacity];
-    localOffset = new long[capacity];
-    remote = new VerbsRegion[capacity];
-    remoteOffset = new long[capacity];
-    bytes = new long[capacity];
-    counter = new int[capacity];
   }
 
   @Override
@@ -55,32 +30,18 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
   }
 
   @Override
-  protected long accept(
-      @Nullable VerbsRegion source,
-      long from,
-      @Nullable VerbsRegion target,
-      long to,
-      long size,
-      int count) {
-    int slot = (int) accepted & mask;
-    local[slot] = source;
-    localOffset[slot] = from;
-    remote[slot] = target;
-    remoteOffset[slot] = to;
-    bytes[slot] = size;
-    counter[slot] = count;
+  protected void kept(int slot) {
     pair.expect(1);
-    return ++accepted;
   }
 
   /** Whether there is work that is not posted. */
   boolean waits() {
-    return posted != accepted;
+    return posted != accepted();
   }
 
   /** Index of the next work to post. */
   int next() {
-    return (int) posted & mask;
+    return slot(posted);
   }
 
   /** The next work is posted; its number. */
@@ -96,16 +57,7 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
 
   /** All up to this work has taken effect. */
   void delivered(long work) {
-    while (delivered < work) {
-      release((int) delivered & mask);
-      delivered++;
-    }
-  }
-
-  private void release(int slot) {
-    giveBack(bytes[slot]);
-    local[slot] = null;
-    remote[slot] = null;
+    deliver(work);
   }
 
   /**
@@ -115,22 +67,19 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
    * @return pieces of work to post; negative if bytes had left that never took effect
    */
   long move(QueuePair to) {
-    if (left > delivered) {
+    if (left > delivered()) {
       return -1;
     }
     pair = to;
-    posted = delivered;
+    posted = delivered();
     postedBytes = 0;
-    return accepted - posted;
+    return accepted() - posted;
   }
 
-  /** Ends the lane, once. */
-  void fail(Cause cause, String text) {
-    failed(cause, text, delivered, accepted);
-    for (long work = delivered; work < accepted; work++) {
-      release((int) work & mask);
-    }
-    posted = accepted;
+  @Override
+  protected void fail(Cause cause, String text) {
+    posted = accepted();
+    super.fail(cause, text);
   }
 
   @Override
@@ -139,16 +88,6 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
     if (failure() == null && waits()) {
       pair.send();
     }
-    return failure() != null || left == accepted;
-  }
-
-  @Override
-  public long accepted() {
-    return accepted;
-  }
-
-  @Override
-  public long delivered() {
-    return delivered;
+    return failure() != null || left == accepted();
   }
 }
