@@ -1,4 +1,4 @@
-/** What wires have in common: checks of arguments, flow control, agreement at set-up. */
+/** What wires have in common: checks of arguments, work under way, regions, agreement at set-up. */
 @NullMarked
 package org.ep4j.wire.support;
 

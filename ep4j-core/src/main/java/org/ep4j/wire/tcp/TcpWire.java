@@ -18,6 +18,7 @@ import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.NumberedRegions;
 import org.ep4j.wire.support.Window;
 import org.jspecify.annotations.Nullable;
 
@@ -30,8 +31,7 @@ final class TcpWire extends GroupWire {
   private final Arena arena = Arena.ofShared();
   private final Counters counters;
   private final List<TcpRegion> regions = new CopyOnWriteArrayList<>();
-  // Exposed regions by id; replaced as a whole, so that strands read it without a lock.
-  private volatile @Nullable TcpRegion[] exposed = {};
+  private final NumberedRegions<TcpRegion> exposed = new NumberedRegions<>();
   private final @Nullable CarrierService carriers;
   private final Lane[][] lanes;
   private final Strand[] strands;
@@ -119,11 +119,7 @@ final class TcpWire extends GroupWire {
   /** Peers may put as soon as they have heard of it, so the region is there before they do. */
   private synchronized TcpRegion exposed(
       WireMemory memory, @Nullable PageArena owned, Duration timeout) {
-    @Nullable TcpRegion[] before = exposed;
-    TcpRegion region = region(before.length, memory, owned);
-    @Nullable TcpRegion[] after = Arrays.copyOf(before, before.length + 1);
-    after[before.length] = region;
-    exposed = after;
+    TcpRegion region = exposed.add(id -> region(id, memory, owned));
     boolean done = false;
     try {
       region.sizes(Agreement.numbers(group, "", memory.bytes(), timeout));
@@ -153,16 +149,13 @@ final class TcpWire extends GroupWire {
   synchronized void forget(TcpRegion region) {
     regions.remove(region);
     if (region.exposed()) {
-      @Nullable TcpRegion[] after = exposed.clone();
-      after[region.id()] = null;
-      exposed = after;
+      exposed.remove(region.id());
     }
   }
 
   /** The region that peers call by this id; null if there is none. */
   @Nullable TcpRegion region(int id) {
-    @Nullable TcpRegion[] all = exposed;
-    return id >= 0 && id < all.length ? all[id] : null;
+    return exposed.get(id);
   }
 
   @Override

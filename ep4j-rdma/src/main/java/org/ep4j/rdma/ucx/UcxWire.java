@@ -17,6 +17,7 @@ import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.NumberedRegions;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over whatever fabric UCX finds; {@link MessageLayout} says how. */
@@ -31,8 +32,7 @@ final class UcxWire extends GroupWire {
   private final Counters counters;
   // Also those that are closed but may be written until the workers are gone.
   private final List<UcxRegion> regions = new CopyOnWriteArrayList<>();
-  // Exposed regions by id; replaced as a whole, so that strands read it without a lock.
-  private volatile @Nullable UcxRegion[] exposed = {};
+  private final NumberedRegions<UcxRegion> exposed = new NumberedRegions<>();
   private final Lane[][] lanes;
 
   /** A wire over workers that know of no peer yet; the caller gives them links. */
@@ -117,12 +117,7 @@ final class UcxWire extends GroupWire {
   /** Peers may put as soon as they have heard of it, so the region is there before they do. */
   private synchronized UcxRegion expose(
       WireMemory memory, @Nullable UcxMemory registered, @Nullable Arena access) {
-    @Nullable UcxRegion[] before = exposed;
-    UcxRegion region = region(before.length, memory, registered, access);
-    @Nullable UcxRegion[] after = Arrays.copyOf(before, before.length + 1);
-    after[before.length] = region;
-    exposed = after;
-    return region;
+    return exposed.add(id -> region(id, memory, registered, access));
   }
 
   /** Exchanges size, address and key of every rank's part. */
@@ -165,9 +160,7 @@ final class UcxWire extends GroupWire {
   /** Takes a closed region out of what peers may name. */
   synchronized void forget(UcxRegion region) {
     if (region.exposed()) {
-      @Nullable UcxRegion[] after = exposed.clone();
-      after[region.id()] = null;
-      exposed = after;
+      exposed.remove(region.id());
     } else {
       regions.remove(region);
     }
@@ -175,8 +168,7 @@ final class UcxWire extends GroupWire {
 
   /** The region that peers call by this id; null if there is none. */
   @Nullable UcxRegion region(int id) {
-    @Nullable UcxRegion[] all = exposed;
-    return id >= 0 && id < all.length ? all[id] : null;
+    return exposed.get(id);
   }
 
   @Override
