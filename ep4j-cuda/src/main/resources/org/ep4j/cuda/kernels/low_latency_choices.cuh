@@ -51,7 +51,9 @@ struct Choice {
   }
 };
 
-// The weights of this rank's tokens, to all holders: all threads. `choice` is the thread's first.
+// The weights of this rank's tokens, to all holders: all threads. `choice` is the thread's first. Mapped:
+// all of them to every far rank, whose blocks bring them without a look at what is held there; that way
+// they fill lines on their way to the host. Each word carries its number, so none is ordered.
 __device__ __forceinline__ void tell_weights(const Operation& op, char* const* areas, Choice choice) {
   const LowLatencyParameters& p = op.p;
   u32 i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -61,6 +63,12 @@ __device__ __forceinline__ void tell_weights(const Operation& op, char* const* a
       store_relaxed_system(
           op.entries(areas[choice.holder], (u32)p.rank, choice.token) + choice.k,
           numbered(op, choice.told_weight()));
+    }
+    for (u32 r = 0; MAPPED && r < p.ranks; r++) {
+      if (op.is_far(r) && areas[r] != nullptr) {
+        store_relaxed_system(op.entries(areas[r], (u32)p.rank, choice.token) + choice.k,
+                             numbered(op, choice.told_weight()));
+      }
     }
     i += gridDim.x * blockDim.x;
     choice = Choice(op, i);

@@ -4,7 +4,8 @@
 // and leave what they have seen at the same place in this rank's own part, where all others wait as if the
 // source were near.
 //
-//   words    carry their number wherever they are. One block a far source brings them, each relaxed.
+//   words    carry their number wherever they are. One block a far source brings them, each relaxed;
+//            mapped weights all blocks.
 //   grants   mapped: the relay brings them with the first rows of a source, for the operations that
 //            follow: relaxed, in front of its fence. Who finds one too old there looks where it was
 //            written. A look at the host that acquires takes 6 us, and 10 beside rows, in front of all

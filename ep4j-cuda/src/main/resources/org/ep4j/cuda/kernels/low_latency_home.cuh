@@ -116,9 +116,9 @@ struct HomePost {
 };
 #endif
 
-#if EP4J_FAR
-// Tells far ranks the weights, if there are any to be told, and where the wire carries rows how many they
-// get. All threads; a block a rank, so that all its words are known to be there.
+#if EP4J_FAR == EP4J_FAR_PUTS
+// Tells far ranks the weights, if there are any to be told, and how many rows they get. All threads; a
+// block a rank, so that all its words are known to be there when they are posted.
 template <Travel TRAVEL>
 __device__ __forceinline__ void tell_home(const Operation& op, char* const* areas, const u32* batches) {
   const LowLatencyParameters& p = op.p;
@@ -132,18 +132,23 @@ __device__ __forceinline__ void tell_home(const Operation& op, char* const* area
       store_relaxed_system(op.entries(areas[r], (u32)p.rank, choice.token) + choice.k,
                            numbered(op, choice.told_weight()));
     }
-#if EP4J_FAR == EP4J_FAR_PUTS
     __syncthreads();
     if (warp_id() == far_number(op, r) % WARPS) {
       constexpr bool EACH = TRAVEL == TRAVEL_BF16 || TRAVEL == TRAVEL_LOGFMT;
       u32 rows = count_posts(op, r, batches[r], EACH, TRAVEL == TRAVEL_LOGFMT);
       post_words(op, r, TRAVEL == TRAVEL_PARTIAL, (u32)p.tokens, false, rows);
     }
-#endif
   }
 }
+#else
+// Nothing is left to be told: all blocks have told the weights; see tell_weights.
+template <Travel TRAVEL>
+__device__ __forceinline__ void tell_home(const Operation&, char* const*, const u32*) {}
+#endif
 
-// Brings the weights that far ranks tell; all threads.
+#if EP4J_FAR
+// Brings the weights that far ranks tell; all threads. Mapped: all blocks share those of each rank, so
+// that no warp waits longer than for a look or two; a wire has them looked at by one block a rank.
 template <Travel TRAVEL>
 __device__ __forceinline__ void bring_home(const Operation& op, char* const* areas, const u32* batches) {
   if constexpr (TRAVEL == TRAVEL_PARTIAL) {
@@ -152,9 +157,11 @@ __device__ __forceinline__ void bring_home(const Operation& op, char* const* are
       relay<false>(op, areas, [](u32) { return 0u; });
     }
 #endif
+    u32 thread = MAPPED ? (warp_id() * gridDim.x + blockIdx.x) * 32 + lane_id() : threadIdx.x;
+    u32 threads = MAPPED ? gridDim.x * blockDim.x : blockDim.x;
     for (u32 r = 0; r < op.p.ranks; r++) {
-      if (is_served_here(op, r) && areas[r] != nullptr) {
-        bring_entries(op, r, batches[r] & 0xffff, batches[r] >> 16, false, threadIdx.x, blockDim.x);
+      if ((MAPPED ? op.is_far(r) : is_served_here(op, r)) && areas[r] != nullptr) {
+        bring_entries(op, r, batches[r] & 0xffff, batches[r] >> 16, false, thread, threads);
       }
     }
   }
