@@ -25,6 +25,9 @@ final class LowLatencyLayout {
   /** Groups of tokens whose rows are awaited together between nodes. */
   static final int GROUPS = 4;
 
+  /** Blocks that tell of a group each for itself; more of them share. */
+  static final int UNITS = 32;
+
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
 
@@ -120,7 +123,9 @@ final class LowLatencyLayout {
       entries = unit(counts + countStride * Long.BYTES);
       weights = unit(entries + tokens * topK * Long.BYTES);
       packed = unit(weights + tokens * topK * Long.BYTES);
-      sourceBytes = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT - headers;
+      // Behind them it is told which groups of tokens have come.
+      long told = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
+      sourceBytes = told + (long) GROUPS * UNITS * Long.BYTES - headers;
       flags = headers + ranks * sourceBytes;
       long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
       halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();

@@ -62,9 +62,8 @@ final class LowLatencyPart implements AutoCloseable {
     boolean complete = false;
     try {
       // Behind the words of ranks those of groups of tokens.
-      masks =
-          owned.own(
-              DeviceMemory.allocate(device, (4L * ranks + LowLatencyLayout.GROUPS) * Long.BYTES));
+      long groups = (long) LowLatencyLayout.GROUPS * LowLatencyLayout.UNITS;
+      masks = owned.own(DeviceMemory.allocate(device, (4L * ranks + groups) * Long.BYTES));
       masks.fill8(0, masks.bytes(), (byte) 0, stream);
       clearWords(stream);
       setLined(linked);

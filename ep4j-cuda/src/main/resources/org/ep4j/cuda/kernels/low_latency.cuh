@@ -46,6 +46,7 @@
 // it has ended what belonged there, or the host says that it is dead. For this there are four areas
 // where ranks can be masked. If they are not enough the operation fails, as without masks.
 #pragma once
+#include "low_latency_group_sizes.cuh"
 #include "low_latency_known.cuh"
 #include "protocol.cuh"
 
@@ -63,7 +64,6 @@ constexpr bool BY_RANKS = EP4J_BY_RANKS;
 constexpr bool FAR = EP4J_FAR != EP4J_FAR_NONE;
 constexpr bool MAPPED = EP4J_FAR == EP4J_FAR_MAPPED;
 constexpr bool PUTS = EP4J_FAR == EP4J_FAR_PUTS;
-constexpr u32 GROUPS = 4;              // of tokens; see low_latency_far.cuh
 constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, by ranks
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
@@ -186,7 +186,7 @@ struct LowLatencyParameters {
   u64 source_bytes;  // from the words of a source to those of the next
   u64 packed_offset;  // u64 [max_tokens, even number of pieces] among the words of a source
   const FarPosts* posts;  // puts
-  u64* far_state;  // [ranks], then [GROUPS]; see low_latency_far.cuh
+  u64* far_state;  // [ranks], then [GROUPS, UNITS]; see low_latency_far.cuh
 };
 
 __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {

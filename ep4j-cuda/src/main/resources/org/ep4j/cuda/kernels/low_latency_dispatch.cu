@@ -53,7 +53,7 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
     }
 #if EP4J_FAR == EP4J_FAR_MAPPED
     if (sends && tells_rows) {
-      tell_groups(op, sources.areas, (u32)p.tokens, sending.warps, senders);
+      tell_groups(op, sources.areas, (u32)p.tokens, sending.warps, blockIdx.x - !tells, senders);
     }
 #endif
   }

@@ -11,23 +11,19 @@
 //            written. A look at the host that acquires takes 6 us, and 10 beside rows, in front of all
 //            that is sent.
 //   groups   of tokens whose rows have come: words behind a source's header, number; whoever reads
-//            rows waits for them, acquire. Those of far sources the relay brings, one warp, release.
+//            rows waits for them, acquire. The relay raises them, one warp, release.
 //
-//   mapped   words are written as to near ranks. Groups: the last block of the source that tells one, in
-//            the areas of all ranks, relaxed behind a system-wide fence. There are no flags, for near
-//            ranks neither: raising one would wait for all that the GPU stores to memory of the host.
+//   mapped   words are written as to near ranks. What the relay looks at, of near sources and of this rank,
+//            too, is told in low_latency_groups.cuh. There are no flags, for near ranks neither: raising
+//            one would wait for all that the GPU stores to memory of the host.
 //   puts     counters, see low_latency_posts.cuh; all groups at once. Rows of near ranks have flags.
-//
-// In each block of a mapped kernel one warp tells. The others that send arrive at a barrier of each group
-// once they have stored their part of it, and go on; the telling warp meets them there and fences, which
-// takes as long as what the GPU has under way to the host.
 //
 // In memory of this GPU, `far_state`:
 //   told[s]          puts: number of the last operation whose words of s are there: relay, release;
 //                    whoever brings them waits for it, acquire
-//   progress[group]  blocks of this rank that have told the group in the running operation: atomic, behind
-//                    the fence of the telling warp; cleared by the last, who fences too. Nobody
-//                    waits for it.
+//   progress[group][unit]  mapped, where blocks share a unit: those of them that have told the group in
+//                    the running operation: atomic, behind the fence of the telling warp; cleared by
+//                    the last, who fences too. Nobody waits for it.
 #pragma once
 #include "low_latency_waits.cuh"
 
@@ -38,13 +34,7 @@ __device__ __forceinline__ u32 far_number(const Operation& op, u32 rank) {
 
 #if EP4J_FAR == EP4J_FAR_PUTS
 #include "low_latency_posts.cuh"
-#else
-// The host finds out who is gone.
-__device__ __forceinline__ bool is_cut_off(const Operation&, u32, u64) { return false; }
 #endif
-
-// Barriers of a block from this one on belong to groups.
-constexpr u32 BARRIER_GROUPS = 4;
 
 // Both ends must agree, so it does not depend on how many tokens there are.
 __device__ __forceinline__ u32 tokens_of_group(const Operation& op) {
@@ -57,10 +47,6 @@ __device__ __forceinline__ u32 groups_of(const Operation& op, u32 tokens) {
 }
 
 __device__ __forceinline__ u64* told_by(const Operation& op, u32 s) { return op.p.far_state + s; }
-
-__device__ __forceinline__ u64* progress_of(const Operation& op, u32 group) {
-  return op.p.far_state + op.p.ranks + group;
-}
 
 // Where it is said, in an area of a rank, that rows of a source have come.
 __device__ __forceinline__ u64* group_word(const Operation& op, char* area, u32 source, u32 group) {
@@ -130,41 +116,21 @@ __device__ __forceinline__ void bring_entries(const Operation& op, u32 s, u32 to
 
 // --- rows that come ----------------------------------------------------------------------------
 
-// Whether the words, or the rows of a group, of a far source have come; mapped: relaxed.
-template <bool ROWS>
-__device__ __forceinline__ bool have_come(const Operation& op, u32 s, u32 group, u64& seen) {
 #if EP4J_FAR == EP4J_FAR_PUTS
-  return ROWS ? rows_have_come(op, s, seen) : words_have_come(op, s, seen);
-#else
-  seen = load_relaxed_system(group_word(op, op.from(s), s, group));
-  return seen == op.number;
-#endif
-}
-
-// Looks for all warps of this GPU: one warp. `tokens(s)` are those whose rows come from s.
+// Looks for all warps of this GPU: one warp, a source a lane. `tokens(s)` are those whose rows come from s.
 template <bool ROWS, class Tokens>
 __device__ __forceinline__ void relay(const Operation& op, char* const* areas, Tokens tokens) {
   const LowLatencyParameters& p = op.p;
-  constexpr u32 EACH = ROWS ? GROUPS : 1;
-  for (u32 begin = 0; begin < p.ranks * EACH; begin += 32) {
-    u32 s = (begin + lane_id()) / EACH;
-    u32 group = (begin + lane_id()) % EACH;
-    bool open = s < p.ranks && op.is_far(s) && areas[s] != nullptr &&
-                (!ROWS || group < groups_of(op, tokens(s)));
+  for (u32 begin = 0; begin < p.ranks; begin += 32) {
+    u32 s = begin + lane_id();
+    u32 groups = s < p.ranks && ROWS ? groups_of(op, tokens(s)) : 1;
+    bool open = s < p.ranks && op.is_far(s) && areas[s] != nullptr && groups > 0;
     u64 since = p.waits == nullptr ? 0 : nanoseconds();
     for (u32 polls = 1; __any_sync(0xffffffff, open); polls++) {
       u64 seen = 0;
-      if (open && have_come<ROWS>(op, s, group, seen)) {
-        // Who sends rows of this operation has told what it received before.
-        bool grants = ROWS && !PUTS && group == 0;
-        u64 grant = grants ? load_relaxed_system(op.received(p.far, s)) : 0;
-        if (!PUTS) {
-          // In place of looks that acquire: each of those takes several times as long.
-          __threadfence_system();
-        }
-        store_release_gpu(ROWS ? group_word(op, op.own, s, group) : told_by(op, s), op.number);
-        if (grants) {
-          store_relaxed_system(op.received(p.own, s), grant);
+      if (open && (ROWS ? rows_have_come(op, s, seen) : words_have_come(op, s, seen))) {
+        for (u32 group = 0; group < groups; group++) {
+          store_release_gpu(ROWS ? group_word(op, op.own, s, group) : told_by(op, s), op.number);
         }
         if (p.waits != nullptr) {
           note_wait(op, s, since);
@@ -178,6 +144,7 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
     }
   }
 }
+#endif
 
 // Waits for the group of a token.
 __device__ __forceinline__ bool await_came(const Operation& op, u32 s, u32 token) {
@@ -186,47 +153,6 @@ __device__ __forceinline__ bool await_came(const Operation& op, u32 s, u32 token
   return await<LOOK_FLAG>(op, at, PHASE_ROWS, s, op.number, seen);
 }
 
-// --- rows that are sent, mapped ----------------------------------------------------------------
-
 #if EP4J_FAR == EP4J_FAR_MAPPED
-// What a warp that sends has done: whole warps, in the order of their tokens.
-struct Groups {
-  u32 threads;   // that meet: those that send, and the telling warp
-  u32 done = 0;  // groups of which this warp has stored its part
-
-  __device__ __forceinline__ explicit Groups(u32 warps) : threads(warps * 32) {}
-
-  // All groups before this one.
-  __device__ __forceinline__ void reach(u32 group) {
-    for (; done < group; done++) {
-      __syncwarp();
-      barrier_arrive(BARRIER_GROUPS + done, threads);
-    }
-  }
-};
-
-// The telling warp of one of `blocks` blocks that send rows of up to `tokens` tokens.
-__device__ __forceinline__ void tell_groups(const Operation& op, char* const* areas, u32 tokens,
-                                            u32 warps, u32 blocks) {
-  for (u32 group = 0; group < groups_of(op, tokens); group++) {
-    barrier_meet(BARRIER_GROUPS + group, warps * 32);
-    bool last = false;
-    if (lane_id() == 0) {
-      u64* progress = progress_of(op, group);
-      __threadfence_system();
-      last = atomicAdd(progress, 1ull) + 1 == blocks;
-      if (last) {
-        *progress = 0;
-        __threadfence_system();
-      }
-    }
-    last = __any_sync(0xffffffff, last);
-    __syncwarp();
-    for (u32 r = lane_id(); last && r < op.p.ranks; r += 32) {
-      if (areas[r] != nullptr) {
-        store_relaxed_system(group_word(op, areas[r], (u32)op.p.rank, group), op.number);
-      }
-    }
-  }
-}
+#include "low_latency_groups.cuh"
 #endif

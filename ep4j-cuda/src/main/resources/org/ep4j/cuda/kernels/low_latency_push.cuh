@@ -257,7 +257,7 @@ __device__ __forceinline__ void push_rows(const Operation& op, char* const* area
   Signal signal;
 #if EP4J_FAR == EP4J_FAR_MAPPED
   if (warp_id() > RELAY) {
-    tell_groups(op, areas, most, PUSHERS + 1, gridDim.x);
+    tell_groups(op, areas, most, PUSHERS + 1, blockIdx.x, gridDim.x);
   }
   if (warp_id() >= PUSHERS) {
     return;

@@ -101,6 +101,16 @@ class KernelsOnTheHostTest {
     allCasesPass("low_latency_by_ranks_puts_world");
   }
 
+  /** More blocks tell of groups than there are words for each of them. */
+  @Test
+  void lowLatencyBlocksThatShareWordsDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    EmulatedKernels kernels = new EmulatedKernels(directory);
+    kernels.change("low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 2");
+    allCasesPass(kernels, "low_latency_mapped_world");
+    allCasesPass(kernels, "low_latency_by_ranks_mapped_world");
+  }
+
   @Test
   void commandsReachTheHostInEveryOrder() throws IOException, InterruptedException {
     allCasesPass("proxy_world");
@@ -166,8 +176,8 @@ class KernelsOnTheHostTest {
         new Mistake(
             "rows from other nodes are read before all of a group are there",
             "low_latency_mapped_world",
-            "low_latency_far.cuh",
-            "atomicAdd(progress, 1ull) + 1 == blocks",
+            "low_latency_groups.cuh",
+            "told == 0xffffffff >> (32 - units)",
             "true",
             "of row|the sum of token"),
         new Mistake(
@@ -227,6 +237,16 @@ class KernelsOnTheHostTest {
     EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change(mistake.file, mistake.from, mistake.to);
     assertThat(firstFailure(kernels, mistake.world)).containsPattern(mistake.said);
+  }
+
+  /** One of the blocks that share a word tells before the others. */
+  @Test
+  void rowsOfBlocksThatShareAWordAreAwaited() throws IOException, InterruptedException {
+    EmulatedKernels kernels = new EmulatedKernels(directory);
+    kernels.change("low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 1");
+    kernels.change("low_latency_groups.cuh", "atomicAdd(progress, 1ull) + 1 == sharers", "true");
+    assertThat(firstFailure(kernels, "low_latency_mapped_world"))
+        .containsAnyOf("of row", "the sum of token");
   }
 
   /** A mistake that was made: blocks that only receive had not read the counts yet. */

@@ -210,7 +210,7 @@ class LowLatencyCalls {
     at.label(memory, far);
     far_parts.push_back(far);
     far_states.push_back(
-        memory.zeroed<u64>(world.ranks + GROUPS, "far state" + name, (int)r));
+        memory.zeroed<u64>(world.ranks + GROUPS * UNITS, "far state" + name, (int)r));
     controls.push_back(memory.zeroed<Control>(1, "control" + name, (int)r));
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));

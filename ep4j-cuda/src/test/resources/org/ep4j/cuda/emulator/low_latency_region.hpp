@@ -29,7 +29,7 @@ struct LatencyRegion {
       entries = round(counts + count_stride * 8);
       weights = round(entries + tokens * choices * 8);
       packed = round(weights + tokens * choices * 8);
-      source_bytes = round(packed + tokens * ((pieces + 1) / 2 * 2) * 8) - headers;
+      source_bytes = packed + (tokens * ((pieces + 1) / 2 * 2) + GROUPS * UNITS) * 8 - headers;
       flags = headers + ranks * source_bytes;
     }
     flag_stride = std::max(choices, ranks);
