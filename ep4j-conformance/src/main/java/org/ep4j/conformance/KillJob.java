@@ -17,6 +17,7 @@ final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
   static final String RUNNING = "kill job: running";
   static final String LOST = "kill job: lost rank ";
+  static final String BEGUN_ANEW = "kill job: begun anew";
   static final String GOING_ON = "kill job: going on";
   static final String SURVIVED = "kill job: survived";
   static final String GAVE_UP = "kill job: gave up in open: ";
@@ -47,6 +48,7 @@ final class KillJob implements RankJob {
       int victim = runUntilKill(buffer);
       System.out.println(LOST + victim);
       buffer.reset();
+      System.out.println(BEGUN_ANEW);
       for (int round = 0; round < ROUNDS_WITHOUT; round++) {
         VerifiedRound.operate(buffer, 1_000_000 + round, victim);
       }

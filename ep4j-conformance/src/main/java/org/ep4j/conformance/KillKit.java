@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -125,15 +124,21 @@ public abstract class KillKit {
     }
   }
 
-  /** Whether a rank of the engine says so when it was stopped until the others had lost it. */
-  protected boolean knowsThatItWasStopped() {
-    return true;
-  }
-
+  /** It goes on where it stood, perhaps with what it was sending, while the others begin anew. */
   @Test
   final void aRankStoppedForTooLongDoesNotCallItselfLate() throws Exception {
-    assumeTrue(knowsThatItWasStopped(), engine() + ": such a rank names itself as dead");
-    SplittableRandom random = start("stopped for too long");
+    stopForTooLong("stopped for too long", KillJob.LOST);
+  }
+
+  /** It goes on while the others use the memory in which it was sending. */
+  @Test
+  final void aRankStoppedUntilTheOthersHaveBegunAnewTakesNoPart() throws Exception {
+    stopForTooLong("stopped until the others have begun anew", KillJob.BEGUN_ANEW);
+  }
+
+  /** Until all others say so. */
+  private void stopForTooLong(String where, String until) throws Exception {
+    SplittableRandom random = start(where);
     ProcessWorld world = new ProcessWorld(LIMIT, SHORT_LIVENESS);
     for (int i = 0; i < Integer.getInteger("ep4j.stops", 1); i++) {
       int stopped = random.nextInt(RANKS);
@@ -141,8 +146,7 @@ public abstract class KillKit {
         ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
         Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
         signal("STOP", ranks.pid(stopped));
-        ranks.awaitOutputs(KillJob.LOST + stopped, stopped, LIMIT);
-        // It goes on where it stood, perhaps with what it was sending, while the others begin anew.
+        ranks.awaitOutputs(until, stopped, LIMIT);
         signal("CONT", ranks.pid(stopped));
         assertOthersEndWell(ranks, stopped);
         assertNotEquals(0, ranks.awaitExit(stopped, LIMIT), "it took part though it was lost");

@@ -20,6 +20,11 @@ public final class Members {
     Arrays.setAll(incarnations, group::incarnation);
   }
 
+  /** This rank. */
+  public int rank() {
+    return group.rank();
+  }
+
   /** Number of ranks. */
   public int size() {
     return incarnations.length;
@@ -54,6 +59,13 @@ public final class Members {
     return rank == own
         ? "is this rank itself, which is out of the group (" + out + "),"
         : "does not wait for this one, " + own + ", which is out of the group (" + out + "),";
+  }
+
+  /** The same of a rank that has begun anew while this one was away. */
+  public String goneOnWithoutThis() {
+    return "has gone on without this one, "
+        + group.rank()
+        + ", which was stopped or is out of the group,";
   }
 
   /**

@@ -201,15 +201,7 @@ final class HostContext implements PeerWait.Carrier {
     if (seen != epoch) {
       // Epochs are in step; only a reset without this rank goes beyond the one that it is in.
       throw new PeerTimeoutException(
-          name,
-          "entry",
-          epoch,
-          peer,
-          epoch,
-          seen,
-          0,
-          "has gone on without this one, " + rank + ", which was stopped or is out of the group,",
-          false);
+          name, "entry", epoch, peer, epoch, seen, 0, members.goneOnWithoutThis(), false);
     }
     ConfigurationMismatchException difference = operation.difference(theirs, peer, rank);
     if (difference != null) {

@@ -65,6 +65,22 @@ public final class DeviceCopies {
         nativeAddress(target), source, target.byteSize(), stream.handle());
   }
 
+  /** The same for any thread, and waits; work of other streams is not waited for. */
+  public static void toDeviceBeside(long target, MemorySegment source, CudaStream stream) {
+    try (var _ = stream.device().enter()) {
+      toDevice(target, source, stream);
+      stream.synchronize();
+    }
+  }
+
+  /** The same in the other direction. */
+  public static void toHostBeside(MemorySegment target, long source, CudaStream stream) {
+    try (var _ = stream.device().enter()) {
+      toHost(target, source, stream);
+      stream.synchronize();
+    }
+  }
+
   /** Copies between two addresses, of any devices or page-locked, in stream order. */
   public static void copy(long target, long source, long bytes, CudaStream stream) {
     MemoryCalls.copyAsync(target, source, bytes, stream.handle());

@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
@@ -9,9 +10,9 @@ import org.ep4j.PeerTimeoutException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.far.FarConnection;
-import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
+import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -39,9 +40,13 @@ final class Completion implements AutoCloseable {
   private final int rank;
   private final BufferConfig config;
   private final CallLog calls;
+  private final KernelReport report;
 
   /** The way to ranks of other nodes; null if there are none. Set before the first operation. */
   private @Nullable FarConnection far;
+
+  /** Likewise. */
+  private @Nullable Eviction eviction;
 
   /** Ranks that no operation counts with: gone at the last reset. Written between operations. */
   private final boolean[] excluded;
@@ -78,12 +83,17 @@ final class Completion implements AutoCloseable {
     this.rank = rank;
     this.config = config;
     this.calls = calls;
+    report = new KernelReport(words, members, config);
     this.excluded = new boolean[members.size()];
   }
 
-  /** Waiting is vain, too, once {@code connection} says so. */
-  void watch(@Nullable FarConnection connection) {
+  /**
+   * Waiting is vain, too, once {@code connection} says so; kernels are told of dead ranks when
+   * these have been evicted.
+   */
+  void watch(@Nullable FarConnection connection, Eviction evictions) {
     far = connection;
+    eviction = evictions;
   }
 
   /**
@@ -217,27 +227,26 @@ final class Completion implements AutoCloseable {
         : NativeMemory.getLongAcquire(memory, offset) == wanted || words.completed() >= wanted;
   }
 
-  /** Waiting for the dead is vain. */
+  /** Waiting for the dead is vain, and so is waiting for those who count this rank as dead. */
   private void lookAfterPeers() {
     if (far != null && far.stopped()) {
       words.abort();
     }
-    if (!masking) {
-      if (deadPeer() >= 0) {
-        words.abort();
-      }
-      return;
+    if (!members.isAlive(rank) || (!masking && deadPeer() >= 0)) {
+      words.abort();
     }
-    for (int r = 0; r < members.size(); r++) {
-      if (!excluded[r] && !members.isAlive(r)) {
-        words.gone(r);
+    for (int r = 0; masking && eviction != null && r < members.size(); r++) {
+      // Kernels give its areas to others as soon as they know that it is gone.
+      if (r != rank && !excluded[r] && !members.isAlive(r)) {
+        eviction.proceed(r);
       }
     }
   }
 
+  /** Another rank that is gone; -1 if there is none. */
   private int deadPeer() {
     for (int r = 0; r < members.size(); r++) {
-      if (!excluded[r] && !members.isAlive(r)) {
+      if (r != rank && !excluded[r] && !members.isAlive(r)) {
         return r;
       }
     }
@@ -254,77 +263,63 @@ final class Completion implements AutoCloseable {
       return;
     }
     if (state == HostWords.STATE_TIMEOUT) {
-      throw breakWith(explained(timeout(operation)));
+      int by = evictedBy();
+      throw breakWith(
+          by == Eviction.NOBODY ? explained(timeout(operation)) : report.evicted(operation, by));
     }
     if (state == HostWords.STATE_OTHER_KIND) {
-      throw breakWith(otherKind());
+      throw breakWith(report.otherKind());
     }
-    int token = words.token();
-    int choice = words.choice();
-    long id = words.seen();
-    long expected = words.expected();
+    RuntimeException bad = report.badChoice(state);
     words.clearRecord();
-    if (state == HostWords.STATE_NOT_AS_DISPATCHED) {
-      throw Arguments.notAsDispatched(token, choice, id, expected);
-    }
-    throw state == HostWords.STATE_DUPLICATE
-        ? Arguments.duplicateExpert(token, choice, id)
-        : Arguments.noSuchExpert(token, choice, id, config.experts());
-  }
-
-  private ConfigurationMismatchException otherKind() {
-    return new ConfigurationMismatchException(
-        "rank "
-            + words.peer()
-            + " dispatches "
-            + LowLatencyKind.text(words.seen())
-            + " in low-latency operation "
-            + words.epoch()
-            + " where this rank dispatches "
-            + LowLatencyKind.text(words.expected())
-            + "; all ranks must call the same operations in the same order: call reset() on all"
-            + " ranks to go on");
+    throw bad;
   }
 
   private PeerTimeoutException timeout(String operation) {
     int dead = deadPeer();
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
-    String report = members.deathReport(peer);
-    if (report == null && far != null && !closed) {
-      report = far.problem(peer);
+    String loss = peer == rank ? null : members.deathReport(peer);
+    if (loss == null && far != null && !closed) {
+      loss = far.problem(peer);
     }
-    return new PeerTimeoutException(
-        operation,
-        words.phase().text,
-        words.epoch(),
-        peer,
-        words.expected(),
-        words.seen(),
-        (config.timeout().toNanos() - words.left()) / 1_000_000,
-        report == null ? "" : report);
+    return report.timeout(operation, peer, loss);
   }
 
-  /** What to say when ranks are missing in a barrier. */
+  /** What to say when ranks are missing in a barrier of those that are left. */
   RuntimeException missing(GroupException problem, long waitedMillis) {
-    int peer = rank;
-    String report = "";
-    for (int r = 0; r < members.size(); r++) {
-      String death = members.deathReport(r);
-      if (death != null && !excluded[r]) {
-        peer = r;
-        report = death;
-      }
-    }
+    int dead = deadPeer();
+    int peer = dead >= 0 ? dead : firstMissing(problem);
+    String loss = dead >= 0 ? members.deathReport(dead) : null;
     PeerTimeoutException timeout =
-        new PeerTimeoutException("barrier", "entry", 0, peer, 1, 0, waitedMillis, report);
+        new PeerTimeoutException(
+            "barrier",
+            "entry",
+            0,
+            peer,
+            1,
+            0,
+            waitedMillis,
+            loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")",
+            loss != null);
     timeout.initCause(problem);
     return explained(timeout);
   }
 
-  /** A peer that is not dead may wait as well, in another operation. */
+  /** The first other rank that has not come, as far as is known; else this one. */
+  private int firstMissing(GroupException problem) {
+    int[] missing =
+        problem instanceof GroupTimeoutException timeout ? timeout.missing() : new int[0];
+    int[] left = IntStream.range(0, excluded.length).filter(r -> !excluded[r]).toArray();
+    return IntStream.of(missing).map(r -> left[r]).filter(r -> r != rank).findFirst().orElse(rank);
+  }
+
+  /**
+   * A peer that is not dead may wait as well, in another operation. Those that have gone on without
+   * this rank count their calls anew.
+   */
   private synchronized RuntimeException explained(PeerTimeoutException timeout) {
     ConfigurationMismatchException difference =
-        timeout.peerDead() || closed ? null : calls.difference(excluded);
+        timeout.peerDead() || closed || !members.isAlive(rank) ? null : calls.difference(excluded);
     if (difference == null) {
       return timeout;
     }
@@ -335,6 +330,22 @@ final class Completion implements AutoCloseable {
   private synchronized RuntimeException breakWith(RuntimeException reason) {
     failure = reason;
     return reason;
+  }
+
+  /** Refuses what reaches into others' memory when they have gone on without this rank. */
+  void requireInside(String call) {
+    if (evictedBy() != Eviction.NOBODY) {
+      throw outside(call);
+    }
+  }
+
+  private int evictedBy() {
+    return eviction == null ? Eviction.NOBODY : eviction.by();
+  }
+
+  /** What to say when they have, or are about to. */
+  RuntimeException outside(String call) {
+    return breakWith(report.outside(call, evictedBy()));
   }
 
   /** Refuses to begin an operation on a broken buffer. */

@@ -43,9 +43,7 @@ final class CudaBuffer implements ExpertBuffer {
   /** How long closing waits for ranks that may still reach this one's memory. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
-  /** Rows sent, rows received and bytes sent among the control words of {@code protocol.cuh}. */
-  static final long TRAFFIC = 48;
-
+  /** Rows sent, rows received and bytes sent. */
   private static final int TRAFFIC_WORDS = 3;
 
   private final CudaContext context;
@@ -308,7 +306,7 @@ final class CudaBuffer implements ExpertBuffer {
     try {
       context.completion.awaitAll();
       MemorySegment words = MemorySegment.ofArray(new long[TRAFFIC_WORDS]);
-      context.region.copyTo(TRAFFIC, words);
+      context.region.copyTo(ControlField.ROWS_SENT.offset(), words);
       return new BufferStatistics(
           highThroughput.dispatches,
           highThroughput.combines,

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DeviceStream;
@@ -43,6 +45,7 @@ final class CudaContext {
 
   final DeviceMemory region;
   final Peers peers;
+  final Eviction eviction;
   final Nodes nodes;
 
   /** The way to ranks of other nodes; null if there are none. */
@@ -98,6 +101,7 @@ final class CudaContext {
     this.ranksOnDevice = backend.world().ranksOnDevice();
     this.region = resources.region();
     this.peers = resources.peers();
+    this.eviction = resources.eviction();
     this.owners = resources.owners();
     this.words = resources.words();
     this.kernels = resources.kernels();
@@ -115,6 +119,7 @@ final class CudaContext {
       Backend backend,
       DeviceMemory region,
       Peers peers,
+      Eviction eviction,
       @Nullable FarConnection far,
       DeviceMemory owners,
       HostWords words,
@@ -186,15 +191,24 @@ final class CudaContext {
     }
   }
 
+  /** The epoch of the last high-throughput operation. Nothing runs. */
+  long epoch() {
+    MemorySegment word = MemorySegment.ofArray(new long[1]);
+    region.copyTo(ControlField.EPOCH.offset(), word);
+    return word.getAtIndex(ValueLayout.JAVA_LONG, 0);
+  }
+
   /**
-   * Clears the words that ranks share, but for the traffic, and those of this rank's blocks: epochs
-   * begin anew, and older words must not look like theirs. Nothing runs.
+   * Clears the words that ranks share, but for the traffic, and those of this rank's blocks, and
+   * goes on behind an epoch that none of them has seen: what a lost rank has written, or what was
+   * left halfway, must never look like words of an operation to come. Nothing runs.
    */
-  void clearWords() {
+  void beginBehind(long epoch) {
     staging.clear(Staging.Place.BLOCK_COUNTS, stream);
-    region.fill8(0, CudaBuffer.TRAFFIC, (byte) 0, stream);
+    region.fill8(0, ControlField.ROWS_SENT.offset(), (byte) 0, stream);
     region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
     stream.synchronize();
+    region.copyFrom(ControlField.EPOCH.offset(), MemorySegment.ofArray(new long[] {epoch}));
   }
 
   /** Address of an offset of this rank's region. */

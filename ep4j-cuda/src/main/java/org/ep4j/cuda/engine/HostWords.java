@@ -12,7 +12,7 @@ import org.ep4j.memory.NativeMemory;
  * read here with acquire. {@code abort}: not 0 once waiting is vain; written here, read by waiting
  * kernels. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write {@code
  * state} last, with release. By rank: {@code masked}, written by kernels that mask a rank and,
- * while none runs, here; {@code gone}, not 0 once a rank is known to be dead, written here.
+ * while none runs, here; {@code gone}, not 0 once a dead rank has been evicted, written here.
  */
 final class HostWords implements AutoCloseable {
   /** A wait has missed its deadline. */
@@ -124,7 +124,7 @@ final class HostWords implements AutoCloseable {
     put(MASKED + (long) rank * Long.BYTES, masked ? 1 : 0);
   }
 
-  /** Tells waiting kernels that a rank is dead. */
+  /** Tells waiting kernels that a rank is dead, and writes nothing any more. */
   void gone(int rank) {
     put(MASKED + (long) (ranks + rank) * Long.BYTES, 1);
   }

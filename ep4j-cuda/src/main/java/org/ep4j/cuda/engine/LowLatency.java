@@ -183,6 +183,7 @@ final class LowLatency {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     LowLatencyShapes.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
+    context.completion.requireInside("updateMask");
     part.mask(rank, masked);
     noticed[rank] = masked;
     if (!masked) {
@@ -198,6 +199,7 @@ final class LowLatency {
   void cleanMask() {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     context.completion.awaitAll();
+    context.completion.requireInside("cleanMask");
     for (int r = 0; r < context.ranks; r++) {
       boolean dead = context.config.masking() && !context.members.isAlive(r);
       part.mask(r, excluded[r] || dead);
@@ -231,14 +233,14 @@ final class LowLatency {
     number = highest;
   }
 
-  /** Drops what is in flight and all results; nothing runs, and all live ranks do the same. */
-  void reset(boolean[] gone) {
+  /** Drops all that is in flight, and all results; with {@code last} all go on. Nothing runs. */
+  void reset(boolean[] gone, long last) {
     inFlight.forEach(LowLatencyOperation::drop);
     inFlight.clear();
     System.arraycopy(gone, 0, excluded, 0, gone.length);
     part.exclude(gone);
-    part.clear(context.stream);
-    number = 0;
+    part.beginBehind(last, context.stream);
+    number = last;
     resetDispatch = dispatchCount;
     resetCombine = combineCount;
     lastUse[0] = null;

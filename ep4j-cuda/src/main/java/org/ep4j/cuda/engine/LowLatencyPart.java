@@ -109,7 +109,7 @@ final class LowLatencyPart implements AutoCloseable {
     peers.unstage();
   }
 
-  /** Counts with the rank that was staged; before {@link #exclude} and {@link #clear}. */
+  /** Counts with the rank that was staged; before {@link #exclude} and {@link #beginBehind}. */
   void takeIn(int peer) {
     peers.commit();
     words.setMasked(peer, false);
@@ -117,10 +117,18 @@ final class LowLatencyPart implements AutoCloseable {
     write(masks.address() + (long) peer * Long.BYTES, 0);
   }
 
-  /** Clears all words that peers write, and the numbers; nothing runs. */
-  void clear(CudaStream stream) {
-    masks.fill8(told() - masks(), (long) ranks * Long.BYTES, (byte) 0, stream);
+  /**
+   * Clears all words that peers write, as if all ranks had received all operations up to {@code
+   * number}; nothing runs.
+   */
+  void beginBehind(long number, CudaStream stream) {
     clearWords(stream);
+    write(memory.address() + LowLatencyLayout.SENT, number);
+    write(memory.address() + LowLatencyLayout.RECEIVED, number);
+    for (int r = 0; r < ranks; r++) {
+      write(receivedBy(r, memory.address()), LowLatencyLayout.grant(number));
+      write(told() + (long) r * Long.BYTES, number);
+    }
   }
 
   /**

@@ -65,7 +65,7 @@ final class Opening implements AutoCloseable {
     BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
     prepare(DeviceChoice.ordinal(group), config, true, Reach.NODE);
-    try (Reunion reunion = Reunion.ofNewcomer(group, config, 0)) {
+    try (Reunion reunion = Reunion.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
   }
@@ -122,7 +122,17 @@ final class Opening implements AutoCloseable {
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
     FarConnection far = one ? null : far(group, device, backend, config, nodes, layout);
-    completion.watch(far);
+    Eviction eviction =
+        own(
+            new Eviction(
+                new RemoteWords(device),
+                group.rank(),
+                group.size(),
+                peers::address,
+                members::isAlive,
+                words::gone,
+                System::nanoTime));
+    completion.watch(far, eviction);
     CudaContext context =
         new CudaContext(
             group,
@@ -135,6 +145,7 @@ final class Opening implements AutoCloseable {
                 backend,
                 region,
                 peers,
+                eviction,
                 far,
                 owners,
                 words,

@@ -13,10 +13,26 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Getting out of a broken operation, and taking in ranks that come back: the ranks that are alive
- * find each other through the group, end what their GPUs still do, agree on who is gone, and clear
- * their words before any of them begins anew. One that comes back has words as clear as these.
+ * find each other through the group, end what their GPUs still do, agree on who is gone, see to it
+ * that nobody who is gone writes to them any more, and clear their words before any of them begins
+ * anew, with numbers that none has used. One that comes back has words as clear as these.
  */
 final class Recovery {
+  private static final int EPOCH = 0;
+  private static final int LOW_LATENCY = 1;
+
+  /** Words that the ranks agree on. */
+  static final int AGREED_WORDS = 2;
+
+  /** More than a rank that is gone can have been ahead of those that are left. */
+  private static final long LEAP = 8;
+
+  /**
+   * How much later than another a rank may be that has evicted ranks, those replaced and those
+   * gone.
+   */
+  private static final Duration EVICTIONS = Eviction.MOST.multipliedBy(2);
+
   private static final String REMEDY =
       "close the buffer on all live ranks and open another among them";
 
@@ -38,8 +54,9 @@ final class Recovery {
     context.requireOneNode("beginning anew", REMEDY);
     Reunion.requireNobodyBack(context.members);
     quiet();
+    context.completion.requireInside("reset");
     Duration timeout = context.config.timeout();
-    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout)) {
+    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words())) {
       return beginAnew(reunion);
     }
   }
@@ -56,15 +73,17 @@ final class Recovery {
     }
     boolean broken = context.completion.isBroken();
     quiet();
+    context.completion.requireInside("readmit");
     boolean taken = false;
     try (Reunion reunion =
         Reunion.withNewcomers(
-            context.group, context.members, context.config, Nodes.one(context.ranks))) {
+            context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
       map(reunion);
       taken = true;
       for (int r = 0; r < context.ranks; r++) {
         if (reunion.meeting().isNew(r)) {
           context.members.take(r);
+          context.eviction.admit(r);
           if (part != null) {
             part.takeIn(r);
           }
@@ -106,6 +125,7 @@ final class Recovery {
         problem = problem.isEmpty() ? another : problem;
       }
       reunion.agree(problem, timeout);
+      evict(old(meeting), "readmit");
       context.peers.commit();
       done = true;
     } finally {
@@ -118,20 +138,41 @@ final class Recovery {
     }
   }
 
+  /** The processes in whose place others have come. */
+  private boolean[] old(Meeting meeting) {
+    boolean[] old = new boolean[context.ranks];
+    for (int r = 0; r < old.length; r++) {
+      old[r] = meeting.isNew(r);
+    }
+    return old;
+  }
+
+  /** The others may have lost this rank since they agreed: then it is for them to go on. */
+  private void evict(boolean[] lost, String call) {
+    if (!context.eviction.evict(lost)) {
+      throw context.completion.outside(call);
+    }
+  }
+
+  private long[] words() {
+    return new long[] {context.epoch(), part == null ? 0 : part.sent(context.rank)};
+  }
+
   /** Where this ends halfway, others may clear words that one of them has begun to use. */
   private Group beginAnew(Reunion reunion) {
     boolean[] gone = reunion.gone();
     boolean done = false;
     try {
+      evict(gone, "reset");
       context.peers.exclude(gone);
       context.owners.copyFrom(
           0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
-      context.clearWords();
+      context.beginBehind(reunion.highest(EPOCH) + LEAP);
       context.calls.clear();
       if (lowLatency != null) {
-        lowLatency.reset(gone);
+        lowLatency.reset(gone, reunion.highest(LOW_LATENCY) + LEAP);
       }
-      reunion.live().barrier(reunion.timeout());
+      reunion.live().barrier(reunion.timeout().plus(EVICTIONS));
       done = true;
     } finally {
       if (!done) {

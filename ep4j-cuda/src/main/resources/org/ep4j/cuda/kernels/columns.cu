@@ -4,7 +4,7 @@
 // Runs in the stream behind the kernel that delivers the rows, so all of them are there. Blocks take
 // tiles of 32 rows and 32 columns through shared memory: lanes read along a row and write along a
 // column. The last block tells the host what the delivering kernel would have told without this one.
-#include "protocol.cuh"
+#include "begin_end.cuh"
 
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.ColumnsField.
 struct ColumnsParameters {

@@ -1,6 +1,6 @@
 // What the host tells a dispatch; 8 bytes a field, in the order of org.ep4j.cuda.engine.DispatchField.
 #pragma once
-#include "protocol.cuh"
+#include "begin_end.cuh"
 
 struct DispatchParameters {
   // The world.

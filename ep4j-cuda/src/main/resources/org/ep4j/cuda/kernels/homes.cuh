@@ -1,6 +1,6 @@
 // Where the rows of a combine go and come from: what the host says, and what each block derives.
 #pragma once
-#include "protocol.cuh"
+#include "begin_end.cuh"
 
 constexpr u64 NOWHERE = ~0ull;
 constexpr u32 GROUP = 4;  // rows a word

@@ -43,12 +43,12 @@
 // may be alive and go on as if nothing had happened, at any time. It is told nothing any more, so it
 // can still write in the areas that it was told of last, for operations up to `told` + 2. d gives its
 // peers no area for another operation while that may happen: until the masked rank's `sent` says that
-// it has ended what belonged there, or the host says that it is dead. For this there are four areas
-// where ranks can be masked. If they are not enough the operation fails, as without masks.
+// it has ended what belonged there, or the host says that it is dead, and evicted (protocol.cuh). For this
+// there are four areas where ranks can be masked. If they are not enough the operation fails.
 #pragma once
+#include "begin_end.cuh"
 #include "low_latency_group_sizes.cuh"
 #include "low_latency_known.cuh"
-#include "protocol.cuh"
 
 #ifndef EP4J_BY_RANKS
 #define EP4J_BY_RANKS 0
@@ -172,7 +172,7 @@ struct LowLatencyParameters {
   u64* told;        // [ranks] last number that each rank has been told was received here
   Known<EP4J_MASKING, 2> masking;  // 1: late ranks are masked
   u64* host_masks;  // the same as masks, in mapped host memory, for the host to read
-  const u64* host_gone;  // [ranks] mapped host memory: not 0 once the host knows a rank is dead
+  const u64* host_gone;  // [ranks] mapped host memory: not 0 once a rank that died is evicted
   u64 turn_tokens;  // dispatch: tokens whose routing is told at once, as shared memory allows
   u64 timeout;      // ns
   Record* record;

@@ -141,6 +141,9 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
     words->received = op.number;
   }
   p.control->arrived = 0;
+  if (!FAR) {
+    store_relaxed_system(&p.control->running, 0);
+  }
   // A graph replays an old ticket: the word must not go back.
   if (p.receipt.ticket > ticket) {
     p.control->ticket = p.receipt.ticket;
@@ -164,13 +167,21 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
   }
 }
 
-// Looks at all ranks. False if an earlier operation has failed: then the kernel has ended already. All
-// threads.
+// Looks at all ranks. False if an earlier operation has failed, or this rank is evicted: then the kernel
+// has ended already. All threads.
 __device__ __forceinline__ bool begin(const Operation& op, char** areas, char** parts) {
-  u64 failed = load_relaxed_system(&op.p.control->failed);
-  look_around(op, failed, areas, parts);
-  if (!__syncthreads_or(failed != 0)) {
+  // Between nodes nobody is evicted: there is no going on without a rank.
+  u64 why = FAR ? load_relaxed_system(&op.p.control->failed) : why_leave(op.p.control);
+  look_around(op, why, areas, parts);
+  if (!__syncthreads_or(why != 0)) {
     return true;
+  }
+  if (!FAR) {
+    tell_leaving(op.watch);
+    // Who is evicted tells nobody anything.
+    for (u32 r = threadIdx.x; r < op.p.ranks && evicted(op.watch); r += blockDim.x) {
+      parts[r] = nullptr;
+    }
   }
   finish(op, parts);
   return false;

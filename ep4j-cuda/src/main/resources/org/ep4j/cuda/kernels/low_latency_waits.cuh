@@ -17,6 +17,10 @@ __device__ __noinline__ bool vain_for(const Operation& op, u32 polls, u64 phase,
                                       u64 expected, u64 seen) {
   const LowLatencyParameters& p = op.p;
   const Watch& w = op.watch;
+  if (!FAR && evicted(w)) {
+    give_up(w, phase, peer, expected, seen);
+    return true;
+  }
   if (aborted(w) || load_relaxed_system(&p.masks[peer]) != 0) {
     return true;
   }

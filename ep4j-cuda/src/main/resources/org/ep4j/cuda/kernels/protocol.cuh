@@ -24,11 +24,20 @@
 //
 // A wait that misses its deadline writes what it waited for into the record, raises `abort` so that
 // the other blocks leave too, and the kernel ends without having done its work. It never traps.
+//
+// A rank that others lose may only have been stopped, and go on launching kernels. Its words of the
+// operation in which it was lost are all there, so such a kernel would wait for nobody. Who goes on
+// without it therefore writes `evicted` there first, and then waits until `running` is 0
+// (org.ep4j.cuda.engine.Eviction): a kernel says that it runs before it looks whether its rank is
+// evicted. Both are relaxed; the host leaves far more time between its two accesses than a store takes.
+// Whoever finds its rank evicted, at the start or while it waits, writes nothing to others from then on
+// but what the operation that it is in would have written. To be evicted is for good.
 #pragma once
 #include "ptx.cuh"
 
-// At the start of each rank's region; 8 bytes a field. Only kernels of this GPU write them while one
-// runs; the host clears them when none does, and reads the last three then. Nobody waits for them.
+// At the start of each rank's region; 8 bytes a field, as in org.ep4j.cuda.engine.ControlField. Only
+// kernels of this GPU write them while one runs, but for `evicted`; the host clears those up to the ticket
+// when none does, and reads those of the traffic then. Nobody waits for them, but for `running`.
 struct Control {
   u64 epoch;          // of the last operation that ended: last block, release; acquire at the start
   u64 arrived;        // blocks of the running kernel that have finished: atomic, cleared by the last
@@ -43,7 +52,11 @@ struct Control {
   u64 senders;  // FLAT: blocks whose tokens may be sent; EXPERT_MAJOR: that have read the counts and
                 // sent; a combine: groups that pushing warps have taken
   u64 jobs;     // tokens that sending, rows that receiving, parts that summing warps have taken
-  u64 unused[5];
+  u64 running;  // 1 while a kernel may write into peers' memory: the first thread of each block, before it
+                // looks at `evicted`; 0: the last block; relaxed. Read by hosts of peers
+  u64 evicted;  // 0, or 1 + the number of a rank that has gone on without this one: hosts of such ranks;
+                // polled relaxed; never cleared
+  u64 unused[3];
 };
 
 // What a failed wait leaves for the host, in mapped host memory. `state` is written last.
@@ -112,6 +125,10 @@ __device__ __forceinline__ bool aborted(const Watch& w) {
   return load_acquire_gpu(&w.control->abort) == w.epoch;
 }
 
+__device__ __forceinline__ bool evicted(const Watch& w) {
+  return load_relaxed_system(&w.control->evicted) != 0;
+}
+
 // The rare part of a wait. Returns true when waiting has become vain.
 __device__ __noinline__ bool vain(const Watch& w, u32 polls, u64 phase, u64 peer, u64 expected,
                                   u64 seen) {
@@ -119,7 +136,7 @@ __device__ __noinline__ bool vain(const Watch& w, u32 polls, u64 phase, u64 peer
     return true;
   }
   // Host memory is far away: ask it now and then only.
-  if (nanoseconds() > w.deadline ||
+  if (nanoseconds() > w.deadline || evicted(w) ||
       ((polls & 0xffff) == 0 && load_acquire_system(w.host_abort) != 0)) {
     give_up(w, phase, peer, expected, seen);
     return true;
@@ -228,49 +245,4 @@ __device__ __forceinline__ u32 sum_tagged(const Watch& w, const u64* first, u32 
     }
   }
   return sum;
-}
-
-// Counts this block as finished; true in the last one, for all of its threads. What other blocks
-// wrote before is visible to all threads of the last.
-__device__ __forceinline__ bool last_block(Control* control) {
-  __shared__ bool last;
-  __threadfence_system();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    last = atomicAdd(&control->arrived, 1ull) == gridDim.x - 1;
-    __threadfence_system();
-  }
-  __syncthreads();
-  return last;
-}
-
-// What the host asked to be told about the end of an operation: once the kernel has ended well or
-// badly, `completed` (mapped host memory) holds at least the ticket. A ticket of 0 tells nothing.
-struct Receipt {
-  u64 ticket;
-  u64* completed;
-};
-
-// Ends the operation; called by one thread of the last block.
-__device__ __forceinline__ void end_epoch(const Watch& w, Receipt receipt) {
-  w.control->arrived = 0;
-  w.control->senders = 0;
-  w.control->jobs = 0;
-  // A graph replays an old ticket: the word must not go back.
-  if (receipt.ticket > w.control->ticket) {
-    w.control->ticket = receipt.ticket;
-    store_release_system(receipt.completed, receipt.ticket);
-  }
-  store_release_gpu(&w.control->epoch, w.epoch);
-}
-
-// True if an earlier operation has failed: the kernel has nothing to do but to end.
-__device__ __forceinline__ bool leave_at_once(const Watch& w, Receipt receipt) {
-  if (!__syncthreads_or(load_acquire_gpu(&w.control->failed) != 0)) {
-    return false;
-  }
-  if (last_block(w.control) && threadIdx.x == 0) {
-    end_epoch(w, receipt);
-  }
-  return true;
 }

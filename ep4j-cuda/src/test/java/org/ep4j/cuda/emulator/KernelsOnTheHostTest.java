@@ -40,6 +40,12 @@ class KernelsOnTheHostTest {
     allCasesPass("combine_world");
   }
 
+  /** One that was stopped goes on, and would find all words of the operation where it was lost. */
+  @Test
+  void ranksThatAreEvictedWriteNothing() throws IOException, InterruptedException {
+    allCasesPass("eviction_world");
+  }
+
   @Test
   void operationsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
     allCasesPass("far_world");
@@ -180,6 +186,27 @@ class KernelsOnTheHostTest {
             "told == 0xffffffff >> (32 - units)",
             "true",
             "of row|the sum of token"),
+        new Mistake(
+            "evicted ranks do not look whether they are",
+            "eviction_world",
+            "begin_end.cuh",
+            "| load_relaxed_system(&control->evicted)",
+            "",
+            "it is evicted, and writes"),
+        new Mistake(
+            "the others do not wait for a kernel that has looked already",
+            "eviction_world",
+            "begin_end.cuh",
+            "store_relaxed_system(&control->running, 1);",
+            "",
+            "it is evicted, and writes"),
+        new Mistake(
+            "what has failed says that it has received",
+            "low_latency_world",
+            "low_latency_end.cuh",
+            "    parts[r] = nullptr;",
+            "",
+            "(?s)(?=.*it is evicted, and writes).*received"),
         new Mistake(
             "puts overtake each other: an add comes before the rows that it counts",
             "low_latency_puts_world",

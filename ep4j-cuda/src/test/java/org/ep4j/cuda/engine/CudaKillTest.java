@@ -7,10 +7,4 @@ class CudaKillTest extends KillKit {
   protected String engine() {
     return "cuda";
   }
-
-  /** See docs/lab-notebook.md. */
-  @Override
-  protected boolean knowsThatItWasStopped() {
-    return false;
-  }
 }

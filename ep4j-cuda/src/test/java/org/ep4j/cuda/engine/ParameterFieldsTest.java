@@ -20,6 +20,7 @@ class ParameterFieldsTest {
 
   @ParameterizedTest
   @CsvSource({
+    "protocol.cuh, Control, ControlField",
     "dispatch_parameters.cuh, DispatchParameters, DispatchField",
     "homes.cuh, CombineParameters, CombineField",
     "layout.cu, LayoutParameters, LayoutField",

@@ -207,7 +207,7 @@ class Combining {
     p.group_words = world.at.group_words;
     p.home_offset = world.at.home;
     p.home_weights_offset = world.at.home_weights;
-    p.timeout = ~0ull / 4;
+    p.timeout = PATIENT;
     p.record = world.records[r];
     p.host_abort = world.abort;
     // Rows that grow on their way go home in several passes of columns, as in Combiner.
@@ -261,7 +261,7 @@ class Combining {
       if (world.across != nullptr) {
         world.across->ended();
       }
-      if (ends) {
+      if (ends && !world.is_lost(r)) {
         check(*combine, r, p);
       }
     };

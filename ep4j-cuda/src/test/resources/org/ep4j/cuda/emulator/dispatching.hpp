@@ -92,6 +92,35 @@ class Dispatching {
     }
   }
 
+  Control* control(u32 r) const { return (Control*)regions[r]; }
+
+  // Whether what its kernels leave means nothing; or something else by now.
+  bool is_lost(u32 r) const { return control(r)->failed != 0 || control(r)->evicted != 0; }
+
+  // As Recovery does on the ranks that are left; nothing runs there.
+  void go_on_without(u32 lost) {
+    world.gone[lost] = true;
+    u64 epoch = 0;
+    for (u32 r = 0; r < world.ranks; r++) {
+      epoch = std::max(epoch, world.gone[r] ? 0 : control(r)->epoch);
+    }
+    for (u32 e = 0; e < world.experts; e++) {
+      placement[e] |= world.owner[e] == lost ? 0xffff0000 : 0;
+    }
+    for (u32 r = 0; r < world.ranks; r++) {
+      if (world.gone[r]) {
+        continue;
+      }
+      peers[r][lost] = nullptr;
+      std::memset(regions[r], 0, at.words);
+      std::memset(block_counts[r], 0, counters() * 8);
+      control(r)->epoch = epoch + 3;
+      control(r)->ticket = tickets[r];
+      records[r]->state = 0;
+      refusals[r] = false;
+    }
+  }
+
   // After all operations.
   void check_end() const {
     for (u32 r = 0; r < world.ranks; r++) {
@@ -131,6 +160,8 @@ class Dispatching {
   u32* order;
   std::vector<u64*> block_counts, entries;
 
+  u64 counters() const { return (u64)blocks_of_device * (world.ranks + world.experts); }
+
   void add_rank(u32 r) {
     Memory& memory = machine.memory;
     std::string name = " of rank " + std::to_string(r);
@@ -144,10 +175,10 @@ class Dispatching {
     memory.label(region + at.arrivals, "arrivals");
     memory.label(region + at.words, "arrays");
     regions.push_back(region);
+    machine.belongs(r, region, at.bytes);
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
-    u64 counters = (u64)blocks_of_device * (world.ranks + world.experts);
-    block_counts.push_back(memory.zeroed<u64>(counters, "block counts" + name, (int)r));
+    block_counts.push_back(memory.zeroed<u64>(counters(), "block counts" + name, (int)r));
     u64 choices = (u64)world.most_tokens * world.most_choices;
     entries.push_back(memory.allocate<u64>(choices, "entries" + name, (int)r));
   }
@@ -177,7 +208,7 @@ class Dispatching {
     p.block_counts = block_counts[r];
     p.entries = entries[r];
     p.order = order;
-    p.timeout = ~0ull / 4;
+    p.timeout = PATIENT;
     p.record = records[r];
     p.host_abort = abort;
     if (across != nullptr) {
@@ -275,6 +306,9 @@ class Dispatching {
     launch.then = [this, handle, payload, r, p] {
       if (across != nullptr) {
         across->ended();
+      }
+      if (is_lost(r)) {
+        return;
       }
       check_numbers(*handle, r, p);
       check_rows(*handle, *payload, r, p);

@@ -1,6 +1,7 @@
 // Low-latency operations on all ranks of a world: what the host tells the kernels, and what must be
 // found afterwards.
 #pragma once
+#include <set>
 #include "low_latency_deliveries.hpp"
 #include "low_latency_region.hpp"
 #include "low_latency_wire.hpp"
@@ -50,12 +51,13 @@ class LowLatencyCalls {
 
   u32 turn_tokens = 1;
   const bool masking;
-  u64 timeout = ~0ull / 4;
+  u64 timeout = PATIENT;
   std::vector<u64*> masks;
   std::vector<u64*> host_masks;
   std::vector<u64*> host_gone;
   std::vector<Control*> controls;
   std::vector<Record*> records;
+  std::set<u32> evicted;
 
   // A dispatch of one rank, received later if it is not `whole`.
   std::shared_ptr<LatencyCall> send(std::shared_ptr<LatencyDispatch> dispatch, u32 r, bool whole) {
@@ -152,6 +154,10 @@ class LowLatencyCalls {
     u64 state = records[r]->state;
     u64 peer = records[r]->peer;
     bool crowded = records[r]->phase == PHASE_ENTER && masks[r][peer] != 0;
+    expect(controls[r]->running, 0, "running", r);
+    if (evicted.count(r) > 0) {
+      return;
+    }
     if (masking && state == STATE_TIMEOUT && (peer == r || crowded)) {
       return;
     }
@@ -205,6 +211,7 @@ class LowLatencyCalls {
     at.clear(part);
     at.label(memory, part);
     parts.push_back(part);
+    machine.belongs(r, part, at.bytes);
     char* far = memory.allocate(at.bytes, "far part" + name, EVERYBODY);
     at.clear(far);
     at.label(memory, far);

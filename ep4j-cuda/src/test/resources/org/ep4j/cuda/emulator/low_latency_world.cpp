@@ -106,6 +106,59 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
   }
 }
 
+// As org.ep4j.cuda.engine.Eviction does.
+void evict(Machine& machine, Control* control, u32 lost, u32 by) {
+  control->evicted = by + 1;
+  machine.moved();
+  machine.run_while([&] { return control->running != 0; });
+  machine.shut_out(lost);
+}
+
+// With masks: the process of a rank is stopped, and the hosts of the others learn that it is dead. They
+// evict it, and then their kernels count its areas as left alone. It
+// goes on when it likes.
+void let_one_be_evicted(Machine& machine, LowLatencyCalls& calls, const World& world) {
+  Random& random = machine.random;
+  u32 lost = random.below(world.ranks);
+  if (world.gone[lost]) {
+    return;
+  }
+  auto run_on = [&] {
+    u64 end = machine.steps + random.below(1u << random.between(4, 21));
+    machine.run_while([&] { return machine.steps < end; });
+  };
+  machine.stop(lost, random.below(8));
+  run_on();
+  evict(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+  for (u32 s = 0; s < world.ranks; s++) {
+    *(calls.host_gone[s] + lost) = s != lost;
+  }
+  run_on();
+  machine.go_on(lost);
+  calls.evicted.insert(lost);
+  about += ", evicted " + std::to_string(lost);
+}
+
+// Without masks: the others have lost a rank, and evict it before they begin anew.
+void let_one_be_evicted_at_reset(Machine& machine, LowLatencyCalls& calls, const World& world) {
+  Random& random = machine.random;
+  u32 lost = random.below(world.ranks);
+  if (world.gone[lost] || world.ranks == 1) {
+    return;
+  }
+  about += ", evicted " + std::to_string(lost);
+  for (u32 r = 0; r < world.ranks; r++) {
+    calls.evicted.insert(r);
+  }
+  machine.stop(lost, random.below(8));
+  if (random.once_in(2)) {
+    machine.put_to_sleep(lost, random.below(1u << random.between(4, 16)), 1u << random.between(10, 22), [] {});
+  }
+  machine.lose(lost);
+  evict(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+  machine.go_on(lost);
+}
+
 void run_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   World world(first);
@@ -127,6 +180,11 @@ void run_case(u64 seed) {
     if (!world.gone[r]) {
       Walk(calls, steps, r, machine.random).go();
     }
+  }
+  if (masking && machine.random.once_in(3)) {
+    let_one_be_evicted(machine, calls, world);
+  } else if (!masking && !FAR && machine.random.once_in(4)) {
+    let_one_be_evicted_at_reset(machine, calls, world);
   }
   machine.run();
   for (u32 r = 0; r < world.ranks; r++) {

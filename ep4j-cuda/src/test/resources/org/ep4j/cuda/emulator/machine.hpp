@@ -42,6 +42,53 @@ class Machine {
     streams[rank].sleep = Sleep{after, steps, 0, std::move(then)};
   }
 
+  // The process of a rank is stopped after so many launches: what it has launched goes on, the next one
+  // comes once it goes on itself.
+  void stop(u32 rank, u64 launches) { streams[rank].launches = launches; }
+  void go_on(u32 rank) { streams[rank].launches = FOREVER; }
+
+  bool has_waiting(u32 rank) const { return !streams[rank].waiting.empty(); }
+
+  // What the clock shows where something runs.
+  u64 now() const { return steps + streams[running->block->kernel->rank].skipped; }
+
+  // What a rank has launched before it was stopped goes on; the others wait for the rest in vain.
+  void lose(u32 rank) {
+    auto others_run = [&] {
+      u32 busy = 0;
+      for (u32 r = 0; r < streams.size(); r++) {
+        busy += r != rank && !streams[r].is_idle();
+      }
+      return busy > 0;
+    };
+    while (others_run()) {
+      u64 patience = steps + (1u << random.between(10, 20));
+      run_while([&] { return steps < patience && others_run(); });
+      for (u32 r = 0; r < streams.size(); r++) {
+        streams[r].skipped += r == rank ? 0 : 2 * PATIENT;
+      }
+    }
+  }
+
+  // Memory of a rank that others write, too.
+  void belongs(u32 rank, const char* at, u64 bytes) { homes.push_back({rank, at, at + bytes}); }
+
+  // From now on kernels of a rank write nothing into that of others.
+  void shut_out(u32 rank) { streams[rank].shut_out = true; }
+
+  // What runs stores there.
+  void check_store(const void* at) const {
+    u32 rank = (u32)running->block->kernel->rank;
+    if (!streams[rank].shut_out) {
+      return;
+    }
+    for (const Home& home : homes) {
+      if (home.rank != rank && at >= home.begin && at < home.end) {
+        fail("it is evicted, and writes: %s", memory.describe(at).c_str());
+      }
+    }
+  }
+
   bool is_dead(u32 rank) const { return streams[rank].sleep.until == FOREVER; }
 
   // Something happened that others may wait for.
@@ -49,11 +96,16 @@ class Machine {
 
   // Until all streams are empty.
   void run() {
+    run_while([] { return true; });
+  }
+
+  // The same, or until something is no longer so.
+  void run_while(const std::function<bool()>& wanted) {
     std::vector<Stream*> busy;
     for (auto& stream : streams) {
       busy.push_back(&stream);
     }
-    while (!busy.empty()) {
+    while (!busy.empty() && wanted()) {
       u32 i = random.below((u32)busy.size());
       Stream& stream = *busy[i];
       if (stream.sleep.until == FOREVER) {
@@ -62,7 +114,7 @@ class Machine {
         // Time goes on, whoever else runs.
         steps += SLEEP;
         moved();
-      } else if (stream.running == nullptr && !stream.waiting.empty()) {
+      } else if (stream.running == nullptr && !stream.is_idle()) {
         begin(stream, (int)(&stream - streams.data()));
       } else if (stream.running != nullptr) {
         step(stream);
@@ -83,7 +135,14 @@ class Machine {
   // What each look at a sleeping stream takes.
   static constexpr u64 SLEEP = 32;
 
+  struct Home {
+    u32 rank;
+    const char* begin;
+    const char* end;
+  };
+
   std::vector<Stream> streams;
+  std::vector<Home> homes;
   u64 last_move = 0;
 
   void begin(Stream& stream, int rank) {
@@ -92,6 +151,7 @@ class Machine {
     kernel.rank = rank;
     kernel.launch = std::move(stream.waiting.front());
     stream.waiting.pop_front();
+    stream.launches -= stream.launches == FOREVER ? 0 : 1;
     kernel.held = random.patience();
     for (u32 b = 0; b < kernel.launch.blocks; b++) {
       auto block = std::make_unique<Block>();

@@ -3,6 +3,7 @@
 // as their waits allow: who does not wait reads rubbish.
 #pragma once
 #include "builtins.hpp"
+#include "pairs.hpp"
 
 #define EP4J_TMA 1
 // As GPUs that do not round to FP8 themselves.
@@ -24,6 +25,7 @@ inline u64 load(const u64* at) {
 
 inline void store(u64* at, u64 value) {
   check(at, sizeof *at, "store");
+  Machine::the->check_store(at);
   *at = value;
   Machine::the->moved();
   give_way();
@@ -65,7 +67,7 @@ inline void barrier_arrive(u32 barrier, u32 threads) {
   emulator::arrive(emulator::running->block->barriers[barrier], threads, "barrier");
 }
 
-inline u64 nanoseconds() { return emulator::Machine::the->steps; }
+inline u64 nanoseconds() { return emulator::Machine::the->now(); }
 
 // --- rows read once or written once ----------------------------------------------------------
 
@@ -87,11 +89,13 @@ inline void store_row(void* at, uint4 v) {
     emulator::give_way();
   }
   emulator::check(at, sizeof v, "store_row");
+  emulator::Machine::the->check_store(at);
   *(uint4*)at = v;
 }
 
 inline void store_half_vector(void* at, uint2 v) {
   emulator::check(at, sizeof v, "store_half_vector");
+  emulator::Machine::the->check_store(at);
   if (((u64)at & 7) != 0) {
     emulator::fail("store_half_vector: addresses are multiples of 8");
   }
@@ -137,6 +141,7 @@ void pass_line(void* at, T& v, bool mine, bool stores) {
       }
     }
     if (stores && line != nullptr) {
+      Machine::the->check_store(line);
       Machine::the->moved();
     }
   }
@@ -197,6 +202,7 @@ inline void read_now(LateStore& store) {
 
 inline void write_now(LateStore& store) {
   read_now(store);
+  Machine::the->check_store(store.to);
   std::memcpy(store.to, store.held.data(), store.bytes);
   Machine::the->moved();
 }
@@ -283,18 +289,3 @@ void bulk_wait() {
 }
 
 inline void fence_proxy() {}
-
-// --- pairs of numbers, rounded to nearest even -----------------------------------------------
-
-inline u32 round_to_bf16(float value) {
-  u32 bits = __float_as_uint(value);
-  return value != value ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-
-inline u32 round_to_bf16(float low, float high) {
-  return round_to_bf16(high) << 16 | round_to_bf16(low);
-}
-
-// The worlds have no rows of this type.
-inline u32 round_to_fp16(float, float) { emulator::fail("FP16 is not emulated"); }
-inline void from_fp16(u32, float&, float&) { emulator::fail("FP16 is not emulated"); }

@@ -116,6 +116,9 @@ struct Kernel {
 
 constexpr u64 FOREVER = ~0ull;
 
+// A deadline that nobody misses unless time is skipped.
+constexpr u64 PATIENT = 1ull << 40;
+
 // How a stream stands still: once its threads have run so many steps, until a step of all.
 struct Sleep {
   u64 after = FOREVER;
@@ -128,6 +131,12 @@ struct Stream {
   Sleep sleep;
   std::deque<Launch> waiting;
   std::unique_ptr<Kernel> running;
+  u64 launches = FOREVER;  // before its process is stopped
+  bool shut_out = false;
+  u64 skipped = 0;  // what its clock is ahead
+
+  // Nothing runs, and nothing will.
+  bool is_idle() const { return running == nullptr && (waiting.empty() || launches == 0); }
 };
 
 }  // namespace emulator

@@ -1,0 +1,97 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Members;
+import org.jspecify.annotations.Nullable;
+
+/** What kernels have reported in {@link HostWords}, as exceptions. */
+final class KernelReport {
+  private final HostWords words;
+  private final Members members;
+  private final BufferConfig config;
+
+  KernelReport(HostWords words, Members members, BufferConfig config) {
+    this.words = words;
+    this.members = members;
+    this.config = config;
+  }
+
+  /** A choice of experts that is refused. */
+  InvalidArgumentException badChoice(long state) {
+    int token = words.token();
+    int choice = words.choice();
+    long id = words.seen();
+    if (state == HostWords.STATE_NOT_AS_DISPATCHED) {
+      return Arguments.notAsDispatched(token, choice, id, words.expected());
+    }
+    return state == HostWords.STATE_DUPLICATE
+        ? Arguments.duplicateExpert(token, choice, id)
+        : Arguments.noSuchExpert(token, choice, id, config.experts());
+  }
+
+  ConfigurationMismatchException otherKind() {
+    return new ConfigurationMismatchException(
+        "rank "
+            + words.peer()
+            + " dispatches "
+            + LowLatencyKind.text(words.seen())
+            + " in low-latency operation "
+            + words.epoch()
+            + " where this rank dispatches "
+            + LowLatencyKind.text(words.expected())
+            + "; all ranks must call the same operations in the same order: call reset() on all"
+            + " ranks to go on");
+  }
+
+  /**
+   * A call is refused to a rank that is out.
+   *
+   * @param by who has evicted it; {@link Eviction#NOBODY} if nobody has yet
+   */
+  PeerTimeoutException outside(String call, int by) {
+    boolean evicted = by != Eviction.NOBODY;
+    int peer = evicted ? by : members.rank();
+    String state = evicted ? members.goneOnWithoutThis() : members.silenceOf(peer);
+    return new PeerTimeoutException(call, "entry", 0, peer, 1, 0, 0, state, false);
+  }
+
+  /** A wait was vain because {@code peer} has gone on without this rank. */
+  PeerTimeoutException evicted(String operation, int peer) {
+    return new PeerTimeoutException(
+        operation,
+        words.phase().text,
+        words.epoch(),
+        peer,
+        words.expected(),
+        words.seen(),
+        waitedMillis(),
+        members.goneOnWithoutThis(),
+        false);
+  }
+
+  /**
+   * A wait for {@code peer} was vain.
+   *
+   * @param loss how it was lost; null if it lives as far as is known
+   */
+  PeerTimeoutException timeout(String operation, int peer, @Nullable String loss) {
+    return new PeerTimeoutException(
+        operation,
+        words.phase().text,
+        words.epoch(),
+        peer,
+        words.expected(),
+        words.seen(),
+        waitedMillis(),
+        loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")",
+        loss != null);
+  }
+
+  private long waitedMillis() {
+    return (config.timeout().toNanos() - words.left()) / 1_000_000;
+  }
+}

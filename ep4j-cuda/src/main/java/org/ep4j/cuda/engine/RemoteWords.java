@@ -1,0 +1,48 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.memory.NativeMemory;
+
+/**
+ * Words of any rank's memory, one at a time, beside kernels that run: a stream of its own does not
+ * wait for them, as the default one may. Used by one thread at a time.
+ */
+final class RemoteWords implements Eviction.Words {
+  private final ResourceStack owned = new ResourceStack();
+  private final CudaStream stream;
+  private final PinnedMemory word;
+
+  RemoteWords(CudaDevice device) {
+    boolean complete = false;
+    try {
+      stream = owned.own(CudaStream.create(device));
+      word = owned.own(PinnedMemory.allocate(device, Long.BYTES));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  @Override
+  public long read(long address) {
+    DeviceCopies.toHostBeside(word.segment(), address, stream);
+    return NativeMemory.getLongAcquire(word.hostAddress());
+  }
+
+  @Override
+  public void write(long address, long value) {
+    NativeMemory.putLongRelease(word.hostAddress(), value);
+    DeviceCopies.toDeviceBeside(address, word.segment(), stream);
+  }
+
+  @Override
+  public void close() {
+    owned.close();
+  }
+}

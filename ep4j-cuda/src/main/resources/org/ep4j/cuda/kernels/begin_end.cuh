@@ -1,0 +1,67 @@
+// How kernels begin, and how they end.
+#pragma once
+#include "protocol.cuh"
+
+// Counts this block as finished; true in the last one, for all of its threads. What other blocks
+// wrote before is visible to all threads of the last.
+__device__ __forceinline__ bool last_block(Control* control) {
+  __shared__ bool last;
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(&control->arrived, 1ull) == gridDim.x - 1;
+    __threadfence_system();
+  }
+  __syncthreads();
+  return last;
+}
+
+// What the host asked to be told about the end of an operation: once the kernel has ended well or
+// badly, `completed` (mapped host memory) holds at least the ticket. A ticket of 0 tells nothing.
+struct Receipt {
+  u64 ticket;
+  u64* completed;
+};
+
+// Ends the operation; called by one thread of the last block.
+__device__ __forceinline__ void end_epoch(const Watch& w, Receipt receipt) {
+  w.control->arrived = 0;
+  w.control->senders = 0;
+  w.control->jobs = 0;
+  store_relaxed_system(&w.control->running, 0);
+  // A graph replays an old ticket: the word must not go back.
+  if (receipt.ticket > w.control->ticket) {
+    w.control->ticket = receipt.ticket;
+    store_release_system(receipt.completed, receipt.ticket);
+  }
+  store_release_gpu(&w.control->epoch, w.epoch);
+}
+
+// Says that the kernel runs. Not 0 if it has nothing to do but to end: an earlier operation has failed,
+// or the rank is evicted. All threads; a block works only if none of them has found anything.
+__device__ __forceinline__ u64 why_leave(Control* control) {
+  if (threadIdx.x == 0) {
+    store_relaxed_system(&control->running, 1);
+  }
+  return load_relaxed_system(&control->failed) | load_relaxed_system(&control->evicted);
+}
+
+// Tells the host of a block that leaves because the rank is evicted; those of the kernel that looked
+// earlier give up, too. All threads.
+__device__ __forceinline__ void tell_leaving(const Watch& w) {
+  if (threadIdx.x == 0 && evicted(w)) {
+    give_up(w, PHASE_ENTER, 0, w.epoch, 0);
+  }
+}
+
+// True if the kernel has nothing to do but to end. All threads.
+__device__ __forceinline__ bool leave_at_once(const Watch& w, Receipt receipt) {
+  if (!__syncthreads_or(why_leave(w.control) != 0)) {
+    return false;
+  }
+  tell_leaving(w);
+  if (last_block(w.control) && threadIdx.x == 0) {
+    end_epoch(w, receipt);
+  }
+  return true;
+}
