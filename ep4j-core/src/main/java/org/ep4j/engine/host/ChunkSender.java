@@ -43,10 +43,19 @@ final class ChunkSender {
 
   /** Where the next chunk is to be filled; 0 while there is no room for one. */
   long room() {
-    if (whole || number - connection.credits(peer) >= ScaleOutLayout.SLOTS) {
+    return whole ? 0 : room(0);
+  }
+
+  /**
+   * Where a chunk may be filled behind {@code ahead} others that have not been handed over; 0 while
+   * there is no room for it.
+   */
+  long room(int ahead) {
+    long next = number + ahead + (whole ? 1 : 0);
+    if (next - connection.credits(peer) >= ScaleOutLayout.SLOTS) {
       return 0;
     }
-    return connection.outgoing() + connection.layout().chunk(place, number);
+    return connection.outgoing() + connection.layout().chunk(place, next);
   }
 
   /** The next {@code bytes} bytes of the chunk, from byte {@code offset} on, are in the room. */

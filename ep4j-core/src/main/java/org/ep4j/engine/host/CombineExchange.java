@@ -9,6 +9,12 @@ import org.jspecify.annotations.Nullable;
  * done.
  */
 final class CombineExchange extends Exchange {
+  /** Tokens of a unit of work, at most. */
+  private static final int TOKENS_OF_A_UNIT = 32;
+
+  /** Units of sums that are with the workers at most. */
+  private static final int UNITS = 64;
+
   private final SumTerms terms;
   private final FarRows far = new FarRows();
   private final NodeSum sum;
@@ -19,26 +25,32 @@ final class CombineExchange extends Exchange {
   /** For each partner whose tokens this rank took; null for others. */
   private final @Nullable CombineReturner[] returners;
 
-  /** Tokens before this one have all that they get from other nodes. */
-  private int ready;
+  /** Units of sums, by their order; how many were given, and are done. */
+  private final Sums[] units = new Sums[UNITS];
 
-  /** Tokens before this one are summed, before the other being summed. */
+  private int given;
+  private int finished;
+
+  /** Tokens before this one are summed, before the other given to the workers. */
   private int summed;
 
   private int summing;
 
-  /** Whose chunk the team fills; null if it sums. */
-  private @Nullable CombineReturner returning;
+  /** Consecutive tokens that one worker sums. */
+  private final class Sums extends WorkQueue.Unit {
+    int from;
+    int to;
 
-  /** Place of the partner that gets the next chunk. */
-  private int turn;
-
-  /** Whether sums are due before another chunk. */
-  private boolean sumNext;
+    @Override
+    void run(int worker) {
+      sum.tokens(from, to, worker);
+    }
+  }
 
   CombineExchange(
       HostContext context, ScaleOut connection, SumTerms terms, long partialRows, WorkerTeam team) {
-    super(context, connection, team);
+    // Of one kind: others wait for what is sent, and for the room of what is summed.
+    super(context, connection, team, 0, connection.senders().length * ScaleOutLayout.SLOTS + UNITS);
     this.terms = terms;
     sum = new NodeSum(context, terms, far, partialRows);
     Rails rails = connection.rails();
@@ -65,6 +77,9 @@ final class CombineExchange extends Exchange {
                 connection.layout().chunkBytes);
       }
     }
+    for (int i = 0; i < units.length; i++) {
+      units[i] = new Sums();
+    }
   }
 
   /** The rows of this node can be read. */
@@ -78,67 +93,50 @@ final class CombineExchange extends Exchange {
     for (int place = 0; place < returners.length; place++) {
       CombineReturner returner = returners[place];
       if (returner != null) {
-        returner.begin(handle, forwards[place]);
+        returner.begin(handle, forwards[place], team);
       }
     }
+    sum.prepare(handle, team);
+    given = 0;
+    finished = 0;
     summed = 0;
     summing = 0;
-    returning = null;
   }
 
   @Override
-  boolean move(HostHandle handle, long epoch) {
+  boolean move(HostHandle handle, long epoch, WorkQueue work) {
     boolean moved = connection.poll() > 0;
-    ready = handle.tokens;
+    int ready = handle.tokens;
     for (CombineStream stream : streams) {
       moved |= stream.step(handle, terms, far, epoch);
-      // Also what has just come: where all is summed, an empty chunk may still end the stream.
-      stream.release(summed);
       ready = Math.min(ready, stream.ready());
     }
-    return moved;
-  }
-
-  @Override
-  boolean start(HostHandle handle, long epoch) {
-    // In turns: others wait for what is sent, and for the room of what is summed.
-    return (sumNext && sum(handle)) || fill(epoch) || sum(handle);
-  }
-
-  private boolean sum(HostHandle handle) {
-    if (ready == summed) {
-      return false;
+    for (CombineReturner returner : returners) {
+      moved |= returner != null && returner.step(epoch, work);
     }
-    sum.start(handle, summed, ready, team);
-    summing = ready;
-    sumNext = false;
-    return true;
+    return sum(ready, work) || moved;
   }
 
-  private boolean fill(long epoch) {
-    for (int i = 0; i < returners.length; i++) {
-      CombineReturner returner = returners[turn];
-      turn = turn + 1 == returners.length ? 0 : turn + 1;
-      if (returner != null && returner.start(epoch, team)) {
-        returning = returner;
-        sumNext = true;
-        return true;
-      }
+  /** Gives back the room of what is summed, and what is ready to the workers. */
+  private boolean sum(int ready, WorkQueue work) {
+    boolean moved = false;
+    while (finished < given && units[finished % units.length].done()) {
+      summed = units[finished++ % units.length].to;
+      moved = true;
     }
-    return false;
-  }
-
-  @Override
-  void finished() {
-    if (returning != null) {
-      returning.filled();
-      returning = null;
-      return;
-    }
-    summed = summing;
+    // Also what has just come: where all is summed, an empty chunk may still end the stream.
     for (CombineStream stream : streams) {
       stream.release(summed);
     }
+    while (summing < ready && given - finished < units.length) {
+      Sums unit = units[given++ % units.length];
+      unit.from = summing;
+      summing = Math.min(ready, summing + TOKENS_OF_A_UNIT);
+      unit.to = summing;
+      work.give(unit);
+      moved = true;
+    }
+    return moved;
   }
 
   @Override

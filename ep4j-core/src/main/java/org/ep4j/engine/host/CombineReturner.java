@@ -5,28 +5,53 @@ import org.ep4j.memory.NativeMemory;
 
 /**
  * Sends back what this node has for the tokens that one partner dispatched to it through this rank,
- * a chunk at a time; the workers of the rank share each chunk.
+ * in chunks; each is filled by one worker, and they leave in their order.
  */
-final class CombineReturner implements WorkerTeam.Task {
+final class CombineReturner {
   private final ChunkSender sender;
   private final SumTerms terms;
   private final int hidden;
   private final int maxTopK;
   private final long chunkBytes;
-  private final CombineChunk chunk = new CombineChunk();
   private NodePartial[] partials = new NodePartial[0];
   private float[][] sums = new float[0][];
+
+  /** Those that are being filled, by their order. */
+  private final Filling[] chunks = new Filling[ScaleOutLayout.SLOTS];
 
   private Forward forward = new Forward();
   private boolean flat;
   private int topK;
   private long weightBytes;
+
+  /** Tokens in chunks that have been begun. */
   private int next;
 
-  /** Where the chunk is that is being filled. */
-  private long room;
+  /** Chunks of this operation, and those of them that have been handed over. */
+  private int begun;
 
-  private boolean done;
+  private int sent;
+  private boolean last;
+
+  /** A chunk and its tokens. */
+  private final class Filling extends WorkQueue.Unit {
+    final CombineChunk chunk = new CombineChunk();
+    int first;
+    long room;
+
+    @Override
+    void run(int worker) {
+      for (int i = first; i < first + chunk.tokens; i++) {
+        int from = forward.start[i];
+        int to = forward.start[i + 1];
+        if (terms.partialRounding) {
+          sum(partials[worker], sums[worker], from, to, chunk, i - first);
+        } else {
+          copy(from, to, chunk, from - forward.start[first]);
+        }
+      }
+    }
+  }
 
   CombineReturner(ChunkSender sender, SumTerms terms, int hidden, int maxTopK, long chunkBytes) {
     this.sender = sender;
@@ -34,6 +59,9 @@ final class CombineReturner implements WorkerTeam.Task {
     this.hidden = hidden;
     this.maxTopK = maxTopK;
     this.chunkBytes = chunkBytes;
+    for (int i = 0; i < chunks.length; i++) {
+      chunks[i] = new Filling();
+    }
   }
 
   /** The rank that dispatched the tokens. */
@@ -46,38 +74,15 @@ final class CombineReturner implements WorkerTeam.Task {
     return sender.sent();
   }
 
-  void begin(HostHandle handle, Forward tokens) {
+  void begin(HostHandle handle, Forward tokens, WorkerTeam team) {
     forward = tokens;
     flat = handle.layout == Layout.FLAT;
     topK = handle.topK;
     weightBytes = CombineChunk.weightBytes(terms, handle);
     next = 0;
-    done = false;
-  }
-
-  /** Whether all is with the wire. */
-  boolean done() {
-    return done && sender.push();
-  }
-
-  /**
-   * Starts to fill a chunk if there is room for one; whether it did. When the team is done, {@link
-   * #filled}.
-   */
-  boolean start(long epoch, WorkerTeam team) {
-    // Also at the end: the wire may not have taken the last chunk yet.
-    boolean taken = sender.push();
-    if (done || !taken) {
-      return false;
-    }
-    room = sender.room();
-    if (room == 0) {
-      return false;
-    }
-    choose();
-    chunk.last = next + chunk.tokens == forward.tokens;
-    chunk.epoch = epoch;
-    chunk.write(room, terms.rowBytes, weightBytes);
+    begun = 0;
+    sent = 0;
+    last = false;
     if (partials.length < team.size()) {
       partials = new NodePartial[team.size()];
       sums = new float[team.size()][maxTopK];
@@ -85,19 +90,47 @@ final class CombineReturner implements WorkerTeam.Task {
         partials[i] = new NodePartial(terms, hidden, maxTopK);
       }
     }
-    team.start(this);
-    return true;
   }
 
-  /** The chunk has been filled: sends it. */
-  void filled() {
-    next += chunk.tokens;
-    done = chunk.last;
-    sender.send(chunk.end - room);
+  /** Whether all is with the wire. */
+  boolean done() {
+    return last && sent == begun && sender.push();
+  }
+
+  /**
+   * Hands over chunks that have been filled, and gives others to the workers as far as there is
+   * room; whether it did either.
+   */
+  boolean step(long epoch, WorkQueue work) {
+    boolean moved = false;
+    // Also at the end: the wire may not have taken the last chunk yet.
+    while (sender.push() && sent < begun && chunks[sent % chunks.length].done()) {
+      Filling filled = chunks[sent++ % chunks.length];
+      sender.send(filled.chunk.end - filled.room);
+      moved = true;
+    }
+    while (!last && begun - sent < chunks.length) {
+      long room = sender.room(begun - sent);
+      if (room == 0) {
+        break;
+      }
+      Filling filling = chunks[begun++ % chunks.length];
+      filling.room = room;
+      filling.first = next;
+      choose(filling.chunk);
+      next += filling.chunk.tokens;
+      last = next == forward.tokens;
+      filling.chunk.last = last;
+      filling.chunk.epoch = epoch;
+      filling.chunk.write(room, terms.rowBytes, weightBytes);
+      work.give(filling);
+      moved = true;
+    }
+    return moved;
   }
 
   /** Takes as many tokens as fit. */
-  private void choose() {
+  private void choose(CombineChunk chunk) {
     long left = chunkBytes - CombineChunk.OVERHEAD;
     long each = terms.rowBytes + weightBytes;
     chunk.tokens = 0;
@@ -113,22 +146,8 @@ final class CombineReturner implements WorkerTeam.Task {
     }
   }
 
-  @Override
-  public void run(int worker, int workers) {
-    int from = next + (int) ((long) chunk.tokens * worker / workers);
-    int to = next + (int) ((long) chunk.tokens * (worker + 1) / workers);
-    for (int i = from; i < to; i++) {
-      int first = forward.start[i];
-      int end = forward.start[i + 1];
-      if (terms.partialRounding) {
-        sum(partials[worker], sums[worker], first, end, i - next);
-      } else {
-        copy(first, end, first - forward.start[next]);
-      }
-    }
-  }
-
-  private void sum(NodePartial partial, float[] sum, int first, int end, int place) {
+  private void sum(
+      NodePartial partial, float[] sum, int first, int end, CombineChunk chunk, int place) {
     partial.rows(forward.ways, first, end, flat, chunk.rows + place * terms.rowBytes);
     if (weightBytes != 0) {
       partial.weights(forward.ways, first, end, flat, sum, topK);
@@ -138,7 +157,7 @@ final class CombineReturner implements WorkerTeam.Task {
     }
   }
 
-  private void copy(int first, int end, int place) {
+  private void copy(int first, int end, CombineChunk chunk, int place) {
     for (int i = first; i < end; i++) {
       int rank = Ways.rank(forward.ways[i]);
       long slot = Ways.slot(forward.ways[i]);

@@ -5,13 +5,16 @@ import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and
- * pushes to this node what arrives for it, until both are done. Tokens for this node itself are
- * pushed in between.
+ * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and has
+ * what arrives for this node pushed to it, until both are done. Tokens for this node itself are
+ * pushed meanwhile.
  */
 final class DispatchExchange extends Exchange {
-  /** Own tokens that are pushed before the wire gets its turn again. */
-  private static final int TOKENS_A_TURN = 256;
+  /** Own tokens of a unit of work. */
+  private static final int TOKENS_OF_A_UNIT = 256;
+
+  /** Units of own tokens that are with the workers at most. */
+  private static final int UNITS = 16;
 
   private final Payload payload;
 
@@ -21,17 +24,12 @@ final class DispatchExchange extends Exchange {
   /** For each partner that sends to this node through this rank; null for others. */
   private final @Nullable DispatchForwarder[] forwarders;
 
-  /** Pushes own tokens, in parts; the number of the next one, and of all. */
+  /** Pushes own tokens, in units by their order; how many were given, and are to be. */
   private final RowPush ownRows;
 
-  private int part;
+  private final PushUnit[] units = new PushUnit[UNITS];
+  private int given;
   private int parts;
-
-  /** Place of the partner whose chunks are looked for next. */
-  private int turn;
-
-  /** Whose chunk the team is at; null if it is not at one. */
-  private @Nullable DispatchForwarder forwarding;
 
   /**
    * @param payload of the dispatch that runs
@@ -45,7 +43,8 @@ final class DispatchExchange extends Exchange {
       WorkerTeam team,
       Payload payload,
       RowPush ownRows) {
-    super(context, connection, team);
+    // What comes from other nodes goes first: others wait for the room that it takes.
+    super(context, connection, team, connection.receivers().length * ScaleOutLayout.SLOTS, UNITS);
     this.payload = payload;
     this.ownRows = ownRows;
     Rails rails = connection.rails();
@@ -61,13 +60,16 @@ final class DispatchExchange extends Exchange {
               new NodeWays(context.nodes.first(others[i]), context.nodes.end(others[i])),
               connection.layout().chunkBytes);
     }
-    Payload inChunk = new Payload();
-    RowPush push = new RowPush(context, layout, table, inChunk);
+    PresentPages pages = PresentPages.of(context);
     forwarders = new DispatchForwarder[partners.length];
     for (int place = 0; place < partners.length; place++) {
       if (rails.rail(partners[place], own) == context.rank) {
-        forwarders[place] = new DispatchForwarder(connection.receivers()[place], inChunk, push);
+        forwarders[place] =
+            new DispatchForwarder(context, layout, table, pages, connection.receivers()[place]);
       }
+    }
+    for (int i = 0; i < units.length; i++) {
+      units[i] = new PushUnit(ownRows);
     }
   }
 
@@ -88,15 +90,14 @@ final class DispatchExchange extends Exchange {
         forwards[place].clear();
       }
     }
-    ownRows.prepare(handle);
-    parts = Math.ceilDiv(handle.tokens, TOKENS_A_TURN);
-    part = 0;
-    forwarding = null;
+    ownRows.prepare(handle, team);
+    parts = Math.ceilDiv(handle.tokens, TOKENS_OF_A_UNIT);
+    given = 0;
   }
 
   @Override
   boolean done(HostHandle handle) {
-    if (part < parts) {
+    if (given < parts) {
       return false;
     }
     for (DispatchStream stream : streams) {
@@ -113,40 +114,35 @@ final class DispatchExchange extends Exchange {
   }
 
   @Override
-  boolean move(HostHandle handle, long epoch) {
+  boolean move(HostHandle handle, long epoch, WorkQueue work) {
     boolean moved = false;
     for (DispatchStream stream : streams) {
       moved |= stream.step(handle, payload, epoch);
     }
-    return connection.poll() > 0 || moved;
-  }
-
-  @Override
-  boolean start(HostHandle handle, long epoch) {
-    // What has come first: others wait for the room that it takes, one after the other.
+    moved |= connection.poll() > 0;
     Forward[] forwards = handle.forwards(forwarders.length);
-    for (int i = 0; i < forwarders.length; i++) {
-      int place = turn;
-      turn = turn + 1 == forwarders.length ? 0 : turn + 1;
+    for (int place = 0; place < forwarders.length; place++) {
       DispatchForwarder forwarder = forwarders[place];
-      if (forwarder != null && forwarder.start(handle, forwards[place], payload, epoch, team)) {
-        forwarding = forwarder;
-        return true;
+      if (forwarder != null) {
+        moved |= forwarder.step(handle, forwards[place], payload, epoch, team, work);
       }
     }
-    if (part == parts) {
-      return false;
-    }
-    ownRows.start(part++, parts, team);
-    return true;
+    return giveOwn(handle.tokens, work) || moved;
   }
 
-  @Override
-  void finished() {
-    if (forwarding != null) {
-      forwarding.pushed();
-      forwarding = null;
+  /** Gives own tokens to the workers as far as there is room; whether it did. */
+  private boolean giveOwn(long tokens, WorkQueue work) {
+    int before = given;
+    while (given < parts) {
+      PushUnit unit = units[given % units.length];
+      if (given >= units.length && !unit.done()) {
+        break;
+      }
+      unit.set((int) (tokens * given / parts), (int) (tokens * (given + 1) / parts));
+      work.give(unit);
+      given++;
     }
+    return given != before;
   }
 
   @Override

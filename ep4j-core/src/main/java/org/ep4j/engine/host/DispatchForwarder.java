@@ -1,23 +1,33 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
 
-/** Takes the tokens that one rank of another node sends to this node, and pushes them to it. */
+/** Takes the tokens that one rank of another node sends to this node, and has them pushed to it. */
 final class DispatchForwarder {
   private final ChunkReceiver receiver;
-  private final Payload inChunk;
-  private final RowPush push;
-  private final DispatchChunk chunk = new DispatchChunk();
-  private boolean done;
+
+  /** Those that have come, by their order. */
+  private final ForwardedChunk[] chunks = new ForwardedChunk[ScaleOutLayout.SLOTS];
+
+  /** Chunks of this operation, and those of them that have been given back. */
+  private int begun;
+
+  private int released;
+  private boolean last;
 
   /**
-   * @param inChunk where {@code push} looks for rows
-   * @param push writes into the memory of this node
+   * @param pages that are known to be present, shared by all forwarders
    */
-  DispatchForwarder(ChunkReceiver receiver, Payload inChunk, RowPush push) {
+  DispatchForwarder(
+      HostContext context,
+      HighThroughputLayout layout,
+      ExpertTable table,
+      @Nullable PresentPages pages,
+      ChunkReceiver receiver) {
     this.receiver = receiver;
-    this.inChunk = inChunk;
-    this.push = push;
+    for (int i = 0; i < chunks.length; i++) {
+      chunks[i] = new ForwardedChunk(context, layout, table, pages);
+    }
   }
 
   /** The rank that sends. */
@@ -31,71 +41,49 @@ final class DispatchForwarder {
   }
 
   void begin() {
-    done = false;
+    begun = 0;
+    released = 0;
+    last = false;
   }
 
   /** Whether everything has come and been pushed. */
   boolean done() {
-    return done && receiver.push();
+    return last && released == begun && receiver.push();
   }
 
   /**
-   * Starts to push a chunk if one has come; whether it did. When the team is done, {@link #pushed}.
+   * Gives back chunks that have been pushed, and gives those that have come to the workers; whether
+   * there were any.
    *
    * @param forward the tokens, to be filled with those that come
    */
-  boolean start(HostHandle handle, Forward forward, Payload payload, long epoch, WorkerTeam team) {
-    receiver.push();
-    if (done) {
-      return false;
+  boolean step(
+      HostHandle handle,
+      Forward forward,
+      Payload own,
+      long epoch,
+      WorkerTeam team,
+      WorkQueue work) {
+    boolean moved = release();
+    while (!last && begun - released < chunks.length) {
+      long address = receiver.next();
+      if (address == 0) {
+        break;
+      }
+      ForwardedChunk chunk = chunks[begun % chunks.length];
+      last = chunk.begin(address, receiver.peer, handle, forward, own, epoch, team, work);
+      begun++;
+      moved = true;
     }
-    long address = receiver.next();
-    if (address == 0) {
-      return false;
-    }
-    chunk.read(address, payload, handle.topK);
-    if (chunk.epoch != epoch) {
-      throw new IllegalStateException(
-          "rank " + peer() + " sent rows of epoch " + chunk.epoch + " in epoch " + epoch);
-    }
-    int from = forward.tokens;
-    append(forward);
-    locate(payload, handle.topK, from);
-    push.forward(handle, forward, from, receiver.peer, team);
-    return true;
+    return moved;
   }
 
-  /** The chunk has been pushed. */
-  void pushed() {
-    receiver.releaseAllBut(0);
-    done = chunk.last;
-  }
-
-  private void append(Forward forward) {
-    forward.ensure(chunk.tokens, chunk.ways);
-    int first = forward.tokens;
-    int base = forward.start[first];
-    for (int n = 0; n < chunk.tokens; n++) {
-      forward.sourceTokens[first + n] = NativeMemory.getInt(chunk.sourceTokens + 4L * n);
-      forward.start[first + n + 1] = base + NativeMemory.getInt(chunk.ends + 4L * n);
+  private boolean release() {
+    int before = released;
+    while (released < begun && chunks[released % chunks.length].pushed()) {
+      released++;
     }
-    for (int i = 0; i < chunk.ways; i++) {
-      forward.ways[base + i] = NativeMemory.getLong(chunk.wayWords + 8L * i);
-    }
-    forward.tokens += chunk.tokens;
-  }
-
-  /** Points {@link #inChunk} to the arrays as if they began with token 0 of the forward. */
-  private void locate(Payload payload, int topK, int first) {
-    inChunk.dtype = payload.dtype;
-    inChunk.rowBytes = payload.rowBytes;
-    inChunk.scaleBytes = payload.scaleBytes;
-    inChunk.wideIds = chunk.wideIds;
-    inChunk.x = chunk.rows - first * payload.rowBytes;
-    inChunk.scales = chunk.scales - first * payload.scaleBytes;
-    inChunk.globalScales = payload.globalScales == 0 ? 0 : chunk.globalScales - 4L * first;
-    inChunk.weights = payload.weights == 0 ? 0 : chunk.weights - 4L * topK * first;
-    long idBytes = chunk.wideIds ? Long.BYTES : Integer.BYTES;
-    inChunk.ids = payload.ids == 0 ? 0 : chunk.ids - idBytes * topK * first;
+    receiver.releaseAllBut(begun - released);
+    return released != before;
   }
 }

@@ -1,37 +1,37 @@
 package org.ep4j.engine.host;
 
 /**
- * The part of an operation that crosses between nodes, on one rank. The caller drives the wire,
- * beside a team that is large enough to work without it, else in turns: one thing after the other
- * is given to the team, and the wire has its turn in between.
+ * The part of an operation that crosses between nodes, on one rank. The caller drives the wire and
+ * gives out what it brings as units of work, which helpers do meanwhile; where they are few, the
+ * caller does a unit between two turns of the wire.
  */
 abstract class Exchange {
   final HostContext context;
   final ScaleOut connection;
   final WorkerTeam team;
+  private final WorkQueue work;
 
-  /** Whether the team is at something. */
-  private boolean working;
-
-  Exchange(HostContext context, ScaleOut connection, WorkerTeam team) {
+  /**
+   * @param urgent urgent units at most at a time
+   * @param rest others at most at a time
+   */
+  Exchange(HostContext context, ScaleOut connection, WorkerTeam team, int urgent, int rest) {
     this.context = context;
     this.connection = connection;
     this.team = team;
+    work = new WorkQueue(team, context.wait::relax, urgent, rest);
   }
 
   /** Makes ready for an operation. */
   abstract void begin(HostHandle handle);
 
-  /** Gives the wire its turn; whether anything moved. */
-  abstract boolean move(HostHandle handle, long epoch);
+  /**
+   * Gives the wire its turn, and units to the workers as far as there are any; whether there was
+   * anything to do.
+   */
+  abstract boolean move(HostHandle handle, long epoch, WorkQueue work);
 
-  /** Starts something on the team, which is at nothing; whether there was something to start. */
-  abstract boolean start(HostHandle handle, long epoch);
-
-  /** The team has done what was started last. */
-  abstract void finished();
-
-  /** Whether nothing is left to start, and all that goes to other nodes is with the wire. */
+  /** Whether all units have been given, and all that goes to other nodes is with the wire. */
   abstract boolean done(HostHandle handle);
 
   /** Waits a moment for a rank whose part is missing; arguments as of {@link PeerWait#idle}. */
@@ -40,56 +40,37 @@ abstract class Exchange {
   /** Runs the exchange; every rank is in the same operation. */
   final void run(HostHandle handle, String operation) {
     begin(handle);
-    working = false;
+    work.open();
     boolean complete = false;
     try {
       exchange(handle, operation, context.epoch);
       complete = true;
     } finally {
       if (!complete) {
-        team.abandon();
+        work.abandon();
       }
     }
+    work.close();
   }
 
   private void exchange(HostHandle handle, String operation, long epoch) {
     long begin = 0;
     int idle = 0;
-    while (working || !done(handle)) {
-      boolean moved = move(handle, epoch);
-      moved |= work(handle, epoch);
+    int relaxed = 0;
+    while (work.busy() || !done(handle)) {
+      boolean moved = move(handle, epoch, work);
+      moved |= work.help();
+      // Peers are waited for only when this rank has nothing to do itself.
       if (moved) {
         idle = 0;
-      } else if (working) {
-        context.wait.relax(++idle);
+        relaxed = 0;
+      } else if (work.busy()) {
+        idle = 0;
+        context.wait.relax(++relaxed);
       } else {
         begin = idle == 0 ? PeerWait.begin() : begin;
         pause(++idle, begin, operation, epoch);
       }
     }
-  }
-
-  /** Gives the team something to do when it has done the last; whether it did either. */
-  private boolean work(HostHandle handle, long epoch) {
-    boolean moved = finishWork();
-    if (working) {
-      return moved;
-    }
-    boolean began = start(handle, epoch);
-    working = began;
-    // A small team is done when it has begun.
-    finishWork();
-    return moved || began;
-  }
-
-  /** Whether the team was at something and has done it. */
-  private boolean finishWork() {
-    if (!working || team.busy()) {
-      return false;
-    }
-    team.finish();
-    finished();
-    working = false;
-    return true;
   }
 }

@@ -7,9 +7,9 @@ import org.ep4j.memory.NativeMemory;
 /**
  * The summing half of a combine between several nodes: with partial rounding the nodes' partial
  * sums in ascending order of nodes, without it all rows in ascending order of ranks, as {@link
- * RowPull} does in one node. Workers take consecutive tokens.
+ * RowPull} does in one node.
  */
-final class NodeSum implements WorkerTeam.Task {
+final class NodeSum {
   /** A token has at most this many biases. */
   private static final int BIASES = 2;
 
@@ -26,10 +26,6 @@ final class NodeSum implements WorkerTeam.Task {
   private final long partialBytes;
   private Worker[] crew = new Worker[0];
 
-  /** The tokens of the current run. */
-  private int first;
-
-  private int last;
   private int topK;
   private boolean flat;
   private int[] start = new int[1];
@@ -62,29 +58,26 @@ final class NodeSum implements WorkerTeam.Task {
     partialBytes = ScratchLayout.partialBytes(hidden);
   }
 
-  /** Starts to sum the tokens from {@code from} to {@code to}, all of whose rows are there. */
-  void start(HostHandle handle, int from, int to, WorkerTeam team) {
+  /** Makes ready to sum along the ways of {@code handle}. */
+  void prepare(HostHandle handle, WorkerTeam team) {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = handle.start;
     ways = handle.ways;
-    first = from;
-    last = to;
     if (crew.length < team.size()) {
       crew = new Worker[team.size()];
       for (int i = 0; i < crew.length; i++) {
         crew[i] = new Worker(this, i);
       }
     }
-    team.start(this);
   }
 
-  @Override
-  public void run(int worker, int workers) {
+  /**
+   * Sums the tokens from {@code from} to {@code to}, all of whose rows are there; workers do so at
+   * the same time.
+   */
+  void tokens(int from, int to, int worker) {
     Worker mine = crew[worker];
-    long tokens = (long) last - first;
-    int from = first + (int) (tokens * worker / workers);
-    int to = first + (int) (tokens * (worker + 1) / workers);
     for (int t = from; t < to; t++) {
       mine.list.clear();
       addBias(mine.list, terms.bias0, t);

@@ -2,6 +2,7 @@ package org.ep4j.engine.host;
 
 import java.util.Arrays;
 import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Makes sure that pages of shared memory exist before native code writes them. A page that a full
@@ -15,6 +16,11 @@ final class PresentPages {
   private final long[] from;
 
   private final long[] to;
+
+  /** Those of a buffer's ranks; null where all memory is this process's own. */
+  static @Nullable PresentPages of(HostContext context) {
+    return context.memory.sameAddressSpace() ? null : new PresentPages(context.ranks);
+  }
 
   PresentPages(int ranks) {
     from = new long[ranks];

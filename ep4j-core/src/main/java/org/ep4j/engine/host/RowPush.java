@@ -44,9 +44,6 @@ final class RowPush implements WorkerTeam.Task {
 
   private int last;
 
-  /** Tokens of a push in parts. */
-  private int all;
-
   private int topK;
   private boolean flat;
   private boolean streaming;
@@ -63,11 +60,24 @@ final class RowPush implements WorkerTeam.Task {
   private record Worker(RowStream stream, ChoicePush choices) {}
 
   RowPush(HostContext context, HighThroughputLayout layout, ExpertTable table, Payload payload) {
+    this(context, layout, table, payload, PresentPages.of(context));
+  }
+
+  /**
+   * @param pages that are known to be present, which several pushes of one thread may share; null
+   *     where all memory is this process's own
+   */
+  RowPush(
+      HostContext context,
+      HighThroughputLayout layout,
+      ExpertTable table,
+      Payload payload,
+      @Nullable PresentPages pages) {
+    this.pages = pages;
     this.table = table;
     this.payload = payload;
     rank = context.rank;
     maxTopK = context.config.topK();
-    pages = context.memory.sameAddressSpace() ? null : new PresentPages(context.ranks);
     firstSlot = new int[context.ranks];
     lastSlot = new int[context.ranks];
     rows = addresses(context, layout.rows);
@@ -81,15 +91,16 @@ final class RowPush implements WorkerTeam.Task {
 
   /** Sends the payload along the ways of {@code handle}. */
   void push(HostHandle handle, WorkerTeam team) {
-    prepare(handle);
-    select(0, 1);
-    hire(team);
+    prepare(handle, team);
     team.run(this);
   }
 
-  /** Makes ready to send the payload along the ways of {@code handle}, in parts. */
-  void prepare(HostHandle handle) {
-    all = handle.tokens;
+  /**
+   * Makes ready to send the payload along the ways of {@code handle}: then {@link #rows} may be
+   * called for its tokens.
+   */
+  void prepare(HostHandle handle, WorkerTeam team) {
+    hire(team);
     begin(handle, 0, handle.tokens, handle.start, handle.nearWays);
     source = rank;
     names = null;
@@ -100,25 +111,14 @@ final class RowPush implements WorkerTeam.Task {
     }
   }
 
-  /** Starts to send part {@code part} of {@code parts} of what {@link #prepare} was given. */
-  void start(int part, int parts, WorkerTeam team) {
-    select(part, parts);
-    hire(team);
-    team.start(this);
-  }
-
-  private void select(int part, int parts) {
-    long tokens = all;
-    first = (int) (tokens * part / parts);
-    last = (int) (tokens * (part + 1) / parts);
-  }
-
   /**
-   * Starts to send on the tokens of {@code source} from number {@code from} of {@code forward} on.
+   * Makes ready to send on the tokens of {@code source} from number {@code from} of {@code forward}
+   * on: then {@link #rows} may be called for them.
    *
    * @param handle of the dispatch
    */
-  void forward(HostHandle handle, Forward forward, int from, int source, WorkerTeam team) {
+  void prepare(HostHandle handle, Forward forward, int from, int source, WorkerTeam team) {
+    hire(team);
     begin(handle, from, forward.tokens, forward.start, forward.ways);
     this.source = source;
     names = forward.sourceTokens;
@@ -127,8 +127,6 @@ final class RowPush implements WorkerTeam.Task {
     if (streaming && pages != null) {
       requirePages(pages);
     }
-    hire(team);
-    team.start(this);
   }
 
   private void begin(HostHandle handle, int from, int to, int[] ends, long[] along) {
@@ -181,6 +179,11 @@ final class RowPush implements WorkerTeam.Task {
     long tokens = (long) last - first;
     int from = first + (int) (tokens * worker / workers);
     int to = first + (int) (tokens * (worker + 1) / workers);
+    rows(from, to, worker);
+  }
+
+  /** Sends the tokens from {@code from} to {@code to}; workers do so at the same time. */
+  void rows(int from, int to, int worker) {
     if (streaming) {
       streamRows(crew[worker].stream, from, to);
     } else {

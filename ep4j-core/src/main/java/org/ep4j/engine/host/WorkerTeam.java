@@ -12,11 +12,10 @@ import org.jspecify.annotations.Nullable;
  * The threads of one rank: the caller and, when more than one is wanted, helpers that are started
  * on first use. A task is split by worker number, so its result does not depend on who is fast.
  *
- * <p>Protocol. The caller writes the task and who takes which part, then raises {@link #round}
- * (volatile); helpers wait for that, do their part, and count {@link #busy} down; the caller waits
- * for zero, and has something else to do meanwhile or not. Helpers spin briefly between rounds,
- * then park; a helper announces that it parks before it looks at the round a last time, so no round
- * is slept through.
+ * <p>Protocol. The caller writes the task, then raises {@link #round} (volatile); helpers wait for
+ * that, do their part, and count {@link #busy} down; the caller waits for zero, once it has done
+ * its own part or something else. Helpers spin briefly between rounds, then park; a helper
+ * announces that it parks before it looks at the round a last time, so no round is slept through.
  */
 final class WorkerTeam implements AutoCloseable {
   /** A part of the work for each worker; the parts are disjoint. */
@@ -27,9 +26,6 @@ final class WorkerTeam implements AutoCloseable {
 
   private static final int SPINS = 2_000;
 
-  /** A team of so many can spare the caller while it works. */
-  private static final int WITHOUT_CALLER = 3;
-
   private final String name;
   private final Consumer<Thread> starter;
   private final AtomicInteger busy = new AtomicInteger();
@@ -38,11 +34,6 @@ final class WorkerTeam implements AutoCloseable {
   private int size;
 
   private @Nullable Task task;
-  private int workers;
-
-  /** The helper with part 0: 1 if the caller takes none, 0 if it is the one that has it. */
-  private int firstHelper;
-
   private long started;
   private volatile long round;
 
@@ -87,7 +78,7 @@ final class WorkerTeam implements AutoCloseable {
       work.run(0, 1);
       return;
     }
-    begin(work, size, 0);
+    start(work);
     boolean done = false;
     try {
       work.run(0, size);
@@ -101,21 +92,22 @@ final class WorkerTeam implements AutoCloseable {
   }
 
   /**
-   * Lets the helpers run all parts, while the caller does something else until they are no longer
-   * {@link #busy}; then it calls {@link #finish}. Where the caller is half of the team or more, it
-   * is needed for the parts: they are done when this returns.
+   * Lets the helpers begin with their parts, from 1 on; part 0 is the caller's, which does with it
+   * what it likes and then calls {@link #finish}.
    */
   void start(Task work) {
-    if (size < WITHOUT_CALLER) {
-      run(work);
-    } else {
-      begin(work, size - 1, 1);
+    if (helpers.length < size - 1) {
+      startHelpers(size - 1);
     }
-  }
-
-  /** Whether what was started is not done yet. */
-  boolean busy() {
-    return busy.get() != 0;
+    task = work;
+    busy.set(helpers.length);
+    started++;
+    round = started;
+    for (Helper helper : helpers) {
+      if (helper.parked) {
+        LockSupport.unpark(helper);
+      }
+    }
   }
 
   /** Waits until what was started is done; throws what a part has thrown. */
@@ -128,23 +120,6 @@ final class WorkerTeam implements AutoCloseable {
   void abandon() {
     await();
     failure.set(null);
-  }
-
-  private void begin(Task work, int parts, int first) {
-    if (helpers.length < size - 1) {
-      startHelpers(size - 1);
-    }
-    task = work;
-    workers = parts;
-    firstHelper = first;
-    busy.set(helpers.length);
-    started++;
-    round = started;
-    for (Helper helper : helpers) {
-      if (helper.parked) {
-        LockSupport.unpark(helper);
-      }
-    }
   }
 
   /** The parts work on memory that the caller may give up: it never leaves before they are done. */
@@ -222,9 +197,8 @@ final class WorkerTeam implements AutoCloseable {
       while (awaitRound()) {
         try {
           Task work = task;
-          int part = worker - firstHelper;
-          if (work != null && part < workers) {
-            work.run(part, workers);
+          if (work != null) {
+            work.run(worker, size);
           }
         } catch (RuntimeException | Error t) {
           failure.compareAndSet(null, t);

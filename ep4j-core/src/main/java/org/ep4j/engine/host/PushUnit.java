@@ -1,0 +1,23 @@
+package org.ep4j.engine.host;
+
+/** Rows of consecutive tokens that one worker pushes. */
+final class PushUnit extends WorkQueue.Unit {
+  private final RowPush push;
+  private int from;
+  private int to;
+
+  PushUnit(RowPush push) {
+    this.push = push;
+  }
+
+  /** The tokens; {@link RowPush} has been made ready for them. */
+  void set(int first, int last) {
+    from = first;
+    to = last;
+  }
+
+  @Override
+  void run(int worker) {
+    push.rows(from, to, worker);
+  }
+}
