@@ -37,7 +37,9 @@ __device__ __forceinline__ bool all_have_told(const Operation& op, u64 seen) {
   u32 told = __ballot_sync(0xffffffff, seen >> UNIT_BITS == op.number);
   u32 word = __shfl_sync(0xffffffff, (u32)seen, told == 0 ? 0 : __ffs(told) - 1);
   u32 units = word & ((1u << UNIT_BITS) - 1);
-  return told != 0 && told == 0xffffffff >> (32 - units);
+  // Counted, not compared with a mask of so many ones: a compiler that knows the mask of any number that
+  // may be shifted by not to be empty drops the first half, and then nothing told of nothing is all.
+  return told != 0 && __popc(told) == units;
 }
 
 // Looks for all warps of this GPU, for near sources too: one warp. `tokens(s)` are those whose rows come
