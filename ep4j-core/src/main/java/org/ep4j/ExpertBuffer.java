@@ -195,6 +195,11 @@ public interface ExpertBuffer extends AutoCloseable {
    * <p>Host engine: where a rank of the node was lost, what is in the memory that the buffer has
    * handed out is gone (zeros, at the same addresses), tensors of earlier results included. The
    * lost rank may only have been stopped, and keeps the old memory to itself.
+   *
+   * <p>CUDA engine on several nodes: only while no rank is lost and no lane of the wire has failed.
+   *
+   * @throws UnsupportedOperationException if the engine cannot go on without a lost rank; open
+   *     another buffer among the live ranks
    */
   void reset();
 

@@ -34,8 +34,8 @@ public abstract class EngineKit {
     return true;
   }
 
-  /** Whether buffers can be reset and ranks masked, between nodes if there is a wire. */
-  protected boolean recovers() {
+  /** Whether ranks can be masked, between nodes if there is a wire. */
+  protected boolean masks() {
     return true;
   }
 
@@ -77,7 +77,7 @@ public abstract class EngineKit {
             String.valueOf(lowLatency()),
             wire(),
             String.valueOf(highThroughput()),
-            String.valueOf(recovers()));
+            String.valueOf(masks()));
     System.out.printf(
         "%s, %s, %s: -Dep4j.seed=%d, %d cases of %s ranks%n",
         getClass().getSimpleName(),

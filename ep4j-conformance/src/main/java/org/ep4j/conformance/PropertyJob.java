@@ -12,8 +12,8 @@ import org.ep4j.group.Group;
 /**
  * Random cases against the oracle. Arguments: engine, seed, number of cases, whether low-latency
  * operations are among them, wire between nodes (empty: one node), whether high-throughput
- * operations are among them, whether buffers are reset and ranks masked; case i has seed + i. Every
- * case is a buffer of a random shape and a random sequence of operations on it.
+ * operations are among them, whether ranks are masked; case i has seed + i. Every case is a buffer
+ * of a random shape and a random sequence of operations on it.
  */
 final class PropertyJob implements RankJob {
   private static final int MOST_STEPS = 8;
@@ -26,8 +26,8 @@ final class PropertyJob implements RankJob {
     boolean lowLatency = Boolean.parseBoolean(arguments.get(3));
     String wire = arguments.get(4);
     boolean highThroughput = Boolean.parseBoolean(arguments.get(5));
-    boolean recovers = Boolean.parseBoolean(arguments.get(6));
-    Drawing drawing = new Drawing(lowLatency, highThroughput, recovers, wire);
+    boolean masks = Boolean.parseBoolean(arguments.get(6));
+    Drawing drawing = new Drawing(lowLatency, highThroughput, masks, wire);
     try (DeviceRoom room = room(group, engine)) {
       for (int i = 0; i < cases; i++) {
         runCase(group, engine, seed + i, drawing, room);
@@ -44,8 +44,7 @@ final class PropertyJob implements RankJob {
   }
 
   /** What cases are made of. */
-  private record Drawing(
-      boolean lowLatency, boolean highThroughput, boolean recovers, String wire) {}
+  private record Drawing(boolean lowLatency, boolean highThroughput, boolean masks, String wire) {}
 
   private static void runCase(
       Group group, String engine, long seed, Drawing drawing, DeviceRoom room) {
@@ -61,7 +60,7 @@ final class PropertyJob implements RankJob {
         ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine, wire))) {
       RankContext in = new RankContext(buffer, shape, shared, own, room, counts);
       for (int steps = shared.nextInt(1, MOST_STEPS + 1); steps > 0; steps--) {
-        runStep(in, drawing.recovers);
+        runStep(in, drawing.masks);
       }
       in.next("statistics");
       checkStatistics(in);
@@ -74,7 +73,7 @@ final class PropertyJob implements RankJob {
     }
   }
 
-  private static void runStep(RankContext in, boolean recovers) {
+  private static void runStep(RankContext in, boolean masks) {
     int kind = in.shared().nextInt(20);
     boolean highThroughput = in.shape().maxTokens() > 0;
     boolean lowLatency = in.shape().lowLatencyMaxTokens() > 0;
@@ -86,12 +85,12 @@ final class PropertyJob implements RankJob {
       in.buffer().barrier();
       return;
     }
-    if (kind == 1 && recovers) {
+    if (kind == 1) {
       in.next("reset");
       in.buffer().reset();
       return;
     }
-    if (kind == 2 && recovers && lowLatency && in.shape().ranks() > 1) {
+    if (kind == 2 && masks && lowLatency && in.shape().ranks() > 1) {
       runMasked(in);
       return;
     }

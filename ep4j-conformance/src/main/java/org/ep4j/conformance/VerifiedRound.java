@@ -32,6 +32,9 @@ import org.ep4j.verify.WorldRouting;
 
 /** One dispatch and combine of each kind in a world of fixed shape, verified. */
 final class VerifiedRound {
+  /** Operations of a round with both kinds. */
+  static final int OPERATIONS = 4;
+
   private static final int HIDDEN = 256;
   private static final int TOP_K = 4;
   private static final int EXPERTS = 12;
@@ -77,10 +80,16 @@ final class VerifiedRound {
 
   /** One pair of each kind, verified; {@code gone} takes no part and gets no tokens. */
   static void operate(ExpertBuffer buffer, long seed, int gone) {
-    run(buffer, seed, gone, true);
+    run(buffer, seed, gone, true, OPERATIONS);
   }
 
-  private static void run(ExpertBuffer buffer, long seed, int gone, boolean highThroughput) {
+  /** As many operations of that round; this rank is missing in the next. */
+  static void begin(ExpertBuffer buffer, long seed, int operations) {
+    run(buffer, seed, -1, operations > 0, operations);
+  }
+
+  private static void run(
+      ExpertBuffer buffer, long seed, int gone, boolean highThroughput, int operations) {
     int ranks = buffer.worldSize();
     ExpertPlacement placement = ExpertPlacement.blocks(EXPERTS, ranks);
     try (Arena arena = Arena.ofShared()) {
@@ -93,10 +102,12 @@ final class VerifiedRound {
       WorldRouting world = WorldRouting.of(placement, routings);
       Inputs inputs = new Inputs(seed);
       if (highThroughput) {
-        highThroughput(buffer, world, routings.get(buffer.rank()), inputs, seed, arena);
+        boolean combines = operations > 1;
+        highThroughput(buffer, world, routings.get(buffer.rank()), inputs, seed, combines, arena);
       }
-      if (buffer.config().lowLatencyMaxTokens() > 0) {
-        lowLatency(buffer, world, routings.get(buffer.rank()), inputs, arena);
+      if (buffer.config().lowLatencyMaxTokens() > 0 && operations > 2) {
+        boolean combines = operations > 3;
+        lowLatency(buffer, world, routings.get(buffer.rank()), inputs, combines, arena);
       }
     }
   }
@@ -116,6 +127,7 @@ final class VerifiedRound {
       Routing routing,
       Inputs inputs,
       long seed,
+      boolean combines,
       Arena arena) {
     int rank = buffer.rank();
     Layout layout = seed % 2 == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
@@ -127,6 +139,9 @@ final class VerifiedRound {
     new HighThroughputOracle(world, ranksPerNode)
         .checkDispatch(rank, dispatch, Payload.of(DType.BF16, HIDDEN, x), options);
     try (DispatchHandle handle = dispatch.handle()) {
+      if (!combines) {
+        return;
+      }
       Tensor y = inputs.tensor(Part.EXPERT_OUTPUT, DType.BF16, rank, handle.rows(), HIDDEN, arena);
       Combine combine = buffer.combine(y, handle);
       Rows expected = inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, HIDDEN);
@@ -137,11 +152,16 @@ final class VerifiedRound {
 
   /** The low-latency part of {@link #operate}. */
   static void lowLatency(ExpertBuffer buffer, long seed, int gone) {
-    run(buffer, seed, gone, false);
+    run(buffer, seed, gone, false, OPERATIONS);
   }
 
   private static void lowLatency(
-      ExpertBuffer buffer, WorldRouting world, Routing routing, Inputs inputs, Arena arena) {
+      ExpertBuffer buffer,
+      WorldRouting world,
+      Routing routing,
+      Inputs inputs,
+      boolean combines,
+      Arena arena) {
     int rank = buffer.rank();
     int local = world.placement().localExperts(rank);
     Tensor x = inputs.tensor(Part.PAYLOAD, DType.BF16, rank, routing.tokens(), HIDDEN, arena);
@@ -153,6 +173,9 @@ final class VerifiedRound {
         dispatch,
         inputs.rows(Part.PAYLOAD, DType.BF16, HIDDEN),
         LowLatencyDispatchOptions.DEFAULT);
+    if (!combines) {
+      return;
+    }
     Tensor y = expertRows(inputs, rank, local, world.ranks(), arena);
     Tensor sums =
         buffer

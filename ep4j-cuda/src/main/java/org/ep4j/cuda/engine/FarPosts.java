@@ -8,15 +8,20 @@ import org.ep4j.cuda.far.FarConnection;
 /**
  * What low-latency kernels know where a wire carries rows to other nodes, on the device: {@code
  * FarPosts} of {@code kernels/low_latency_posts.cuh}, and behind it what counters were when numbers
- * began, which is nothing.
+ * began.
  */
 final class FarPosts implements AutoCloseable {
   /** Counters that each rank has of each rank. */
   private static final int COUNTERS = 5;
 
+  /** What all rows of an operation together let their counter grow by: {@code ALL_ROWS}. */
+  private static final long ALL_ROWS = 1L << 32;
+
   private final DeviceMemory memory;
+  private final int ranks;
 
   FarPosts(CudaDevice device, FarConnection far, LowLatencyLayout layout, int ranks) {
+    this.ranks = ranks;
     int fields = FarPostsField.values().length;
     long[] image = new long[fields + counters(ranks)];
     memory = DeviceMemory.allocate(device, (long) image.length * Long.BYTES);
@@ -39,6 +44,23 @@ final class FarPosts implements AutoCloseable {
         memory.close();
       }
     }
+  }
+
+  /**
+   * Numbers go on behind one that no rank has used, and all counters are 0: as if they had grown by
+   * all operations up to it before.
+   */
+  void beginBehind(long number) {
+    long odd = (number + 1) / 2;
+    long even = number / 2;
+    long[] base = new long[counters(ranks)];
+    for (int r = 0; r < ranks; r++) {
+      long[] grown = {even, odd, even * ALL_ROWS, odd * ALL_ROWS, number};
+      for (int i = 0; i < COUNTERS; i++) {
+        base[r * COUNTERS + i] = -grown[i];
+      }
+    }
+    memory.copyFrom((long) FarPostsField.values().length * Long.BYTES, MemorySegment.ofArray(base));
   }
 
   /** Counters of a rank of so many. */

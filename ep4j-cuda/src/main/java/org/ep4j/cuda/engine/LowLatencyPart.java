@@ -27,6 +27,9 @@ final class LowLatencyPart implements AutoCloseable {
   private final HostWords words;
   private final Peers peers;
 
+  /** The way to ranks of other nodes; null if there are none. */
+  private final @Nullable FarConnection far;
+
   /** How kernels reach ranks of other nodes if a wire carries their rows; else null. */
   private final @Nullable FarPosts posts;
 
@@ -53,6 +56,7 @@ final class LowLatencyPart implements AutoCloseable {
       HostWords words,
       CudaStream stream,
       java.time.Duration timeout) {
+    this.far = far;
     this.device = device;
     this.layout = layout;
     this.words = words;
@@ -61,9 +65,7 @@ final class LowLatencyPart implements AutoCloseable {
     memory = region.memory();
     boolean complete = false;
     try {
-      // Behind the words of ranks those of groups of tokens.
-      long groups = (long) LowLatencyLayout.GROUPS * LowLatencyLayout.UNITS;
-      masks = owned.own(DeviceMemory.allocate(device, (4L * ranks + groups) * Long.BYTES));
+      masks = owned.own(DeviceMemory.allocate(device, 3L * ranks * Long.BYTES + farStateBytes()));
       masks.fill8(0, masks.bytes(), (byte) 0, stream);
       clearWords(stream);
       setLined(linked);
@@ -122,12 +124,21 @@ final class LowLatencyPart implements AutoCloseable {
    * number}; nothing runs.
    */
   void beginBehind(long number, CudaStream stream) {
+    // What other nodes have told, too: an operation that was left halfway leaves some of it.
+    masks.fill8(farState() - masks(), farStateBytes(), (byte) 0, stream);
     clearWords(stream);
     write(memory.address() + LowLatencyLayout.SENT, number);
     write(memory.address() + LowLatencyLayout.RECEIVED, number);
     for (int r = 0; r < ranks; r++) {
       write(receivedBy(r, memory.address()), LowLatencyLayout.grant(number));
       write(told() + (long) r * Long.BYTES, number);
+      if (far != null) {
+        // Kernels look there, too: it says no less than what stands here.
+        far.setLowLatencyWord(receivedBy(r, 0), LowLatencyLayout.grant(number));
+      }
+    }
+    if (posts != null) {
+      posts.beginBehind(number);
     }
   }
 
@@ -203,6 +214,11 @@ final class LowLatencyPart implements AutoCloseable {
   /** Where kernels note what ranks of other nodes have told, and what they have sent to them. */
   long farState() {
     return told() + (long) ranks * Long.BYTES;
+  }
+
+  /** Words of ranks, and behind them those of groups of tokens. */
+  private long farStateBytes() {
+    return (ranks + (long) LowLatencyLayout.GROUPS * LowLatencyLayout.UNITS) * Long.BYTES;
   }
 
   /** Ranks that are gone have no part. */

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Reunion;
 import org.ep4j.group.Group;
@@ -16,6 +17,9 @@ import org.jspecify.annotations.Nullable;
  * find each other through the group, end what their GPUs still do, agree on who is gone, see to it
  * that nobody who is gone writes to them any more, and clear their words before any of them begins
  * anew, with numbers that none has used. One that comes back has words as clear as these.
+ *
+ * <p>Between nodes what has been sent may still be under way when kernels have ended, so it is
+ * awaited before anything is cleared. Wire and memory stay, and all addresses with them.
  */
 final class Recovery {
   private static final int EPOCH = 0;
@@ -51,14 +55,31 @@ final class Recovery {
 
   /** Collective among the live ranks; returns their group, owned by the caller. */
   Group reset() {
-    context.requireOneNode("beginning anew", REMEDY);
     Reunion.requireNobodyBack(context.members);
     quiet();
     context.completion.requireInside("reset");
     Duration timeout = context.config.timeout();
     try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words())) {
+      quietBetweenNodes(reunion);
       return beginAnew(reunion);
     }
+  }
+
+  /** Kernels of all ranks have ended; what they have sent to other nodes may still be under way. */
+  private void quietBetweenNodes(Reunion reunion) {
+    FarConnection far = context.far;
+    if (far == null) {
+      return;
+    }
+    boolean[] gone = reunion.gone();
+    for (int r = 0; r < gone.length; r++) {
+      if (gone[r]) {
+        context.requireOneNode("beginning anew without rank " + r, REMEDY);
+      }
+    }
+    String problem = far.quiet(reunion.timeout());
+    reunion.agree(
+        problem.isEmpty() ? "" : problem + ": " + REMEDY, reunion.timeout().multipliedBy(2));
   }
 
   /**
@@ -66,7 +87,7 @@ final class Recovery {
    * what they need, the buffer stays as it was.
    */
   Group readmit() {
-    context.requireOneNode("beginning anew", REMEDY);
+    context.requireOneNode("taking in ranks that come back", REMEDY);
     String refused = context.backend.refusesReadmission();
     if (!refused.isEmpty()) {
       throw new IllegalStateException("readmit: " + refused);
@@ -167,6 +188,9 @@ final class Recovery {
       context.peers.exclude(gone);
       context.owners.copyFrom(
           0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
+      if (context.far != null) {
+        context.far.beginAnew();
+      }
       context.beginBehind(reunion.highest(EPOCH) + LEAP);
       context.calls.clear();
       if (lowLatency != null) {

@@ -1,6 +1,8 @@
 package org.ep4j.cuda.far;
 
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -11,6 +13,7 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
@@ -46,8 +49,19 @@ public final class FarConnection implements AutoCloseable {
   private final long outgoing;
   private final long counters;
   private final long memoryBytes;
-  private final Proxy proxy;
+  private final FarWire settings;
+
+  /** What the proxy reads puts from. */
+  private final Region source;
+
+  private final boolean alone;
   private final FarTable table;
+
+  /** Any thread asks how it is. */
+  private volatile Proxy proxy;
+
+  /** How often it has been quiet since all began. */
+  private int quiets;
 
   private FarConnection(
       Group group,
@@ -59,6 +73,7 @@ public final class FarConnection implements AutoCloseable {
     this.group = group;
     this.nodes = nodes;
     this.device = device;
+    this.alone = alone;
     rank = group.rank();
     layout = new FarLayout(group.size(), sizes);
     Rails rails = new Rails(nodes, new boolean[group.size()]);
@@ -67,9 +82,8 @@ public final class FarConnection implements AutoCloseable {
     Proxy opened = null;
     boolean complete = false;
     try {
-      FarWire settings = FarWire.of(config, System.getenv());
-      String bus = device.properties().pciBusId();
-      wire = owned.own(settings.open(group, layout.counters(mostPartners), bus));
+      settings = FarWire.of(config, System.getenv());
+      wire = owned.own(settings.open(group, layout.counters(mostPartners), bus()));
       landing = wire.allocate(layout.landingBytes(partners), config.timeout());
       ownLanding = register(landing.segment());
       counters = register(wire.counters().words());
@@ -79,17 +93,18 @@ public final class FarConnection implements AutoCloseable {
       // Owners of this process have locked their memory by now, on all ranks.
       group.barrier(config.timeout());
       mapOthers();
-      Region source = landing;
+      Region read = landing;
       if (puts) {
         PageArena arena = owned.own(new PageArena());
         MemorySegment memory = arena.allocate(layout.outgoingBytes(partners), 4096);
-        source = wire.register(WireMemory.host(memory));
+        read = wire.register(WireMemory.host(memory));
         outgoing = register(memory);
       } else {
         outgoing = 0;
       }
       memoryBytes = layout.landingBytes(partners) + (puts ? layout.outgoingBytes(partners) : 0);
-      opened = Proxy.open(device, wire, source, landing, settings.proxy(bus, alone, 0));
+      source = read;
+      opened = startProxy();
       proxy = opened;
       table = owned.own(new FarTable(this, rails, settings.lanesOfAThread()));
       complete = true;
@@ -116,6 +131,14 @@ public final class FarConnection implements AutoCloseable {
       Nodes nodes,
       FarSizes sizes) {
     return new FarConnection(group, device, alone, config, nodes, sizes);
+  }
+
+  private String bus() {
+    return device.properties().pciBusId();
+  }
+
+  private Proxy startProxy() {
+    return Proxy.open(device, wire, source, landing, settings.proxy(bus(), alone, 0));
   }
 
   private long register(MemorySegment memory) {
@@ -235,6 +258,43 @@ public final class FarConnection implements AutoCloseable {
     }
     LaneFailure failure = LaneFailure.of(wire, peer);
     return failure == null ? null : failure.toString();
+  }
+
+  /**
+   * Ends the proxy, and waits until nothing is under way between the ranks any more; on all ranks,
+   * none of which runs a kernel. What follows is {@link #beginAnew} or {@link #close}.
+   *
+   * @return empty, or why this connection cannot begin anew
+   */
+  public String quiet(Duration timeout) {
+    try {
+      proxy.close();
+    } catch (Ep4jException e) {
+      return String.valueOf(e.getMessage());
+    }
+    quiets++;
+    return new FarQuiet(wire, layout.quiet(mostPartners), quiets, timeout).await();
+  }
+
+  /**
+   * Makes everything as it was when it was opened, at the same addresses. All ranks have found the
+   * wire {@link #quiet}, and none gives it work before all have come back from this.
+   */
+  public void beginAnew() {
+    landing.segment().fill((byte) 0);
+    Counters words = wire.counters();
+    for (int i = 0; i < words.count(); i++) {
+      // Counters only change by additions.
+      words.add(i, -words.get(i));
+    }
+    quiets = 0;
+    proxy = startProxy();
+    table.write();
+  }
+
+  /** Sets a word of the low-latency part of this rank; nobody else writes it now. */
+  public void setLowLatencyWord(long offset, long value) {
+    landing.segment().set(ValueLayout.JAVA_LONG, layout.lowLatency + offset, value);
   }
 
   Nodes nodes() {

@@ -103,7 +103,12 @@ final class FarLayout {
     return ranks + 2 * most * SLOTS;
   }
 
-  int counters(int most) {
+  /** Counter of what {@link FarQuiet} tells, behind all others. */
+  int quiet(int most) {
     return firstLowLatency(most) + sizes.lowLatencyCounters();
+  }
+
+  int counters(int most) {
+    return quiet(most) + 1;
   }
 }

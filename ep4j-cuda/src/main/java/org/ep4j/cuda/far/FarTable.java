@@ -25,6 +25,7 @@ final class FarTable implements AutoCloseable {
   private final Rails rails;
   private final int rank;
   private final int[] partners;
+  private final int lanes;
   private final DeviceMemory memory;
 
   // Offsets behind the world.
@@ -51,22 +52,29 @@ final class FarTable implements AutoCloseable {
     taken = sent + (long) partners.length * Long.BYTES;
     tellings = taken + (long) partners.length * Long.BYTES;
     seen = align(tellings + Long.BYTES, SEEN_ALIGNMENT);
-    long bytes = seen + 2L * partners.length * SEEN;
-    memory = DeviceMemory.allocate(connection.device(), bytes);
+    this.lanes = lanes;
+    memory = DeviceMemory.allocate(connection.device(), seen + 2L * partners.length * SEEN);
     boolean complete = false;
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment image = arena.allocate(bytes, Long.BYTES);
-      writeWorld(image, lanes);
-      for (int place = 0; place < partners.length; place++) {
-        writePartner(image.asSlice(partnerTable + place * PARTNER, PARTNER), place);
-      }
-      writeLists(image);
-      memory.copyFrom(0, image);
+    try {
+      write();
       complete = true;
     } finally {
       if (!complete) {
         memory.close();
       }
+    }
+  }
+
+  /** As if nothing had been sent yet, through the proxy that there is now. No kernel runs. */
+  void write() {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment image = arena.allocate(memory.bytes(), Long.BYTES);
+      writeWorld(image);
+      for (int place = 0; place < partners.length; place++) {
+        writePartner(image.asSlice(partnerTable + place * PARTNER, PARTNER), place);
+      }
+      writeLists(image);
+      memory.copyFrom(0, image);
     }
   }
 
@@ -95,7 +103,7 @@ final class FarTable implements AutoCloseable {
     image.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }
 
-  private void writeWorld(MemorySegment image, int lanes) {
+  private void writeWorld(MemorySegment image) {
     long base = memory.address();
     int node = nodes.of(rank);
     set(image, FarWorldField.FIRST, nodes.first(node));

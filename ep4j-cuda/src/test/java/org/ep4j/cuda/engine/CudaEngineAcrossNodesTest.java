@@ -34,7 +34,7 @@ class CudaEngineAcrossNodesTest extends EngineKit {
   }
 
   @Override
-  protected boolean recovers() {
+  protected boolean masks() {
     return false;
   }
 }

@@ -1,0 +1,55 @@
+package org.ep4j.conformance;
+
+import java.time.Duration;
+import java.util.List;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.group.Group;
+
+/**
+ * A rank stays away from an operation; the others are told in time, all begin anew, and verified
+ * rounds in the same buffer follow. Ranks stay away in turn, from each operation of a round.
+ * Arguments: engine, and a seed; then {@link NodeArguments}.
+ */
+final class ResetJob implements RankJob {
+  private static final Duration DEADLINE = Duration.ofSeconds(1);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
+
+  @Override
+  public void run(Group group, List<String> arguments) {
+    long seed = Long.parseLong(arguments.get(1));
+    BufferConfig config =
+        VerifiedRound.shape(NodeArguments.of(arguments).apply(BufferConfig.builder()), true)
+            .engine(arguments.getFirst())
+            .timeout(DEADLINE)
+            .build();
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+      VerifiedRound.operate(buffer, seed, -1);
+      for (int operation = 0; operation < VerifiedRound.OPERATIONS; operation++) {
+        int away = (int) Math.floorMod(seed + operation, (long) group.size());
+        long round = seed + 10L * operation;
+        if (group.rank() == away) {
+          VerifiedRound.begin(buffer, round, operation);
+        } else {
+          isTold(buffer, round, operation);
+        }
+        group.barrier(PATIENCE);
+        buffer.reset();
+        VerifiedRound.operate(buffer, round + 1, -1);
+        VerifiedRound.operate(buffer, round + 2, -1);
+        // Who is still in an operation must not be taken for late.
+        group.barrier(PATIENCE);
+      }
+    }
+  }
+
+  private static void isTold(ExpertBuffer buffer, long round, int operation) {
+    try {
+      VerifiedRound.operate(buffer, round, -1);
+    } catch (PeerTimeoutException e) {
+      return;
+    }
+    throw new AssertionError("operation " + operation + " ended without a rank");
+  }
+}

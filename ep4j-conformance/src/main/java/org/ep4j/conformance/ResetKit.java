@@ -1,0 +1,58 @@
+package org.ep4j.conformance;
+
+import java.util.List;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+
+/**
+ * A rank misses the deadline of an operation, all call {@code reset()}, and the same buffers serve
+ * on. Subclasses name the engine and say how ranks run. The system property {@code ep4j.seed}
+ * repeats a run.
+ */
+public abstract class ResetKit {
+  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+
+  /** For subclasses. */
+  protected ResetKit() {}
+
+  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  protected abstract String engine();
+
+  /** How ranks run. */
+  protected abstract World world();
+
+  /** Sizes of worlds to try. */
+  protected IntStream worldSizes() {
+    return IntStream.of(2, 3, 4);
+  }
+
+  /** Ranks of a node, 0 = all of them. */
+  protected int ranksPerNode() {
+    return 0;
+  }
+
+  /** The wire between nodes. */
+  protected String wire() {
+    return "auto";
+  }
+
+  @TestFactory
+  final Stream<DynamicTest> buffersServeOnAfterAMissedDeadline() {
+    return Available.orSkipped(engine(), "", this::worlds);
+  }
+
+  private Stream<DynamicTest> worlds() {
+    System.out.printf(
+        "%s, %s over %s: -Dep4j.seed=%d%n", getClass().getSimpleName(), engine(), wire(), seed);
+    List<String> arguments =
+        new NodeArguments(ranksPerNode(), wire()).behind(List.of(engine(), String.valueOf(seed)));
+    return worldSizes()
+        .mapToObj(
+            ranks ->
+                DynamicTest.dynamicTest(
+                    ranks + " ranks, seed " + seed,
+                    () -> world().run(ranks, ResetJob.class, arguments)));
+  }
+}

@@ -1,0 +1,51 @@
+package org.ep4j.conformance;
+
+import java.time.Duration;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Nested;
+
+/** Missed deadlines of the host engine. */
+class HostResetTest {
+  /** In one node. */
+  @Nested
+  class InANode extends ResetKit {
+    @Override
+    protected String engine() {
+      return "host";
+    }
+
+    @Override
+    protected World world() {
+      return new ThreadWorld(Duration.ofMinutes(2));
+    }
+
+    @Override
+    protected IntStream worldSizes() {
+      return IntStream.of(3);
+    }
+  }
+
+  /** Two ranks a node, over TCP. */
+  @Nested
+  class AcrossNodes extends ResetKit {
+    @Override
+    protected String engine() {
+      return "host";
+    }
+
+    @Override
+    protected World world() {
+      return new ThreadWorld(Duration.ofMinutes(2));
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return "tcp";
+    }
+  }
+}
