@@ -18,8 +18,14 @@ import org.jspecify.annotations.Nullable;
 final class Incoming {
   private static final int STAGING = 256 << 10;
 
-  /** Read behind a long payload: another long one is likely to follow its header. */
+  /**
+   * Read at a time after a long payload, and no more than what a short one lacks beside it: what a
+   * long one has in the staging buffer is copied once more than it need be.
+   */
   private static final int PEEK = 4 << 10;
+
+  /** So many short frames after a long payload none is expected: each read takes all there is. */
+  private static final int FEW = 8;
 
   /** Most bytes read by one call, so that output and other connections get their turn. */
   private static final long BUDGET = 4L << 20;
@@ -61,7 +67,12 @@ final class Incoming {
   private @Nullable TcpLane lane;
   private int counter;
   private boolean last;
-  private boolean peek;
+
+  /** Short frames since the last long payload, or enough. */
+  private int shorts = FEW;
+
+  /** Bytes that a short payload lacks whose beginning is staged. */
+  private int lacking;
 
   private boolean resting;
   private long restEnd;
@@ -138,7 +149,7 @@ final class Incoming {
       if (missing == 0) {
         view = null;
         finish();
-        peek = true;
+        shorts = 0;
       }
     }
     return read;
@@ -154,9 +165,10 @@ final class Incoming {
 
   private int readFrames(Pipe pipe) throws IOException {
     staging.compact();
-    if (peek) {
-      staging.limit(Math.min(STAGING, staging.position() + PEEK));
+    if (shorts < FEW) {
+      staging.limit(Math.min(STAGING, staging.position() + lacking + PEEK));
     }
+    lacking = 0;
     int read = pipe.read(staging);
     staging.flip();
     while (missing == 0 && staging.remaining() >= FrameLayout.HEADER) {
@@ -170,6 +182,7 @@ final class Incoming {
         return (int) PEER_CLOSES;
       } else {
         control(type, at);
+        shorts = Math.min(FEW, shorts + 1);
         staging.position(at + FrameLayout.HEADER);
       }
     }
@@ -184,7 +197,7 @@ final class Incoming {
     }
     int here = staging.remaining() - FrameLayout.HEADER;
     if (bytes <= Outgoing.COPIED && here < bytes) {
-      peek = false;
+      lacking = bytes - here;
       return false;
     }
     lane = laneOf(at);
@@ -208,7 +221,7 @@ final class Incoming {
     unacknowledgedBytes += bytes;
     missing = bytes - copied;
     if (missing == 0) {
-      peek = bytes > Outgoing.COPIED;
+      shorts = bytes > Outgoing.COPIED ? 0 : Math.min(FEW, shorts + 1);
       finish();
     } else {
       target = region;
