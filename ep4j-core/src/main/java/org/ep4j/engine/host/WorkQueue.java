@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class WorkQueue implements WorkerTeam.Task {
   /** A team of so many can do without the caller. */
-  private static final int WITHOUT_CALLER = 3;
+  static final int WITHOUT_CALLER = 3;
 
   /** Something that one worker does. Its fields are the caller's, but from give to done. */
   abstract static class Unit {

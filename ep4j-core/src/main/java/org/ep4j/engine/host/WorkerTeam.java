@@ -50,13 +50,22 @@ final class WorkerTeam implements AutoCloseable {
     this.starter = starter;
   }
 
+  /** See {@link #size(int, Nodes, int, int)}. */
+  static int size(int wanted, Nodes nodes, int rank) {
+    return size(wanted, nodes, rank, Runtime.getRuntime().availableProcessors());
+  }
+
   /**
    * Number of workers of a rank: as wanted, or for 0 its share of the cores, which the ranks of its
-   * host share even where they are declared as several nodes.
+   * host share even where they are declared as several nodes. Between nodes one core less, where
+   * that leaves enough: workers on all of them slow down what drives the wire.
    */
-  static int size(int wanted, Nodes nodes, int rank) {
-    int cores = Runtime.getRuntime().availableProcessors();
-    return wanted > 0 ? wanted : Math.max(1, cores / nodes.sharers(rank));
+  static int size(int wanted, Nodes nodes, int rank, int cores) {
+    if (wanted > 0) {
+      return wanted;
+    }
+    int share = Math.max(1, cores / nodes.sharers(rank));
+    return nodes.count() > 1 && share > WorkQueue.WITHOUT_CALLER ? share - 1 : share;
   }
 
   /** Number of workers, the caller included. */

@@ -7,6 +7,8 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicIntegerArray;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertPlacement;
 import org.ep4j.engine.Nodes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -20,6 +22,25 @@ class WorkerTeamTest {
     assertThat(WorkerTeam.size(0, Nodes.one(2), 1)).isEqualTo(Math.max(1, cores / 2));
     assertThat(WorkerTeam.size(0, Nodes.one(2 * cores), 1)).isEqualTo(1);
     assertThat(WorkerTeam.size(7, Nodes.one(2), 1)).isEqualTo(7);
+  }
+
+  @Test
+  void betweenNodesACoreIsLeftWhereThereAreEnough() {
+    Nodes two =
+        Nodes.of(
+            BufferConfig.builder()
+                .hidden(64)
+                .topK(1)
+                .maxTokens(1)
+                .placement(ExpertPlacement.blocks(4, 4))
+                .ranksPerNode(2)
+                .build());
+    assertThat(WorkerTeam.size(0, two, 1, 2)).isEqualTo(1);
+    assertThat(WorkerTeam.size(0, two, 1, 12)).isEqualTo(3);
+    assertThat(WorkerTeam.size(0, two, 1, 16)).isEqualTo(3);
+    assertThat(WorkerTeam.size(0, two, 1, 32)).isEqualTo(7);
+    assertThat(WorkerTeam.size(4, two, 1, 16)).isEqualTo(4);
+    assertThat(WorkerTeam.size(0, Nodes.one(4), 1, 16)).isEqualTo(4);
   }
 
   @Test
