@@ -10,8 +10,9 @@ import org.ep4j.group.Group;
 
 /**
  * Operations without end, until a rank is killed; then a reset, and verified operations among those
- * that are left. What happens is written to standard output. Arguments: engine, and whether it has
- * low-latency operations; then {@link NodeArguments}.
+ * that are left. What happens is written to standard output. Arguments: engine, whether it has
+ * low-latency operations, and whether buffers go on without a rank: where they do not, the others
+ * are told so, and open another among themselves; then {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
@@ -24,6 +25,8 @@ final class KillJob implements RankJob {
 
   private static final int ROUNDS_A_REPORT = 16;
 
+  private static final Duration TIMEOUT = Duration.ofMinutes(2);
+
   /** Long enough for a rank that was only stopped to come in between. */
   private static final int ROUNDS_WITHOUT = 50;
 
@@ -34,7 +37,7 @@ final class KillJob implements RankJob {
     BufferConfig config =
         VerifiedRound.shape(
                 nodes.apply(BufferConfig.builder()), Boolean.parseBoolean(arguments.get(1)))
-            .timeout(Duration.ofMinutes(2))
+            .timeout(TIMEOUT)
             .engine(arguments.getFirst())
             .build();
     ExpertBuffer opened;
@@ -44,16 +47,42 @@ final class KillJob implements RankJob {
       System.out.println(GAVE_UP + e.getMessage());
       return;
     }
+    int victim;
     try (ExpertBuffer buffer = opened) {
-      int victim = runUntilKill(buffer);
+      victim = runUntilKill(buffer);
       System.out.println(LOST + victim);
-      buffer.reset();
-      System.out.println(BEGUN_ANEW);
-      for (int round = 0; round < ROUNDS_WITHOUT; round++) {
-        VerifiedRound.operate(buffer, 1_000_000 + round, victim);
+      if (Boolean.parseBoolean(arguments.get(2))) {
+        buffer.reset();
+        runWithout(buffer, victim);
+        return;
       }
-      System.out.println(SURVIVED);
+      isRefused(buffer);
     }
+    try (Group live = group.survivors(TIMEOUT);
+        ExpertBuffer another = ExpertBuffer.open(live, config)) {
+      runWithout(another, -1);
+    }
+  }
+
+  private static void isRefused(ExpertBuffer buffer) {
+    try {
+      buffer.reset();
+    } catch (UnsupportedOperationException e) {
+      String text = String.valueOf(e.getMessage());
+      if (text.contains("open another among them")) {
+        return;
+      }
+      throw e;
+    }
+    throw new AssertionError("reset() has gone on without a rank");
+  }
+
+  private static void runWithout(ExpertBuffer buffer, int victim) {
+    System.out.println(BEGUN_ANEW);
+    for (int round = 0; round < ROUNDS_WITHOUT; round++) {
+      VerifiedRound.operate(buffer, 1_000_000 + round, victim);
+    }
+    System.out.println(SURVIVED);
   }
 
   private static int runUntilKill(ExpertBuffer buffer) {

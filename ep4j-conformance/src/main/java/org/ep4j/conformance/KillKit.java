@@ -58,6 +58,11 @@ public abstract class KillKit {
     return "auto";
   }
 
+  /** Whether buffers go on without a rank; if not, the others open another. */
+  protected boolean goesOn() {
+    return true;
+  }
+
   /** How many are killed in each test, unless {@code ep4j.kills} says otherwise. */
   protected int kills() {
     return 2;
@@ -65,7 +70,7 @@ public abstract class KillKit {
 
   private List<String> arguments() {
     return new NodeArguments(ranksPerNode(), wire())
-        .behind(List.of(engine(), String.valueOf(lowLatency())));
+        .behind(List.of(engine(), String.valueOf(lowLatency()), String.valueOf(goesOn())));
   }
 
   @Test

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine;
 
 import java.time.Duration;
+import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.ResetKit;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
@@ -67,6 +68,15 @@ class CudaResetTest {
     @Override
     protected String wire() {
       return "tcp";
+    }
+  }
+
+  /** The same as {@link Mapped}, a rank per process. */
+  @Nested
+  class MappedOnProcesses extends Mapped {
+    @Override
+    protected World world() {
+      return new ProcessWorld();
     }
   }
 }
