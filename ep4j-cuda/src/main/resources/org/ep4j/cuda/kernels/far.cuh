@@ -4,8 +4,8 @@
 // A node is a run of ranks. A token crosses to another node once, to the rank of the same place there:
 // its source's rail in that node. Ranks that exchange tokens are partners; between two of them there is
 // a ring of slots in each direction, in page-locked memory of the receiver. Slots are filled in the
-// order of their numbers, which count over the life of the buffer, by whichever warps; what lies in a
-// slot says the operation.
+// order of their numbers, which count from the opening of the buffer on, or its last reset, by whichever
+// warps; what lies in a slot says the operation.
 //
 //   slot      filler writes it, then pushes an add to `arrived` of the place (after the put, on the
 //             same lane, if the wire has to carry it); the receiver waits for the counter, acquire

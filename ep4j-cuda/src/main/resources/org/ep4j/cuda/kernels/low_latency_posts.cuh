@@ -13,8 +13,8 @@
 //            all its blocks have read what came. Who begins to send waits for it. There are two areas,
 //            used in turn.
 //
-// Counters only grow; `base` is what they were when numbers began: the host writes it before the first
-// operation.
+// Counters only grow, but for a reset, after which they are 0; `base` is what they were when numbers began,
+// or would have been: the host writes it before the first operation, and at a reset.
 //
 // What a source tells another rank lies in one run in these parts, near or far, so that it is one put:
 // header, counts, entries, and behind them weights.
