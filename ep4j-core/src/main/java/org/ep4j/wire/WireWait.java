@@ -1,6 +1,7 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -15,9 +16,24 @@ public final class WireWait {
    */
   private static final int SPINS = 64;
 
+  /**
+   * Who has seen nothing for so long rests between looks: what is awaited may need the core, as
+   * where the system emulates a device, and comes hardly later for it.
+   */
+  private static final long PATIENCE_NANOS = 1_000_000;
+
+  private static final long REST_NANOS = 50_000;
+
   private final Wire wire;
   private final int strand;
   private final Duration timeout;
+
+  // Of the wait that is under way.
+  private long start;
+  private int idle;
+
+  /** When it was noticed that nothing comes any more; 0 while something does. */
+  private long quietSince;
 
   /**
    * Waits on a strand of a wire.
@@ -47,11 +63,10 @@ public final class WireWait {
       int counter) {
     long result = lane.put(local, localOffset, remote, remoteOffset, bytes, counter);
     if (result == Lane.BACK_PRESSURED) {
-      long start = System.nanoTime();
-      int idle = 0;
+      begin();
       while ((result = lane.put(local, localOffset, remote, remoteOffset, bytes, counter))
           == Lane.BACK_PRESSURED) {
-        idle = pause(idle, start, "room for a put", lane);
+        pause("room for a put", lane);
       }
     }
     return accepted(result, "room for a put", lane);
@@ -61,10 +76,9 @@ public final class WireWait {
   public long add(Lane lane, int counter, long value) {
     long result = lane.add(counter, value);
     if (result == Lane.BACK_PRESSURED) {
-      long start = System.nanoTime();
-      int idle = 0;
+      begin();
       while ((result = lane.add(counter, value)) == Lane.BACK_PRESSURED) {
-        idle = pause(idle, start, "room for an add", lane);
+        pause("room for an add", lane);
       }
     }
     return accepted(result, "room for an add", lane);
@@ -77,10 +91,9 @@ public final class WireWait {
    * @throws WireTimeoutException if they have not after the timeout
    */
   public void flush(Lane lane) {
-    long start = System.nanoTime();
-    int idle = 0;
+    begin();
     while (!lane.flush()) {
-      idle = pause(idle, start, "the bytes of accepted work to leave", lane);
+      pause("the bytes of accepted work to leave", lane);
     }
     accepted(0, "the bytes of accepted work to leave", lane);
   }
@@ -92,11 +105,10 @@ public final class WireWait {
    * @throws WireTimeoutException if it has not after the timeout
    */
   public void delivery(Lane lane) {
-    long start = System.nanoTime();
-    int idle = 0;
+    begin();
     while (lane.delivered() != lane.accepted()) {
       accepted(lane.failure() == null ? 0 : Lane.FAILED, "delivery", lane);
-      idle = pause(idle, start, "delivery", lane);
+      pause("delivery", lane);
     }
   }
 
@@ -110,8 +122,7 @@ public final class WireWait {
    */
   public void counter(int counter, long least, int from) {
     Counters counters = wire.counters();
-    long start = System.nanoTime();
-    int idle = 0;
+    begin();
     int failed = 0;
     while (counters.get(counter) < least) {
       // The lane may have failed behind its last work: that is looked for once more below.
@@ -123,15 +134,9 @@ public final class WireWait {
           throw new LaneFailedException(counterText(counter, least), failure);
         }
       }
-      if (wire.poll(strand) == 0) {
-        idle = idle + 1;
-        if (idle % SPINS == 0) {
-          if (System.nanoTime() - start > timeout.toNanos()) {
-            throw new WireTimeoutException(
-                "waited %d ms for %s".formatted(timeout.toMillis(), counterText(counter, least)));
-          }
-          Thread.yield();
-        }
+      if (!poll()) {
+        throw new WireTimeoutException(
+            "waited %d ms for %s".formatted(timeout.toMillis(), counterText(counter, least)));
       }
     }
   }
@@ -143,10 +148,9 @@ public final class WireWait {
    * @throws WireTimeoutException if it does not after the timeout
    */
   public void until(BooleanSupplier condition, String what) {
-    long start = System.nanoTime();
-    int idle = 0;
+    begin();
     while (!condition.getAsBoolean()) {
-      idle = pause(idle, start, what, null);
+      pause(what, null);
     }
   }
 
@@ -155,24 +159,50 @@ public final class WireWait {
         .formatted(counter, wire.rank(), least, wire.counters().get(counter));
   }
 
-  private int pause(int idle, long start, String what, @Nullable Lane lane) {
+  private void begin() {
+    start = System.nanoTime();
+    idle = 0;
+    quietSince = 0;
+  }
+
+  /**
+   * Moves the strand along, and lets others have the core now and then; false after the timeout.
+   */
+  private boolean poll() {
     if (wire.poll(strand) != 0) {
-      return idle;
+      quietSince = 0;
+      return true;
     }
-    if ((idle + 1) % SPINS == 0) {
-      if (System.nanoTime() - start > timeout.toNanos()) {
-        String where =
-            lane == null
-                ? "rank " + wire.rank()
-                : "lane %d from rank %d to rank %d, %d of %d delivered"
-                    .formatted(
-                        lane.index(), wire.rank(), lane.peer(), lane.delivered(), lane.accepted());
-        throw new WireTimeoutException(
-            "waited %d ms for %s (%s)".formatted(timeout.toMillis(), what, where));
-      }
+    idle++;
+    if (idle % SPINS != 0) {
+      return true;
+    }
+    long now = System.nanoTime();
+    if (now - start > timeout.toNanos()) {
+      return false;
+    }
+    if (quietSince == 0) {
+      quietSince = now;
+    }
+    if (now - quietSince > PATIENCE_NANOS) {
+      LockSupport.parkNanos(REST_NANOS);
+    } else {
       Thread.yield();
     }
-    return idle + 1;
+    return true;
+  }
+
+  private void pause(String what, @Nullable Lane lane) {
+    if (!poll()) {
+      String where =
+          lane == null
+              ? "rank " + wire.rank()
+              : "lane %d from rank %d to rank %d, %d of %d delivered"
+                  .formatted(
+                      lane.index(), wire.rank(), lane.peer(), lane.delivered(), lane.accepted());
+      throw new WireTimeoutException(
+          "waited %d ms for %s (%s)".formatted(timeout.toMillis(), what, where));
+    }
   }
 
   private static long accepted(long result, String what, Lane lane) {
