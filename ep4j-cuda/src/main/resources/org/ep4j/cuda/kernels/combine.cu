@@ -1,20 +1,21 @@
 // High-throughput combine in one kernel: rows are pushed home and summed there.
 //
-// Each rank pushes the rows that it holds into the home region of their source, where those of
-// holder h lie together in the order of its FLAT rows; row n of holder h belongs to the n-th token
-// that this rank sent to h. After every four rows of a holder the pusher raises the group's word
+// Each rank pushes the rows that it holds for others into the home region of their source, where
+// those of holder h lie together in the order of its FLAT rows; row n of holder h belongs to the
+// n-th token that this rank sent to h. After every four rows of a holder the pusher raises the group's word
 // (see protocol.cuh). The warps of the same blocks that do not push, in the end those that have
 // pushed too, take parts of the tokens in order, wait for the groups of their rows and add them in
 // ascending rank order to the biases.
 //
 // EXPERT_MAJOR: the pusher first adds the rows of a token here, in ascending local expert order.
-// They travel in the type of the rows (rounded) or as float32.
+// They travel in the type of the rows (rounded) or as float32; sums for this rank go home, too.
 //
 // Before it pushes to a rank, a pusher waits for its `ready`: only then are the home rows of the
 // combine before no longer read. Wide rows may be combined in several passes of columns.
 #include "push_home.cuh"
 
-// Rows of one token in its home region, as lanes of a warp find them; shared memory, [64] a warp.
+// Rows of one token, at home or where the caller gave them, as lanes of a warp find them; shared
+// memory, [64] a warp.
 struct TokenHome {
   const char** rows;
   u64 ways[ROUNDS];  // of the token looked at: those of the choices i and i + 32
@@ -30,7 +31,7 @@ struct TokenHome {
 
   // All lanes. Waits for the rows; their number, or -1 if that is vain.
   __device__ __forceinline__ int find(const CombineParameters& p, const Watch& w,
-                                      const Homes& homes) const {
+                                      const Homes& homes, u32 element_bytes) const {
     const char* region = p.peers[p.rank];
     u32 found = 0;
 #pragma unroll
@@ -41,11 +42,14 @@ struct TokenHome {
       bool there = true;
       if (leads) {
         u32 holder = (u32)(way >> 32);
-        u32 number = (u32)way - homes.own_first[holder];
-        const u64* words = group_words(p, (u32)p.rank) + holder * p.group_words;
-        there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder);
-        rows[found + __popc(mask & ((1u << lane_id()) - 1))] =
-            region + p.home_offset + (u64)(homes.own_home[holder] + number) * p.home_row_bytes;
+        const char* row = given_row(p, way, element_bytes);
+        if (!is_given(p, way)) {
+          u32 number = (u32)way - homes.own_first[holder];
+          const u64* words = group_words(p, (u32)p.rank) + holder * p.group_words;
+          there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder);
+          row = region + p.home_offset + (u64)(homes.own_home[holder] + number) * p.home_row_bytes;
+        }
+        rows[found + __popc(mask & ((1u << lane_id()) - 1))] = row;
       }
       if (!__all_sync(0xffffffff, there)) {
         return -1;
@@ -88,15 +92,13 @@ __device__ __forceinline__ void sum_columns(const CombineParameters& p, u32 toke
   }
 }
 
-// Weights lie in the home region as the rows do.
+// In the order of ranks, as the rows.
 __device__ __forceinline__ void sum_weights(const CombineParameters& p, u32 token,
-                                            const char* const* rows, int count) {
-  const char* home = p.peers[p.rank] + p.home_offset;
-  const float* weights = (const float*)(p.peers[p.rank] + p.home_weights_offset);
+                                            const char* const* rows, int count, u32 element_bytes) {
   for (u32 k = lane_id(); k < p.top_k; k += 32) {
     float sum = 0;
     for (int i = 0; i < count; i++) {
-      sum += __ldcg(weights + (u64)(rows[i] - home) / p.home_row_bytes * p.top_k + k);
+      sum += __ldcg(row_weights(p, rows[i], element_bytes) + k);
     }
     p.out_weights[(u64)token * p.top_k + k] = sum;
   }
@@ -114,7 +116,7 @@ __device__ __forceinline__ void sum_tokens(const CombineParameters& p, const Wat
   while (next < p.tokens * parts) {
     u32 token = next / parts;
     u32 begin = next % parts * columns;
-    int count = home.find(p, w, homes);
+    int count = home.find(p, w, homes, 16 / E);
     if (count < 0) {
       return;
     }
@@ -122,7 +124,7 @@ __device__ __forceinline__ void sum_tokens(const CombineParameters& p, const Wat
     home.look(p, next / parts);
     sum_columns<T, H>(p, token, home.rows, count, begin, min(begin + columns, (u32)p.columns));
     if (p.weights != nullptr && p.column == 0 && begin == 0) {
-      sum_weights(p, token, home.rows, count);
+      sum_weights(p, token, home.rows, count, 16 / E);
     }
     __syncwarp();
   }

@@ -3,7 +3,8 @@
 //
 // Home 0 of a rank takes its own rows, home 1 + g those of its g-th giver. In a home the rows of the
 // ranks of this node lie in their order; homes follow one another. A home has words for the groups of
-// each rank of the node.
+// each rank of the node. FLAT: what this rank itself holds has its place there, too, but stays where the
+// caller gave it.
 #pragma once
 #include "far_streams.cuh"
 #include "homes.cuh"
@@ -11,7 +12,7 @@
 // What a block knows; shared memory.
 struct FarHomes {
   u32* push_first;  // [ranks] first row held here that belongs to the rank
-  u32* push_rows;   // [ranks] how many
+  u32* push_rows;   // [ranks] how many are pushed
   u32* push_home;   // [ranks] row of the target's home region where they begin
   u32* targets;     // [ranks] rank of this node to which they go
   u32* pushed;      // [ranks] run of words in the target's region
@@ -62,8 +63,9 @@ struct FarHomes {
         before += p.matrix[s * p.ranks + p.rank];
       }
       push_first[r] = before;
-      push_rows[r] = rows_between(p, r, (u32)p.rank);
       targets[r] = is_near(far, r) ? r : rail_here(p, far, r);
+      bool stays = keeps_own(p) && targets[r] == p.rank;
+      push_rows[r] = stays ? 0 : rows_between(p, r, (u32)p.rank);
       u32 all = 0;
       u32 earlier = 0;
       for (u32 h = (u32)far.first; h < far.end; h++) {
@@ -110,6 +112,9 @@ struct FarHomes {
     __syncthreads();
   }
 
+  // As in Homes; what some of them take may stay here.
+  __device__ __forceinline__ u32 takers(const CombineParameters& p) const { return (u32)p.ranks; }
+
   // The rank and the words to which rows go, as in Homes.
   __device__ __forceinline__ u32 target(u32 rank) const { return targets[rank]; }
   __device__ __forceinline__ u64 words(const CombineParameters& p, u32 rank) const {
@@ -125,7 +130,7 @@ struct FarHomes {
     const u64* mine = ways + (first + lane_id()) * p.top_k;
     for (u32 k = 0; first + lane_id() < end && there && k < p.top_k; k++) {
       u64 way = mine[k];
-      if (way != NOWHERE && is_near(far, (u32)(way >> 32))) {
+      if (way != NOWHERE && is_near(far, (u32)(way >> 32)) && !is_given(p, way)) {
         there = await_word(w, word(p, far, number, way), way >> 32);
       }
     }
@@ -136,7 +141,10 @@ struct FarHomes {
 
   // The row of a way that leads to a rank of this node.
   __device__ __forceinline__ const char* find(const CombineParameters& p, const FarWorld& far,
-                                              u32 number, u64 way) const {
+                                              u32 number, u64 way, u32 element_bytes) const {
+    if (is_given(p, way)) {
+      return given_row(p, way, element_bytes);
+    }
     u32 i = place(far, number, way);
     u32 row = (u32)way - first[i];
     return p.peers[p.rank] + p.home_offset + (u64)(home[i] + row) * p.home_row_bytes;
@@ -170,13 +178,6 @@ struct FarHomes {
     return number == 0 ? (u32)p.rank : (u32)far.partner[streams.givers[number - 1]].rank;
   }
 };
-
-// The weights of a row of the home region.
-__device__ __forceinline__ const float* home_weights(const CombineParameters& p, const char* row) {
-  const char* region = p.peers[p.rank];
-  u64 number = (u64)(row - region - p.home_offset) / p.home_row_bytes;
-  return (const float*)(region + p.home_weights_offset) + number * p.top_k;
-}
 
 // What a slot of a combine holds: for each token of the chunk that has rows in the node, in their
 // order, its sum there, or all its rows; the weights behind each row. Each begins at a line.

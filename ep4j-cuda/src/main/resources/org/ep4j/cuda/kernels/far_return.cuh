@@ -109,7 +109,8 @@ struct Returner {
       bool leads = way != NOWHERE;
       u32 mask = __ballot_sync(0xffffffff, leads);
       if (leads) {
-        rows[found + __popc(mask & ((1u << lane_id()) - 1))] = homes.find(p, far, home, way);
+        rows[found + __popc(mask & ((1u << lane_id()) - 1))] =
+            homes.find(p, far, home, way, 16 / T::ELEMENTS);
       }
       found += __popc(mask);
     }
@@ -174,7 +175,7 @@ struct Returner {
     for (u32 k = lane_id(); k < p.top_k; k += 32) {
       float sum = 0;
       for (int i = 0; i < count; i++) {
-        sum += __ldcg(home_weights(p, some[i]) + k);
+        sum += __ldcg(row_weights(p, some[i], 16 / T::ELEMENTS) + k);
       }
       to[k] = sum;
     }

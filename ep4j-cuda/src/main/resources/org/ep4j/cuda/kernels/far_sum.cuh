@@ -110,7 +110,7 @@ struct Summer {
       u32 mask = __ballot_sync(0xffffffff, counts);
       const char* row = nullptr;
       if (near) {
-        row = homes.find(p, far, 0, way);
+        row = homes.find(p, far, 0, way, 16 / T::ELEMENTS);
       } else if (counts) {
         row = slots[node] + (u64)(taken[node] + (rounded() ? 0 : earlier)) * shape.bytes;
       }
@@ -212,7 +212,8 @@ struct Summer {
   // The weights of found row i.
   __device__ __forceinline__ const float* weights_of(FoundRows found, int i) const {
     bool near = i >= found.before && i < found.before + found.near;
-    return near ? home_weights(p, rows[i]) : (const float*)(rows[i] + shape.weights);
+    return near ? row_weights(p, rows[i], 16 / T::ELEMENTS)
+                : (const float*)(rows[i] + shape.weights);
   }
 
   __device__ __forceinline__ void sum_weights(u32 token, FoundRows found) const {

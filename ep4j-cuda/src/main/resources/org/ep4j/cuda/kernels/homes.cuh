@@ -71,10 +71,35 @@ __device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 sour
   return base >= limit ? 0 : min(rows, limit - base);
 }
 
+// FLAT: rows that this rank holds and sums itself are not pushed, but summed where the caller gave them.
+__device__ __forceinline__ bool keeps_own(const CombineParameters& p) { return p.places == nullptr; }
+
+// Whether that is so with the row of a way.
+__device__ __forceinline__ bool is_given(const CombineParameters& p, u64 way) {
+  return keeps_own(p) && (u32)(way >> 32) == p.rank;
+}
+
+// Such a row; an element takes `element_bytes`.
+__device__ __forceinline__ const char* given_row(const CombineParameters& p, u64 way,
+                                                 u32 element_bytes) {
+  return p.y + ((u32)way * p.hidden + p.column) * element_bytes;
+}
+
+// The weights of a row, which lie at home as the rows do, or where they were given.
+__device__ __forceinline__ const float* row_weights(const CombineParameters& p, const char* row,
+                                                   u32 element_bytes) {
+  const char* region = p.peers[p.rank];
+  u64 at = (u64)(row - region - p.home_offset);
+  if (at < p.home_weights_offset - p.home_offset) {
+    return (const float*)(region + p.home_weights_offset) + at / p.home_row_bytes * p.top_k;
+  }
+  return p.weights + (u64)(row - p.y) / (p.hidden * element_bytes) * p.top_k;
+}
+
 // What a block knows of each rank; arrays [ranks] in shared memory.
 struct Homes {
   u32* push_first;  // first row held here that belongs to the rank
-  u32* push_rows;   // how many
+  u32* push_rows;   // how many are pushed
   u32* push_home;   // row of its home region where they begin
   u32* own_first;   // slot of this rank's first row there
   u32* own_home;    // row of this rank's home region where its rows begin
@@ -83,6 +108,11 @@ struct Homes {
 
   // Rows that a warp adds at once: as many as it has registers for.
   static constexpr u32 ROWS = 4;
+
+  // Ranks to which rows are pushed: as many as follow this one, which comes last itself.
+  __device__ __forceinline__ u32 takers(const CombineParameters& p) const {
+    return (u32)p.ranks - (keeps_own(p) ? 1 : 0);
+  }
 
   // The rank to whose home region the rows go, and the first of their words there.
   __device__ __forceinline__ u32 target(u32 rank) const { return rank; }
@@ -104,7 +134,7 @@ struct Homes {
         first += p.matrix[s * p.ranks + p.rank];
       }
       push_first[r] = first;
-      push_rows[r] = rows_between(p, r, (u32)p.rank);
+      push_rows[r] = keeps_own(p) && r == p.rank ? 0 : rows_between(p, r, (u32)p.rank);
       u32 home = 0;
       for (u32 h = 0; h < p.rank; h++) {
         home += p.matrix[r * p.ranks + h];
@@ -139,18 +169,19 @@ struct Groups {
   const CombineParameters& p;
   const Homes& homes;
   Taken taken;
+  u32 takers;  // ranks to which rows go
   u32 jobs = 0;
   u32 job = 0;
   u32 source = 0;
   u32 group = 0;
 
   __device__ __forceinline__ Groups(const CombineParameters& p, const Homes& homes, const Watch& w)
-      : p(p), homes(homes), taken(&w.control->senders) {
+      : p(p), homes(homes), taken(&w.control->senders), takers(homes.takers(p)) {
     u32 most = 0;
     for (u32 r = 0; r < p.ranks; r++) {
       most = max(most, homes.push_rows[r]);
     }
-    jobs = (most + GROUP - 1) / GROUP * (u32)p.ranks;
+    jobs = (most + GROUP - 1) / GROUP * takers;
   }
 
   // All lanes; false at the end, however often it is asked.
@@ -167,8 +198,8 @@ struct Groups {
 
   // The group of `job`.
   __device__ __forceinline__ void find() {
-    group = job / (u32)p.ranks;
-    source = job - group * (u32)p.ranks + (u32)p.rank + 1;
+    group = job / takers;
+    source = job - group * takers + (u32)p.rank + 1;
     source = source >= p.ranks ? source - (u32)p.ranks : source;
   }
 

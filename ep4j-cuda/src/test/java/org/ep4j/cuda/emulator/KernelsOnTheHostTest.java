@@ -166,6 +166,20 @@ class KernelsOnTheHostTest {
             "+= rounded() ? 0 :",
             "the sum of token"),
         new Mistake(
+            "rows that stay where they are are awaited",
+            "combine_world",
+            "combine.cu",
+            "if (!is_given(p, way)) {",
+            "if (true) {",
+            "(?s)HANG.*groups"),
+        new Mistake(
+            "rows that stay where they are are looked for at home",
+            "far_world",
+            "far_homes.cuh",
+            "if (is_given(p, way)) {",
+            "if (false) {",
+            "the sum of token"),
+        new Mistake(
             "a row is taken for whole because one of its lines is there",
             "low_latency_world",
             "low_latency_lines.cuh",
