@@ -125,6 +125,31 @@ final class CallLog implements AutoCloseable {
     return found;
   }
 
+  /**
+   * The rank that has called least, as far as is known; this one if no other has called less. Any
+   * thread may ask.
+   *
+   * @param excluded ranks that do not count
+   */
+  int least(boolean[] excluded) {
+    int least = rank;
+    for (int peer = first; peer < end; peer++) {
+      if (!excluded[peer] && latest(peer) < latest(least)) {
+        least = peer;
+      }
+    }
+    return least;
+  }
+
+  /** The number of a rank's last call, or of the one before while it remembers it. */
+  private long latest(int of) {
+    long latest = 0;
+    for (int slot = 0; slot < ENTRIES; slot++) {
+      latest = Math.max(latest, NativeMemory.getLongAcquire(entry(of, slot) + NUMBER));
+    }
+    return latest;
+  }
+
   private static boolean isCall(long entry, long number) {
     return NativeMemory.getLongAcquire(entry + NUMBER) == number;
   }

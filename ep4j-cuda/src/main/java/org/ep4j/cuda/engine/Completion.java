@@ -278,6 +278,10 @@ final class Completion implements AutoCloseable {
   private PeerTimeoutException timeout(String operation) {
     int dead = deadPeer();
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
+    if (peer == rank && !closed) {
+      // This rank's own blocks wait for others, too: which of the waits fails first is chance.
+      peer = calls.least(excluded);
+    }
     String loss = peer == rank ? null : members.deathReport(peer);
     if (loss == null && far != null && !closed) {
       loss = far.problem(peer);

@@ -126,6 +126,21 @@ class CallLogTest {
   }
 
   @Test
+  void whoHasCalledLeastIsTold() {
+    onAllRanks(
+        (rank, log) -> {
+          assertThat(log.least(NOBODY)).isEqualTo(rank);
+          meet();
+          for (int n = 0; n < CallLog.ENTRIES + 3 - rank; n++) {
+            log.add(dispatch(4));
+          }
+          meet();
+          assertThat(log.least(NOBODY)).isEqualTo(2);
+          assertThat(log.least(new boolean[] {false, false, true})).isEqualTo(rank == 2 ? 2 : 1);
+        });
+  }
+
+  @Test
   void afterAResetAllCountFromOneAgain() {
     onAllRanks(
         (rank, log) -> {
