@@ -20,7 +20,8 @@ import org.ep4j.wire.Wires;
  * @param shared draws what all ranks must agree on
  */
 record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
-  static final Duration PATIENCE = Duration.ofSeconds(30);
+  /** What may take long; {@code -Dep4j.patience} names other seconds for slow devices. */
+  static final Duration PATIENCE = Duration.ofSeconds(Integer.getInteger("ep4j.patience", 30));
 
   int rank() {
     return group.rank();
