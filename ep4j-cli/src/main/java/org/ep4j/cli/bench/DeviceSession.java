@@ -3,9 +3,12 @@ package org.ep4j.cli.bench;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.BufferSizes;
+import org.ep4j.ExpertBuffer;
 import org.ep4j.Layout;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
+import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
 
 /** The high-throughput part of a bench on GPUs: each kind of rows in turn. */
@@ -146,7 +149,14 @@ final class DeviceSession {
             .formatted(
                 BenchSettings.word(settings.routing()),
                 settings.seed(),
-                settings.effort().buffers());
+                settings.effort().buffers())
+        + memory(settings, ranks);
+  }
+
+  private static String memory(BenchSettings settings, int ranks) {
+    BufferSizes sizes = ExpertBuffer.sizes(settings.highThroughputConfig(ranks), ranks);
+    return "          %s a rank that peers reach, %s a handle%n"
+        .formatted(Units.bytes(sizes.symmetricBytes()), Units.bytes(sizes.privateBytes()));
   }
 
   private static String table(Style style, List<DeviceResult> results) {

@@ -86,7 +86,8 @@ final class Combiner {
     DType dtype = y.dtype();
     boolean exact = !flat && !options.partialRounding();
     DType traveling = exact ? DType.FP32 : dtype;
-    KernelCall<CombineField> call = context.kernels.combine(dtype, exact);
+    KernelCall<CombineField> call =
+        flat ? context.kernels.flatCombine(dtype) : context.kernels.expertCombine(dtype, exact);
     setConstants(call);
     int hidden = context.config.hidden();
     HandleLayout at = handle.at();

@@ -1,8 +1,11 @@
 package org.ep4j.cuda.engine;
 
+import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import org.ep4j.DType;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
@@ -29,11 +32,15 @@ final class Kernels implements AutoCloseable {
   private static final String DISPATCH = "dispatch.cu";
   private static final String EXPERT_DISPATCH = "expert_dispatch.cu";
   private static final String COMBINE = "combine.cu";
+  private static final String EXPERT_COMBINE = "expert_combine.cu";
   private static final String FAR_DISPATCH = "far_dispatch.cu";
   private static final String FAR_EXPERT_DISPATCH = "far_expert_dispatch.cu";
   private static final String FAR_COMBINE = "far_combine.cu";
   private static final String LAYOUT = "layout.cu";
   private static final String COLUMNS = "columns.cu";
+
+  /** Row types of which there are sums. */
+  private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
 
   private final ResourceStack owned = new ResourceStack();
 
@@ -44,11 +51,12 @@ final class Kernels implements AutoCloseable {
   final KernelCall<DispatchField> expertDispatch;
   final KernelCall<LayoutField> layout;
   final KernelCall<ColumnsField> columns;
-  private final KernelCall<CombineField> combineBf16;
-  private final KernelCall<CombineField> combineFp16;
-  private final KernelCall<CombineField> combineFp32;
-  private final KernelCall<CombineField> combineBf16Exact;
-  private final KernelCall<CombineField> combineFp16Exact;
+
+  private final Map<DType, KernelCall<CombineField>> flatCombines = new EnumMap<>(DType.class);
+  private final Map<DType, KernelCall<CombineField>> expertCombines = new EnumMap<>(DType.class);
+
+  /** Partial sums of EXPERT_MAJOR travel as float32. */
+  private final Map<DType, KernelCall<CombineField>> exactCombines = new EnumMap<>(DType.class);
 
   /**
    * @param far whether ranks are of several nodes
@@ -60,7 +68,6 @@ final class Kernels implements AutoCloseable {
       String names = far ? "ep4j_far_" : "ep4j_";
       CudaModule dispatching = load(compiler, device, far ? FAR_DISPATCH : DISPATCH);
       CudaModule grouping = load(compiler, device, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
-      CudaModule combining = load(compiler, device, far ? FAR_COMBINE : COMBINE);
       CudaModule counting = load(compiler, device, LAYOUT);
       CudaModule turning = load(compiler, device, COLUMNS);
       Kernel first = dispatching.kernel(names + "dispatch");
@@ -71,11 +78,16 @@ final class Kernels implements AutoCloseable {
               * 1024;
       dispatch = call(first, DispatchField.class);
       expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
-      combineBf16 = call(combining.kernel(names + "combine_bf16"), CombineField.class);
-      combineFp16 = call(combining.kernel(names + "combine_fp16"), CombineField.class);
-      combineFp32 = call(combining.kernel(names + "combine_fp32"), CombineField.class);
-      combineBf16Exact = call(combining.kernel(names + "combine_bf16_exact"), CombineField.class);
-      combineFp16Exact = call(combining.kernel(names + "combine_fp16_exact"), CombineField.class);
+      if (far) {
+        loadCombines(load(compiler, device, FAR_COMBINE), "ep4j_far_combine");
+        flatCombines.putAll(expertCombines);
+      } else {
+        CudaModule flat = load(compiler, device, COMBINE);
+        for (DType dtype : SUMMED) {
+          flatCombines.put(dtype, combine(flat, "ep4j_combine", dtype, ""));
+        }
+        loadCombines(load(compiler, device, EXPERT_COMBINE), "ep4j_expert_combine");
+      }
       layout =
           owned.own(
               new KernelCall<>(
@@ -103,6 +115,7 @@ final class Kernels implements AutoCloseable {
             far ? FAR_DISPATCH : DISPATCH,
             far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH,
             far ? FAR_COMBINE : COMBINE,
+            far ? FAR_COMBINE : EXPERT_COMBINE,
             LAYOUT,
             COLUMNS);
     for (String entry : files) {
@@ -115,21 +128,44 @@ final class Kernels implements AutoCloseable {
     return owned.own(compiler.load(device, entry, Map.of()));
   }
 
+  /** Combines of EXPERT_MAJOR rows. */
+  private void loadCombines(CudaModule module, String name) {
+    for (DType dtype : SUMMED) {
+      KernelCall<CombineField> rounding = combine(module, name, dtype, "");
+      expertCombines.put(dtype, rounding);
+      exactCombines.put(
+          dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact"));
+    }
+  }
+
+  private KernelCall<CombineField> combine(
+      CudaModule module, String name, DType dtype, String end) {
+    return call(
+        module.kernel(name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end),
+        CombineField.class);
+  }
+
   private <F extends Enum<F>> KernelCall<F> call(Kernel kernel, Class<F> fields) {
     return owned.own(new KernelCall<>(kernel, fields, THREADS, sharedBytes));
   }
 
+  /** The combine of FLAT rows of a type that is summed. */
+  KernelCall<CombineField> flatCombine(DType dtype) {
+    return of(flatCombines, dtype);
+  }
+
   /**
-   * The combine of a row type.
+   * The combine of EXPERT_MAJOR rows of a type that is summed.
    *
    * @param exact whether partial sums travel as float32
    */
-  KernelCall<CombineField> combine(DType dtype, boolean exact) {
-    return switch (dtype) {
-      case BF16 -> exact ? combineBf16Exact : combineBf16;
-      case FP16 -> exact ? combineFp16Exact : combineFp16;
-      default -> combineFp32;
-    };
+  KernelCall<CombineField> expertCombine(DType dtype, boolean exact) {
+    return of(exact ? exactCombines : expertCombines, dtype);
+  }
+
+  private static KernelCall<CombineField> of(
+      Map<DType, KernelCall<CombineField>> combines, DType dtype) {
+    return Objects.requireNonNull(combines.get(dtype), "rows of a type that is summed");
   }
 
   @Override

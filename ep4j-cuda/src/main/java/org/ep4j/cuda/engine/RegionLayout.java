@@ -57,7 +57,7 @@ final class RegionLayout {
    */
   final long homeSources;
 
-  /** Rows of a source that one node holds at most. */
+  /** Rows of a source that come home from one node at most. */
   final long rowsOfSource;
 
   /** Words of groups a holder. */
@@ -128,7 +128,9 @@ final class RegionLayout {
                     + FarChunks.lines(maxRowBytes),
                 most * FarChunks.answerBytes(homeRowBytes, config.topK(), true));
     homeSources = 1L + mostGivers(nodes);
-    rowsOfSource = tokens * most;
+    // In one node what a rank holds for its own tokens does not go home; see
+    // kernels/token_sums.cuh.
+    rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : most);
     long homeRows = homeSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
     ready = PAGE;

@@ -29,6 +29,7 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
+                  new PrebuiltKernel("expert-combine", "expert_combine.cu", Map.of(), true),
                   new PrebuiltKernel("far dispatch", "far_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(
                       "far expert-dispatch", "far_expert_dispatch.cu", Map.of(), true),

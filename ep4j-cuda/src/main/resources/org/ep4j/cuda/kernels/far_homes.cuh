@@ -143,7 +143,7 @@ struct FarHomes {
   __device__ __forceinline__ const char* find(const CombineParameters& p, const FarWorld& far,
                                               u32 number, u64 way, u32 element_bytes) const {
     if (is_given(p, way)) {
-      return given_row(p, way, element_bytes);
+      return given_row(p, (u32)way, element_bytes);
     }
     u32 i = place(far, number, way);
     u32 row = (u32)way - first[i];

@@ -71,21 +71,54 @@ __device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 sour
   return base >= limit ? 0 : min(rows, limit - base);
 }
 
-// FLAT: rows that this rank holds and sums itself are not pushed, but summed where the caller gave them.
-__device__ __forceinline__ bool keeps_own(const CombineParameters& p) { return p.places == nullptr; }
+// Rows that this rank holds and sums itself are not pushed, but summed where the caller gave them. Across
+// nodes those of EXPERT_MAJOR are.
+__device__ __forceinline__ bool keeps_own(const CombineParameters& p) {
+  return p.places == nullptr || p.far == nullptr;
+}
 
 // Whether that is so with the row of a way.
 __device__ __forceinline__ bool is_given(const CombineParameters& p, u64 way) {
   return keeps_own(p) && (u32)(way >> 32) == p.rank;
 }
 
-// Such a row; an element takes `element_bytes`.
-__device__ __forceinline__ const char* given_row(const CombineParameters& p, u64 way,
+// A row that the caller gave; an element takes `element_bytes`.
+__device__ __forceinline__ const char* given_row(const CombineParameters& p, u32 row,
                                                  u32 element_bytes) {
-  return p.y + ((u32)way * p.hidden + p.column) * element_bytes;
+  return p.y + (row * p.hidden + p.column) * element_bytes;
 }
 
-// The weights of a row, which lie at home as the rows do, or where they were given.
+// EXPERT_MAJOR: lists the rows that belong to FLAT row `flat`, in ascending local expert order; their
+// number. All lanes; `rows` is shared memory.
+__device__ __forceinline__ int list_given_rows(const CombineParameters& p, u64 flat,
+                                               u32 element_bytes, const char** rows) {
+  int count = 0;
+  for (u32 first = 0; first < p.top_k; first += 32) {
+    u32 k = first + lane_id();
+    u64 place = k < p.top_k ? p.places[flat * p.top_k + k] : NOWHERE;
+    u32 mask = __ballot_sync(0xffffffff, place != NOWHERE);
+    if (place != NOWHERE) {
+      rows[count + __popc(mask & ((1u << lane_id()) - 1))] =
+          given_row(p, (u32)place, element_bytes);
+    }
+    count += __popc(mask);
+  }
+  return count;
+}
+
+// EXPERT_MAJOR: the weight of a choice of FLAT row `flat`, 0 if no row here is of that choice.
+__device__ __forceinline__ float given_weight(const CombineParameters& p, u64 flat, u32 choice) {
+  float weight = 0;
+  for (u32 i = 0; i < p.top_k; i++) {
+    u64 place = p.places[flat * p.top_k + i];
+    if (place != NOWHERE && (u32)(place >> 32) == choice) {
+      weight = p.weights[(u32)place];
+    }
+  }
+  return weight;
+}
+
+// The weights of a row, which lie at home as the rows do, or, FLAT, where they were given.
 __device__ __forceinline__ const float* row_weights(const CombineParameters& p, const char* row,
                                                    u32 element_bytes) {
   const char* region = p.peers[p.rank];
@@ -96,10 +129,11 @@ __device__ __forceinline__ const float* row_weights(const CombineParameters& p, 
   return p.weights + (u64)(row - p.y) / (p.hidden * element_bytes) * p.top_k;
 }
 
-// What a block knows of each rank; arrays [ranks] in shared memory.
+// What a block knows of each rank; arrays [ranks] in shared memory. What a rank holds for itself stays
+// where it is and has no place in a home region.
 struct Homes {
   u32* push_first;  // first row held here that belongs to the rank
-  u32* push_rows;   // how many are pushed
+  u32* push_rows;   // how many are pushed; of this rank none
   u32* push_home;   // row of its home region where they begin
   u32* own_first;   // slot of this rank's first row there
   u32* own_home;    // row of this rank's home region where its rows begin
@@ -110,9 +144,7 @@ struct Homes {
   static constexpr u32 ROWS = 4;
 
   // Ranks to which rows are pushed: as many as follow this one, which comes last itself.
-  __device__ __forceinline__ u32 takers(const CombineParameters& p) const {
-    return (u32)p.ranks - (keeps_own(p) ? 1 : 0);
-  }
+  __device__ __forceinline__ u32 takers(const CombineParameters& p) const { return (u32)p.ranks - 1; }
 
   // The rank to whose home region the rows go, and the first of their words there.
   __device__ __forceinline__ u32 target(u32 rank) const { return rank; }
@@ -134,10 +166,10 @@ struct Homes {
         first += p.matrix[s * p.ranks + p.rank];
       }
       push_first[r] = first;
-      push_rows[r] = keeps_own(p) && r == p.rank ? 0 : rows_between(p, r, (u32)p.rank);
+      push_rows[r] = r == p.rank ? 0 : rows_between(p, r, (u32)p.rank);
       u32 home = 0;
       for (u32 h = 0; h < p.rank; h++) {
-        home += p.matrix[r * p.ranks + h];
+        home += h == r ? 0 : p.matrix[r * p.ranks + h];
       }
       push_home[r] = home;
       u32 own = 0;
@@ -147,7 +179,7 @@ struct Homes {
       own_first[r] = own;
       home = 0;
       for (u32 h = 0; h < r; h++) {
-        home += p.matrix[p.rank * p.ranks + h];
+        home += h == p.rank ? 0 : p.matrix[p.rank * p.ranks + h];
       }
       own_home[r] = home;
     }

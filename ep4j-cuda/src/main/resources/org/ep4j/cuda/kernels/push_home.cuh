@@ -12,21 +12,8 @@ __device__ __forceinline__ void push_weights(const CombineParameters& p, const G
   float* home = (float*)(p.peers[g.target()] + p.home_weights_offset) + g.home_row() * k_count;
   for (u32 i = lane_id(); i < g.rows() * k_count; i += 32) {
     u64 at = (u64)g.first_row() * k_count + i;
-    if (p.places == nullptr) {
-      home[i] = p.weights[at];
-    } else {
-      // Place i of the row, if there is one, is of the choice that it carries.
-      u64 row = at - at % k_count;
-      u32 choice = (u32)(at % k_count);
-      float weight = 0;
-      for (u32 j = 0; j < k_count; j++) {
-        u64 place = p.places[row + j];
-        if (place != NOWHERE && (u32)(place >> 32) == choice) {
-          weight = p.weights[(u32)place];
-        }
-      }
-      home[i] = weight;
-    }
+    home[i] = p.places == nullptr ? p.weights[at]
+                                  : given_weight(p, at / k_count, (u32)(at % k_count));
   }
 }
 
@@ -37,19 +24,8 @@ __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 fla
                                              const char** rows) {
   constexpr u32 E = T::ELEMENTS;
   constexpr u32 U = 2;
-  u64 row_bytes = p.hidden * (16 / E);
-  int count = 0;
   __syncwarp();
-  for (u32 first = 0; first < p.top_k; first += 32) {
-    u32 k = first + lane_id();
-    u64 place = k < p.top_k ? p.places[flat * p.top_k + k] : NOWHERE;
-    u32 mask = __ballot_sync(0xffffffff, place != NOWHERE);
-    if (place != NOWHERE) {
-      rows[count + __popc(mask & ((1u << lane_id()) - 1))] =
-          p.y + (u32)place * row_bytes + p.column * (16 / E);
-    }
-    count += __popc(mask);
-  }
+  int count = list_given_rows(p, flat, 16 / E, rows);
   __syncwarp();
   for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
     float sum[U][E] = {};

@@ -76,6 +76,7 @@ final class EmulatedKernels {
           "dispatch.cu",
           "expert_dispatch.cu",
           "combine.cu",
+          "expert_combine.cu",
           "far_dispatch.cu",
           "far_expert_dispatch.cu",
           "far_combine.cu",

@@ -173,6 +173,13 @@ class KernelsOnTheHostTest {
             "if (true) {",
             "(?s)HANG.*groups"),
         new Mistake(
+            "what own experts give is not rounded as if it had travelled",
+            "combine_world",
+            "expert_combine.cu",
+            "if constexpr (H::ELEMENTS == E) {",
+            "if constexpr (H::ELEMENTS > E) {",
+            "the sum of token"),
+        new Mistake(
             "rows that stay where they are are looked for at home",
             "far_world",
             "far_homes.cuh",

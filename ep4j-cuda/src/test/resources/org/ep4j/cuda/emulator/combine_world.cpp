@@ -8,7 +8,8 @@
 // Some names are those of a dispatch: on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
-}
+#include "expert_combine.cu"
+}  // namespace combining
 
 #include "combining.hpp"
 #include "main.hpp"

@@ -245,12 +245,14 @@ class Combining {
     launch.shared_bytes =
         p.push_warps * STAGES * (p.stage_bytes + 8) + warps * 64 * 8 + 5 * p.ranks * 4;
     launch.body = [p, flat, type = combine->type] {
-      if (type == FP32) {
-        combining::ep4j_combine_fp32(p);
-      } else if (type == BF16 || flat) {
-        combining::ep4j_combine_bf16(p);
+      if (flat) {
+        type == FP32 ? combining::ep4j_combine_fp32(p) : combining::ep4j_combine_bf16(p);
+      } else if (type == FP32) {
+        combining::ep4j_expert_combine_fp32(p);
+      } else if (type == BF16) {
+        combining::ep4j_expert_combine_bf16(p);
       } else {
-        combining::ep4j_combine_bf16_exact(p);
+        combining::ep4j_expert_combine_bf16_exact(p);
       }
     };
     if (across != nullptr) {

@@ -9,6 +9,7 @@
 // Some names are those of a dispatch: on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
+#include "expert_combine.cu"
 #include "far_combine.cu"
 }  // namespace combining
 

@@ -14,9 +14,11 @@ struct Region {
     u64 tokens_of_all = (u64)world.ranks * world.most_tokens;
     capacity = tokens_of_all * world.most_choices + world.experts * most_alignment;
     landing_rows = std::min(capacity, tokens_of_all);
-    // Across nodes also those of ranks whose tokens a rank forwards.
+    // In one node what a rank holds for itself stays; across nodes there are also the rows of ranks
+    // whose tokens it forwards.
     u32 homes = world.nodes() == 1 ? 1 : world.ranks + 1;
-    u64 home_rows = homes * (u64)world.most_tokens * std::min(world.most_choices, world.ranks);
+    u32 holders = world.nodes() == 1 ? world.ranks - 1 : world.ranks;
+    u64 home_rows = homes * (u64)world.most_tokens * std::min(world.most_choices, holders);
     u64 companion = companion_bytes(world.scale_bytes, world.most_choices, false);
     group_words = world.most_tokens / 4 + 1;
     home_row_bytes = std::max(world.row_bytes, 32u);

@@ -1,0 +1,116 @@
+// High-throughput combine of EXPERT_MAJOR rows in one node, see token_sums.cuh.
+//
+// The pusher first adds the rows of a token here, in ascending local expert order. They travel in the
+// type of the rows (rounded) or as float32. Who sums a token does the same with the rows that its own
+// rank's experts have for it, and rounds their sum as if it had travelled.
+#include "token_sums.cuh"
+
+// Rows of type T; what is pushed travels as H. `rows` holds those of ranks before this one, those of its
+// own experts, and those of ranks after it.
+template <class T, class H>
+struct ExpertToken {
+  using Element = T;
+  static constexpr u32 VECTORS = 2;
+
+  // Rows at a time, what registers allow: at home, and of own experts.
+  static constexpr u32 HOME_ROWS = H::ELEMENTS == T::ELEMENTS ? 2 : 1;
+  static constexpr u32 OWN_ROWS = 3;
+
+  const char** rows;
+  int before = 0;
+  int own = 0;
+  int after = 0;
+  u32 own_flat = 0;  // FLAT row of those of own experts
+
+  __device__ __forceinline__ explicit ExpertToken(const char** rows) : rows(rows) {}
+
+  __device__ __forceinline__ bool find(const CombineParameters& p, const Watch& w,
+                                       const Homes& homes, const TokenWays& of) {
+    u32 below = (1u << lane_id()) - 1;
+    u32 found = 0;
+    own = 0;
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS; round++) {
+      u64 way = of.ways[round];
+      bool leads = way != NOWHERE;
+      u32 given = __ballot_sync(0xffffffff, leads && is_given(p, way));
+      u32 mask = __ballot_sync(0xffffffff, leads) & ~given;
+      u32 at = found + own + __popc(mask & below);
+      if (given != 0) {
+        u32 lane = __ffs(given) - 1;
+        own_flat = __shfl_sync(0xffffffff, (u32)way, lane);
+        before = __shfl_sync(0xffffffff, (int)at, lane);
+        own = list_given_rows(p, own_flat, 16 / T::ELEMENTS, rows + before);
+        at += lane_id() > lane ? own : 0;
+      }
+      bool there = true;
+      if (mask >> lane_id() & 1) {
+        rows[at] = await_home_row(p, w, homes, way);
+        there = rows[at] != nullptr;
+      }
+      if (!__all_sync(0xffffffff, there)) {
+        return false;
+      }
+      found += __popc(mask);
+    }
+    before = own == 0 ? (int)found : before;
+    after = (int)found - before;
+    __syncwarp();
+    return true;
+  }
+
+  __device__ __forceinline__ void add_to(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
+    add_rows<T, H, VECTORS, HOME_ROWS>(sum, MemoryRows{rows}, before, first, end);
+    if (own > 0) {
+      add_own(sum, first, end);
+      add_rows<T, H, VECTORS, HOME_ROWS>(sum, MemoryRows{rows + before + own}, after, first, end);
+    }
+  }
+
+  // A choice has one weight at most.
+  __device__ __forceinline__ float weight(const CombineParameters& p, u32 k) const {
+    float sum = own == 0 ? 0 : given_weight(p, own_flat, k);
+    for (int i = 0; i < before + after; i++) {
+      const char* row = rows[i < before ? i : i + own];
+      sum += __ldcg(row_weights(p, row, 16 / T::ELEMENTS) + k);
+    }
+    return sum;
+  }
+
+  static __device__ __forceinline__ void push(const CombineParameters& p, const Watch& w,
+                                              const Groups<Homes>& groups, char*, u64*,
+                                              const char** rows) {
+    push_sums<T, H>(p, w, groups, rows);
+  }
+
+ private:
+  __device__ __forceinline__ void add_own(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
+    constexpr u32 E = T::ELEMENTS;
+    float part[VECTORS][E] = {};
+    add_rows<T, T, VECTORS, OWN_ROWS>(part, MemoryRows{rows + before}, own, first, end);
+#pragma unroll
+    for (u32 u = 0; u < VECTORS; u++) {
+      if constexpr (H::ELEMENTS == E) {
+        add_vector<T>(sum[u], round_vector<T>(part[u]));
+      } else {
+#pragma unroll
+        for (u32 e = 0; e < E; e++) {
+          sum[u][e] += part[u][e];
+        }
+      }
+    }
+  }
+};
+
+// Rows of the named type; the second type is that in which they travel.
+#define EP4J_EXPERT_COMBINE(name, T, H)                   \
+  extern "C" __global__ void __launch_bounds__(512, 1)    \
+      name(const __grid_constant__ CombineParameters p) { \
+    combine<ExpertToken<T, H>>(p);                        \
+  }
+
+EP4J_EXPERT_COMBINE(ep4j_expert_combine_bf16, Bf16, Bf16)
+EP4J_EXPERT_COMBINE(ep4j_expert_combine_fp16, Fp16, Fp16)
+EP4J_EXPERT_COMBINE(ep4j_expert_combine_fp32, Fp32, Fp32)
+EP4J_EXPERT_COMBINE(ep4j_expert_combine_bf16_exact, Bf16, Fp32)
+EP4J_EXPERT_COMBINE(ep4j_expert_combine_fp16_exact, Fp16, Fp32)
