@@ -1,8 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the combine kernel in the order of {@code CombineParameters} in {@code homes.cuh}:
- * 8 bytes each.
+ * Parameters of the combine kernel in the order of {@code CombineParameters} in {@code
+ * combine_parameters.cuh}: 8 bytes each.
  */
 enum CombineField {
   PEERS,

@@ -4,6 +4,7 @@
 #pragma once
 #include "far_homes.cuh"
 #include "far_inlet.cuh"
+#include "results.cuh"
 #include "sums.cuh"
 
 // Rows of a token in ascending order of ranks: those of ranks of this node lie in the middle.
@@ -179,16 +180,7 @@ struct Summer {
         }
       }
       float sum[U][E] = {};
-#pragma unroll
-      for (u32 u = 0; u < U; u++) {
-        u32 at = first + u * 32 * E;
-        if (at < end && p.bias0 != nullptr) {
-          add_vector<T>(sum[u], load_row(p.bias0 + place + at * (16 / E)));
-          if (p.bias1 != nullptr) {
-            add_vector<T>(sum[u], load_row(p.bias1 + place + at * (16 / E)));
-          }
-        }
-      }
+      add_biases<T, U>(p, sum, place, first, end);
       add_rows<T, H, U, 1>(sum, staged, found.before, first - begin, end - begin);
       if (rounds) {
 #pragma unroll
@@ -199,13 +191,7 @@ struct Summer {
         add_rows<T, H, U, ROWS>(sum, near, found.near, first, end);
       }
       add_rows<T, H, U, 1>(sum, after, found.after, first - begin, end - begin);
-#pragma unroll
-      for (u32 u = 0; u < U; u++) {
-        u32 at = first + u * 32 * E;
-        if (at < end) {
-          store_row(p.out + place + at * (16 / E), round_vector<T>(sum[u]));
-        }
-      }
+      store_results<T, U>(p, sum, place, first, end);
     }
   }
 

@@ -1,64 +1,8 @@
-// Where the rows of a combine go and come from: what the host says, and what each block derives.
+// Where the rows of a combine go and come from, as each block derives it.
 #pragma once
-#include "begin_end.cuh"
+#include "given_rows.cuh"
 
-constexpr u64 NOWHERE = ~0ull;
 constexpr u32 GROUP = 4;  // rows a word
-
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.CombineField.
-struct CombineParameters {
-  char* const* peers;
-  u64 rank;
-  u64 ranks;
-  u64 top_k;
-
-  // The handle.
-  u64 tokens;
-  const u64* ways;     // [tokens, top_k]
-  const u32* matrix;   // [ranks, ranks] rows, then [ranks] row limits, then [ranks] tokens
-  const u64* places;   // EXPERT_MAJOR: [flat rows, top_k]; else null
-
-  // Rows to combine; columns of this pass begin `column` elements into a row.
-  const char* y;
-  u64 hidden;   // elements of a row of y
-  u64 column;
-  u64 columns;
-  const float* weights;  // [rows, top_k] or, EXPERT_MAJOR, [rows]; null: none
-
-  // Results.
-  char* out;           // [tokens, hidden]
-  const char* bias0;   // or null
-  const char* bias1;
-  float* out_weights;  // [tokens, top_k]
-
-  // Where things lie in every rank's region.
-  u64 ready_offset;
-  u64 groups_offset;        // u64 [ranks, group_words]
-  u64 group_words;
-  u64 home_offset;          // rows, `home_row_bytes` each
-  u64 home_row_bytes;
-  u64 home_weights_offset;  // float [rows, top_k]
-
-  // How it runs.
-  u64 push_warps;
-  u64 stage_bytes;
-  u64 timeout;
-  Record* record;
-  const u64* host_abort;
-  Receipt receipt;  // two fields
-
-  // Across nodes, see far.cuh; null and 0 in one node.
-  const struct FarWorld* far;
-  const u64* far_ways;  // [partners, far_tokens, top_k]: see DispatchParameters
-  u64 far_tokens;
-  u64 chunk_tokens;  // tokens that share a slot, at most 32; the same on all ranks
-  u64 rounded;       // 1: what a node has for a token is summed and rounded before it travels
-  u64 return_warps;  // warps that fill slots
-  u64 sum_warps;     // warps that sum
-  u64 inlet_bytes;   // shared memory of each of these, a multiple of 128, at least 2048
-
-  u64 parts;  // in one node: of a token, to be summed by a warp each
-};
 
 // Rows that holder h sends to source s.
 __device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 source, u32 holder) {
@@ -69,64 +13,6 @@ __device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 sour
   u32 rows = p.matrix[source * p.ranks + holder];
   u32 limit = p.matrix[p.ranks * p.ranks + holder];
   return base >= limit ? 0 : min(rows, limit - base);
-}
-
-// Rows that this rank holds and sums itself are not pushed, but summed where the caller gave them. Across
-// nodes those of EXPERT_MAJOR are.
-__device__ __forceinline__ bool keeps_own(const CombineParameters& p) {
-  return p.places == nullptr || p.far == nullptr;
-}
-
-// Whether that is so with the row of a way.
-__device__ __forceinline__ bool is_given(const CombineParameters& p, u64 way) {
-  return keeps_own(p) && (u32)(way >> 32) == p.rank;
-}
-
-// A row that the caller gave; an element takes `element_bytes`.
-__device__ __forceinline__ const char* given_row(const CombineParameters& p, u32 row,
-                                                 u32 element_bytes) {
-  return p.y + (row * p.hidden + p.column) * element_bytes;
-}
-
-// EXPERT_MAJOR: lists the rows that belong to FLAT row `flat`, in ascending local expert order; their
-// number. All lanes; `rows` is shared memory.
-__device__ __forceinline__ int list_given_rows(const CombineParameters& p, u64 flat,
-                                               u32 element_bytes, const char** rows) {
-  int count = 0;
-  for (u32 first = 0; first < p.top_k; first += 32) {
-    u32 k = first + lane_id();
-    u64 place = k < p.top_k ? p.places[flat * p.top_k + k] : NOWHERE;
-    u32 mask = __ballot_sync(0xffffffff, place != NOWHERE);
-    if (place != NOWHERE) {
-      rows[count + __popc(mask & ((1u << lane_id()) - 1))] =
-          given_row(p, (u32)place, element_bytes);
-    }
-    count += __popc(mask);
-  }
-  return count;
-}
-
-// EXPERT_MAJOR: the weight of a choice of FLAT row `flat`, 0 if no row here is of that choice.
-__device__ __forceinline__ float given_weight(const CombineParameters& p, u64 flat, u32 choice) {
-  float weight = 0;
-  for (u32 i = 0; i < p.top_k; i++) {
-    u64 place = p.places[flat * p.top_k + i];
-    if (place != NOWHERE && (u32)(place >> 32) == choice) {
-      weight = p.weights[(u32)place];
-    }
-  }
-  return weight;
-}
-
-// The weights of a row, which lie at home as the rows do, or, FLAT, where they were given.
-__device__ __forceinline__ const float* row_weights(const CombineParameters& p, const char* row,
-                                                   u32 element_bytes) {
-  const char* region = p.peers[p.rank];
-  u64 at = (u64)(row - region - p.home_offset);
-  if (at < p.home_weights_offset - p.home_offset) {
-    return (const float*)(region + p.home_weights_offset) + at / p.home_row_bytes * p.top_k;
-  }
-  return p.weights + (u64)(row - p.y) / (p.hidden * element_bytes) * p.top_k;
 }
 
 // What a block knows of each rank; arrays [ranks] in shared memory. What a rank holds for itself stays

@@ -19,10 +19,12 @@
 //   find(p, w, homes, ways)        waits for the rows; false if that is vain
 //   add_to(sum, first, end)        adds VECTORS vectors of all rows, from column `first` on
 //   weight(p, k)                   the sum of the weights of choice k; the lanes that have one
-//   push(p, w, groups, shared, barriers, rows)   static: pushes the rows of `groups` home
+//   push(p, w, groups, stages, barriers, rows)   static: pushes the rows of `groups` home; what it has
+//                                  of shared memory, rows [64] too
 // All lanes call the others alike.
 #pragma once
 #include "push_home.cuh"
+#include "results.cuh"
 
 // Where the rows of a token lie, those of the choices i and i + 32 in lane i. A warp looks while it
 // sums the token before, so that it need not wait for them.
@@ -59,24 +61,9 @@ __device__ __forceinline__ void sum_columns(const CombineParameters& p, u32 numb
   u64 row = ((u64)number * p.hidden + p.column) * (16 / E);
   for (u32 first = begin + lane_id() * E; first < end; first += 32 * E * U) {
     float sum[U][E] = {};
-#pragma unroll
-    for (u32 u = 0; u < U; u++) {
-      u32 at = first + u * 32 * E;
-      if (at < end && p.bias0 != nullptr) {
-        add_vector<T>(sum[u], load_row(p.bias0 + row + at * (16 / E)));
-        if (p.bias1 != nullptr) {
-          add_vector<T>(sum[u], load_row(p.bias1 + row + at * (16 / E)));
-        }
-      }
-    }
+    add_biases<T, U>(p, sum, row, first, end);
     token.add_to(sum, first, end);
-#pragma unroll
-    for (u32 u = 0; u < U; u++) {
-      u32 at = first + u * 32 * E;
-      if (at < end) {
-        store_row(p.out + row + at * (16 / E), round_vector<T>(sum[u]));
-      }
-    }
+    store_results<T, U>(p, sum, row, first, end);
   }
 }
 

@@ -22,7 +22,7 @@ class ParameterFieldsTest {
   @CsvSource({
     "protocol.cuh, Control, ControlField",
     "dispatch_parameters.cuh, DispatchParameters, DispatchField",
-    "homes.cuh, CombineParameters, CombineField",
+    "combine_parameters.cuh, CombineParameters, CombineField",
     "layout.cu, LayoutParameters, LayoutField",
     "columns.cu, ColumnsParameters, ColumnsField",
     "low_latency.cuh, LowLatencyParameters, LowLatencyField",
