@@ -173,6 +173,13 @@ class KernelsOnTheHostTest {
             "if (true) {",
             "(?s)HANG.*groups"),
         new Mistake(
+            "made once: rows that stay have a place at home, behind which the others lie",
+            "combine_world",
+            "homes.cuh",
+            "h == r ? 0 : p.matrix[r * p.ranks + h]",
+            "p.matrix[r * p.ranks + h]",
+            "at a bad address|the sum of token"),
+        new Mistake(
             "what own experts give is not rounded as if it had travelled",
             "combine_world",
             "expert_combine.cu",

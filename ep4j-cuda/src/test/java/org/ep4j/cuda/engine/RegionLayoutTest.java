@@ -6,13 +6,13 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.engine.Nodes;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
-import org.junit.jupiter.params.provider.ValueSource;
 
 class RegionLayoutTest {
   private static final int TOP_K = 2;
-  private static final int HIDDEN = 8;
 
   /** Wider rows are combined in passes of columns: a pass of no columns would never end. */
   @ParameterizedTest
@@ -20,26 +20,37 @@ class RegionLayoutTest {
       value = DType.class,
       names = {"BF16", "FP16", "FP32"})
   void everyRowOfTheSmallestSizeGoesHomeInPasses(DType rowDType) {
-    RegionLayout layout = layout(2, rowDType, 4);
+    RegionLayout layout = layout(2, 8, rowDType, 4);
     assertThat(layout.columnsOfAPass(DType.FP32)).isPositive();
     assertThat(layout.columnsOfAPass(rowDType)).isGreaterThanOrEqualTo(8);
   }
 
-  /** What a rank holds for its own tokens is summed where it is. */
+  /** What a rank holds for its own tokens is summed where it is; each token has two choices. */
   @ParameterizedTest
-  @ValueSource(ints = {1, 2, 4})
-  void inOneNodeOnlyRowsOfOtherRanksHaveAPlaceAtHome(int ranks) {
-    int tokens = 8192;
-    RegionLayout layout = layout(ranks, DType.FP32, tokens);
-    long companions = layout.landingRows * Companions.bytes(layout.maxScaleBytes, TOP_K, false);
-    long rows = Math.min(TOP_K, ranks - 1) * layout.homeRowBytes * tokens;
-    assertThat(layout.homeWeights - layout.home).isEqualTo(Math.max(companions, rows));
+  @CsvSource({"2, 1", "3, 2", "4, 2"})
+  void inOneNodeOnlyRowsOfOtherRanksHaveAPlaceAtHome(int ranks, int rowsOfAToken) {
+    int tokens = 1024;
+    int hidden = 4096;
+    RegionLayout layout = layout(ranks, hidden, DType.FP32, tokens);
+    assertThat(layout.homeWeights - layout.home)
+        .isEqualTo((long) tokens * rowsOfAToken * hidden * Float.BYTES);
   }
 
-  private static RegionLayout layout(int ranks, DType rowDType, int tokens) {
+  /** A rank alone has no rows that come home, but companions lie there, too. */
+  @Test
+  void companionsHaveRoomWhereNoRowComesHome() {
+    RegionLayout layout = layout(1, 4096, DType.FP32, 1024);
+    assertThat(layout.homeWeights - layout.home)
+        .isGreaterThanOrEqualTo(
+            layout.landingRows * Companions.bytes(layout.maxScaleBytes, TOP_K, false))
+        .isLessThan(layout.landingRows * layout.homeRowBytes);
+    assertThat(layout.bytes).isEqualTo(layout.homeWeights);
+  }
+
+  private static RegionLayout layout(int ranks, int hidden, DType rowDType, int tokens) {
     return new RegionLayout(
         BufferConfig.builder()
-            .hidden(HIDDEN)
+            .hidden(hidden)
             .topK(TOP_K)
             .placement(ExpertPlacement.blocks(4, ranks))
             .maxTokens(tokens)
