@@ -79,6 +79,7 @@ final class Kernels implements AutoCloseable {
       dispatch = call(first, DispatchField.class);
       expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
       if (far) {
+        // A kernel for both layouts.
         loadCombines(load(compiler, device, FAR_COMBINE), "ep4j_far_combine");
         flatCombines.putAll(expertCombines);
       } else {
@@ -111,13 +112,9 @@ final class Kernels implements AutoCloseable {
   static void prepare(int device, boolean far) {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
-        List.of(
-            far ? FAR_DISPATCH : DISPATCH,
-            far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH,
-            far ? FAR_COMBINE : COMBINE,
-            far ? FAR_COMBINE : EXPERT_COMBINE,
-            LAYOUT,
-            COLUMNS);
+        far
+            ? List.of(FAR_DISPATCH, FAR_EXPERT_DISPATCH, FAR_COMBINE, LAYOUT, COLUMNS)
+            : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE, LAYOUT, COLUMNS);
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
     }
