@@ -129,8 +129,10 @@ class Machine {
   }
 
  private:
-  // Steps without a store, while nobody is held back, after which nobody waits for anything real.
-  static constexpr u64 LONGEST_QUIET = 4000000;
+  // Steps without a store, while nobody is held back, after which nobody waits for anything real. Who
+  // waits in vain looks at the clock at every 256th look, and a look at lines takes some 10 steps of
+  // each thread: where all of 8 ranks with 3 blocks wait for one that is dead, some 40 million pass.
+  static constexpr u64 LONGEST_QUIET = 64000000;
 
   // What each look at a sleeping stream takes.
   static constexpr u64 SLEEP = 32;
