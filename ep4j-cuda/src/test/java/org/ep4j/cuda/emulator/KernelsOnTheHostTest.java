@@ -325,7 +325,7 @@ class KernelsOnTheHostTest {
     System.out.println(world + ": -Dep4j.seed=" + seed + " -Dep4j.cases=" + cases);
     Outcome outcome = kernels.run(kernels.compile(world), seed, cases);
     assertThat(outcome.status())
-        .as("-Dep4j.seed=%d -Dep4j.cases=%d%n%s", seed, cases, outcome.output())
+        .as("%s%n-Dep4j.seed=%d -Dep4j.cases=%d", outcome.output(), seed, cases)
         .isZero();
   }
 
