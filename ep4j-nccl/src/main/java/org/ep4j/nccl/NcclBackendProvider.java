@@ -33,7 +33,7 @@ public final class NcclBackendProvider implements BackendProvider {
         problem = CudaDriver.find().problem();
       }
       return problem.isEmpty()
-          ? BackendProbe.found(text(version), NcclLibrary.name(), advice(System.getenv()))
+          ? BackendProbe.found(SharedGpus.version(), NcclLibrary.name(), advice(System.getenv()))
           : BackendProbe.failed(problem);
     }
   }
@@ -130,11 +130,8 @@ public final class NcclBackendProvider implements BackendProvider {
 
   @Override
   public String objection(BackendWorld world) {
-    int[] two = world.sharingDevice();
-    return two == null
-        ? ""
-        : "ranks %d and %d share a GPU, and NCCL serves one rank a GPU: use as many GPUs as ranks, or backend 'direct'"
-            .formatted(two[0], two[1]);
+    String objection = SharedGpus.objection(world);
+    return objection.isEmpty() ? "" : objection + ", or backend 'direct'";
   }
 
   @Override

@@ -115,11 +115,9 @@ final class NcclCarrierService implements CarrierService {
     BackendWorld world =
         BackendWorld.gather(
             Meeting.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
-    int[] two = world.sharingDevice();
-    if (two != null) {
-      throw new WireException(
-          "wire 'nccl': ranks %d and %d share a GPU, and NCCL serves one rank a GPU: use as many GPUs as ranks, or wire tcp"
-              .formatted(two[0], two[1]));
+    String objection = SharedGpus.objection(world);
+    if (!objection.isEmpty()) {
+      throw new WireException("wire 'nccl': " + objection + ", or wire tcp");
     }
     List<Seat> seats = world.seats();
     for (int rank = 1; rank < seats.size(); rank++) {

@@ -23,14 +23,15 @@ final class Gpus {
     BackendProbe probe = new NcclBackendProvider().probe();
     return !probe.usable()
         ? probe.problem()
-        : CudaDevice.count() < gpus
+        : CudaDevice.count() < (SharedGpus.allowed() ? 1 : gpus)
             ? gpus + " GPUs are needed, " + CudaDevice.count() + " are here"
             : "";
   }
 
-  /** Worlds with a GPU a rank. */
+  /** Worlds with a GPU a rank, or such as NCCL lets share one. */
   static IntStream worlds() {
-    return IntStream.rangeClosed(2, Math.min(MOST, Math.max(2, CudaDevice.count())));
+    int most = SharedGpus.allowed() ? MOST : Math.max(2, CudaDevice.count());
+    return IntStream.rangeClosed(2, Math.min(MOST, most));
   }
 
   /** Buffers that leave the choice open take this backend, in processes that are started too. */

@@ -10,6 +10,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Meeting;
@@ -34,7 +35,7 @@ class NcclDeathTest {
     @Override
     public void run(Group group, List<String> arguments) {
       NcclBackendProvider provider = new NcclBackendProvider();
-      try (CudaDevice device = CudaDevice.open(group.rank())) {
+      try (CudaDevice device = CudaDevice.open(DeviceChoice.ordinal(group))) {
         device.makeCurrent();
         BackendWorld world =
             BackendWorld.gather(Meeting.ofAll(group), device, TIMEOUT, provider.probe());

@@ -65,6 +65,15 @@ class NcclProbeTest {
   }
 
   @Test
+  void ranksShareAGpuOnlyWhereALibraryThatCanIsToldTo() {
+    Map<String, String> told = Map.of("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+    assertThat(SharedGpus.allowed(23007, told)).isTrue();
+    assertThat(SharedGpus.allowed(22907, told)).isFalse();
+    assertThat(SharedGpus.allowed(23007, Map.of())).isFalse();
+    assertThat(SharedGpus.allowed(23007, Map.of("NCCL_MULTI_RANK_GPU_ENABLE", "0"))).isFalse();
+  }
+
+  @Test
   void lateConnectionIsWarnedOfUntilItIsSwitchedOff() {
     assertThat(NcclBackendProvider.advice(Map.of()))
         .singleElement()

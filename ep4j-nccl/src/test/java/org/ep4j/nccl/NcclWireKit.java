@@ -5,7 +5,10 @@ import org.ep4j.conformance.wire.WireSetup;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.junit.jupiter.api.BeforeEach;
 
-/** The wire {@code nccl}, with a GPU a rank: where there are two, nobody is not concerned. */
+/**
+ * The wire {@code nccl}, with a GPU a rank if ranks may not share one: where there are two, nobody
+ * is not concerned.
+ */
 abstract class NcclWireKit extends WireKit {
   private static final int FEWEST = 2;
   private static final int RANKS = 3;
@@ -17,7 +20,7 @@ abstract class NcclWireKit extends WireKit {
 
   @Override
   protected int ranks() {
-    return Math.min(RANKS, CudaDevice.count());
+    return SharedGpus.allowed() ? RANKS : Math.min(RANKS, CudaDevice.count());
   }
 
   @Override

@@ -1,6 +1,7 @@
 package org.ep4j.nccl;
 
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import java.util.List;
 import org.ep4j.BufferConfig;
@@ -32,6 +33,7 @@ class NcclWorldsTest {
   @Test
   void ranksThatShareAGpuAreRefusedOnAllOfThem() {
     Gpus.require(1);
+    assumeFalse(SharedGpus.allowed(), "ranks may share a GPU here");
     ThreadRanks.run(
         CudaDevice.count() + 1,
         group ->

@@ -11,6 +11,9 @@ import org.ep4j.cuda.driver.CudaDevice;
 final class Gpus {
   private static final int MOST = 4;
 
+  /** NVSHMEM lets processes share a GPU, in turns: slow, and so only where it is asked for. */
+  private static final boolean SHARED = Boolean.getBoolean("ep4j.shareGpus");
+
   private Gpus() {}
 
   /** Skips the test where the library or so many GPUs are not. */
@@ -23,14 +26,15 @@ final class Gpus {
     BackendProbe probe = new NvshmemBackendProvider().probe();
     return !probe.usable()
         ? probe.problem()
-        : CudaDevice.count() < gpus
+        : CudaDevice.count() < (SHARED ? 1 : gpus)
             ? gpus + " GPUs are needed, " + CudaDevice.count() + " are here"
             : "";
   }
 
-  /** Worlds with a GPU a rank. */
+  /** Worlds with a GPU a rank, or such as are to share one. */
   static IntStream worlds() {
-    return IntStream.rangeClosed(2, Math.min(MOST, Math.max(2, CudaDevice.count())));
+    int most = SHARED ? MOST : Math.max(2, CudaDevice.count());
+    return IntStream.rangeClosed(2, Math.min(MOST, most));
   }
 
   /** Buffers that leave the choice open take this backend, in processes that are started too. */

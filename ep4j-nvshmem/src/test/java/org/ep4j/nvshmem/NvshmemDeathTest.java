@@ -8,6 +8,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Meeting;
@@ -32,7 +33,7 @@ class NvshmemDeathTest {
     @Override
     public void run(Group group, List<String> arguments) {
       NvshmemBackendProvider provider = new NvshmemBackendProvider();
-      try (CudaDevice device = CudaDevice.open(group.rank())) {
+      try (CudaDevice device = CudaDevice.open(DeviceChoice.ordinal(group))) {
         device.makeCurrent();
         BackendWorld world =
             BackendWorld.gather(Meeting.ofAll(group), device, TIMEOUT, provider.probe());
