@@ -112,7 +112,7 @@ public final class PutProbe implements AutoCloseable {
     long wrong = 0;
     for (long each : run(EXCHANGE, warps, block, count)) {
       if (each < 0) {
-        throw gaveUp("exchange", "in round " + (each & Long.MAX_VALUE));
+        throw gaveUp("exchange", block, "in round " + (each & Long.MAX_VALUE));
       }
       wrong += each;
     }
@@ -123,7 +123,7 @@ public final class PutProbe implements AutoCloseable {
   public double latency(long block, int count) {
     long nanos = run(ROUNDS, 1, block, count)[0];
     if (nanos == 0) {
-      throw gaveUp("rounds", "");
+      throw gaveUp("rounds", block, "");
     }
     return nanos / (2.0 * count);
   }
@@ -139,18 +139,18 @@ public final class PutProbe implements AutoCloseable {
     long slowest = 0;
     for (int warp = 0; warp < senders; warp++) {
       if (nanos[warp] == 0) {
-        throw gaveUp("stream", "");
+        throw gaveUp("stream", block, "in warp " + warp);
       }
       slowest = Math.max(slowest, nanos[warp]);
     }
     return (double) senders * block * count / slowest;
   }
 
-  private Ep4jException gaveUp(String what, String where) {
+  private Ep4jException gaveUp(String what, long block, String where) {
     String problem = puts.problem();
     return new Ep4jException(
-        "rank %d gave up waiting for puts (%s) %s%s"
-            .formatted(rank, what, where, problem == null ? "" : ": " + problem));
+        "rank %d gave up waiting for puts of %d bytes (%s) %s%s"
+            .formatted(rank, block, what, where, problem == null ? "" : ": " + problem));
   }
 
   private long[] run(String entry, int warpsNow, long block, int count) {
