@@ -1,8 +1,13 @@
 package org.ep4j.cli.bench;
 
+import java.time.Duration;
+import java.util.List;
 import java.util.Set;
 import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cuda.backend.BackendProbe;
+import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.probe.HostLinkProbe;
+import org.ep4j.memory.Meeting;
 import org.ep4j.wire.WireConfig;
 
 /**
@@ -17,6 +22,7 @@ final class NodeCeiling {
   private static final int STREAMS = 3;
   private static final int TRIAL = 4;
   private static final int COPIES = 32;
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
 
   private final DeviceWork work;
 
@@ -56,12 +62,23 @@ final class NodeCeiling {
     }
   }
 
+  /** Ranks that share a GPU share its link: one of them measures, and each has its part of it. */
   private double copied() {
     Agreement agreement = work.context.agreement();
+    BackendWorld world =
+        BackendWorld.gather(
+            Meeting.ofAll(work.context.group()),
+            work.device,
+            PATIENCE,
+            BackendProbe.found("", "", List.of()));
+    boolean measures = world.isFirstOnDevice();
     try (HostLinkProbe probe = HostLinkProbe.open(work.device)) {
-      probe.measure(TRIAL);
+      if (measures) {
+        probe.measure(TRIAL);
+      }
       agreement.barrier();
-      double own = probe.measure(COPIES);
+      double own =
+          measures ? probe.measure(COPIES) / world.ranksOnDevice() : Double.POSITIVE_INFINITY;
       double slowest = own;
       for (long[] each : agreement.numbers(new long[] {Double.doubleToRawLongBits(own)})) {
         slowest = Math.min(slowest, Double.longBitsToDouble(each[0]));

@@ -69,6 +69,12 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
     return (int) seats.stream().filter(seat -> seat.device().equals(own)).count();
   }
 
+  /** Whether no rank before this one sits on its device. */
+  public boolean isFirstOnDevice() {
+    int own = meeting.group().rank();
+    return seats.stream().map(Seat::device).toList().indexOf(seats.get(own).device()) == own;
+  }
+
   /**
    * Whether this rank knows that NVLink joins its device with those of all others. A node of
    * several hosts is one because NVLink joins them.

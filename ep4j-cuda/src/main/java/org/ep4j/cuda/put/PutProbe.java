@@ -189,6 +189,8 @@ public final class PutProbe implements AutoCloseable {
       launch.launch(stream);
       stream.synchronize();
     }
+    // What this rank frees next may wait for all that runs on a GPU that both share.
+    puts.barrier();
     results.copyTo(0, MemorySegment.ofArray(result));
     return result;
   }
