@@ -244,8 +244,9 @@ __device__ __forceinline__ void forward_slots(SlotWarp<Record>& slots, const Str
     u32 g = job - c * givers;
     u32 q = streams.givers[g];
     if (c < streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {
-      return;
+      break;
     }
   }
+  // Also what was stored before a wait failed: stores in flight must not outlive the stages.
   slots.pipe.drain();
 }
