@@ -11,8 +11,9 @@ import org.ep4j.memory.NativeMemory;
  * <p>{@code completed}: highest ticket of an operation that ended; written by kernels with release,
  * read here with acquire. {@code abort}: not 0 once waiting is vain; written here, read by waiting
  * kernels. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write {@code
- * state} last, with release. By rank: {@code masked}, written by kernels that mask a rank and,
- * while none runs, here; {@code gone}, not 0 once a dead rank has been evicted, written here.
+ * state} or {@code settled} last, with release. By rank: {@code masked}, written by kernels that
+ * mask a rank and, while none runs, here; {@code gone}, not 0 once a dead rank has been evicted,
+ * written here.
  */
 final class HostWords implements AutoCloseable {
   /** A wait has missed its deadline. */
@@ -42,6 +43,7 @@ final class HostWords implements AutoCloseable {
   private static final int TOKEN = 48;
   private static final int CHOICE = 56;
   private static final int LEFT = 64;
+  private static final int SETTLED = 72;
   private static final int ABORT = 128;
   private static final int COMPLETED = 256;
   private static final int MASKED = 4096;
@@ -138,8 +140,15 @@ final class HostWords implements AutoCloseable {
     return get(COMPLETED);
   }
 
+  /**
+   * 0 if there is nothing to tell, or not yet: whom a timeout in a high-throughput operation names
+   * is settled only when its kernel ends.
+   */
   long state() {
-    return get(STATE);
+    long state = get(STATE);
+    long epoch = get(EPOCH);
+    boolean settled = (epoch & LOW_LATENCY) != 0 || get(SETTLED) == epoch;
+    return state != STATE_TIMEOUT || settled ? state : 0;
   }
 
   long epoch() {

@@ -1,6 +1,6 @@
 // How kernels begin, and how they end.
 #pragma once
-#include "protocol.cuh"
+#include "absent.cuh"
 
 // Counts this block as finished; true in the last one, for all of its threads. What other blocks
 // wrote before is visible to all threads of the last.
@@ -23,14 +23,21 @@ struct Receipt {
   u64* completed;
 };
 
-// Ends the operation; called by one thread of the last block.
-__device__ __forceinline__ void end_epoch(const Watch& w, Receipt receipt) {
+// Ends the operation; called by one thread of the last block. `entries()` tells where to look if it failed.
+template <class Look>
+__device__ __forceinline__ void end_epoch(const Watch& w, Receipt receipt, Look entries) {
+  // Relaxed, and both at once: last_block() has seen to the order, and waiting twice is longer.
+  u64 abort = load_relaxed_system(&w.control->abort);
+  u64 ticket = w.control->ticket;
   w.control->arrived = 0;
   w.control->senders = 0;
   w.control->jobs = 0;
   store_relaxed_system(&w.control->running, 0);
+  if (abort == w.epoch) {
+    settle_failure(w, entries);
+  }
   // A graph replays an old ticket: the word must not go back.
-  if (receipt.ticket > w.control->ticket) {
+  if (receipt.ticket > ticket) {
     w.control->ticket = receipt.ticket;
     store_release_system(receipt.completed, receipt.ticket);
   }
@@ -55,13 +62,14 @@ __device__ __forceinline__ void tell_leaving(const Watch& w) {
 }
 
 // True if the kernel has nothing to do but to end. All threads.
-__device__ __forceinline__ bool leave_at_once(const Watch& w, Receipt receipt) {
+template <class Look>
+__device__ __forceinline__ bool leave_at_once(const Watch& w, Receipt receipt, Look entries) {
   if (!__syncthreads_or(why_leave(w.control) != 0)) {
     return false;
   }
   tell_leaving(w);
   if (last_block(w.control) && threadIdx.x == 0) {
-    end_epoch(w, receipt);
+    end_epoch(w, receipt, entries);
   }
   return true;
 }

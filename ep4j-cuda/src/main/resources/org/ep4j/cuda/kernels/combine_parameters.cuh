@@ -58,3 +58,12 @@ struct CombineParameters {
 
   u64 parts;  // in one node: of a token, to be summed by a warp each
 };
+
+// Where a combine sees who of this node has entered it.
+struct CombineEntries {
+  const CombineParameters& p;
+
+  __device__ __forceinline__ Entries operator()() const {
+    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, 0, 0, nullptr, 0, nullptr};
+  }
+};

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     own = 0;
   }
   Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt)) {
+  if (leave_at_once(w, p.receipt, NodeEntries{p})) {
     return;
   }
   Chunk chunk = Chunk::of(p.tokens, blockIdx.x, gridDim.x);

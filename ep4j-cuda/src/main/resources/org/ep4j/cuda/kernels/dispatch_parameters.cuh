@@ -143,3 +143,13 @@ __device__ __forceinline__ u32 count_words(const DispatchParameters& p) { return
 __device__ __forceinline__ u64* counts_of(const DispatchParameters& p, u32 at, u32 source) {
   return (u64*)(p.peers[at] + p.counts_offset) + source * count_words(p);
 }
+
+// Where a dispatch sees who of this node has entered it.
+struct NodeEntries {
+  const DispatchParameters& p;
+
+  __device__ __forceinline__ Entries operator()() const {
+    u64 counts = p.cached ? 0 : p.counts_offset;
+    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, counts, count_words(p), nullptr, 0, nullptr};
+  }
+};

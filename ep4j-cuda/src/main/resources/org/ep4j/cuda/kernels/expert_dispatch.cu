@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   u64* barriers = (u64*)(companions + p.push_warps * STAGES * p.companion_bytes);
 
   Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt)) {
+  if (leave_at_once(w, p.receipt, NodeEntries{p})) {
     return;
   }
   bool sends = blockIdx.x < p.push_blocks;

@@ -20,7 +20,7 @@ __device__ __forceinline__ void far_combine(const CombineParameters& p) {
   u32 warps = blockDim.x >> 5;
   Control* control = (Control*)p.peers[p.rank];
   Watch w = watch_of(control, p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt)) {
+  if (leave_at_once(w, p.receipt, CombineEntries{p})) {
     return;
   }
   take_world(far, p.far);
@@ -85,7 +85,7 @@ __device__ __forceinline__ void far_combine(const CombineParameters& p) {
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      end_epoch(w, p.receipt);
+      end_epoch(w, p.receipt, CombineEntries{p});
     }
   }
 }

@@ -12,6 +12,21 @@ __device__ __forceinline__ bool is_far(const FarWorld& far, u32 rank) {
   return !is_near(far, rank) && far.node_of[rank] != NO_NODE;
 }
 
+// Where a dispatch sees who has entered it, in other nodes too if it has counts. `more` are the tellings that
+// are not among those of the operations that ended.
+struct FarEntries {
+  const DispatchParameters& p;
+  u64 more;
+
+  __device__ __forceinline__ Entries operator()() const {
+    Entries entries = NodeEntries{p}();
+    entries.told = p.cached ? nullptr : p.far->told;
+    entries.tellings = *p.far->tellings + more;
+    entries.node_of = p.node_of;
+    return entries;
+  }
+};
+
 // All threads of block 0, after publish_rank, in which other blocks have their share.
 __device__ __forceinline__ void publish_far(const DispatchParameters& p, const FarWorld& far,
                                             const Watch& w) {

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   u32* stream_words = tile_words + Tiles::words((u32)p.ranks, blockDim.x >> 5);
 
   Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt)) {
+  if (leave_at_once(w, p.receipt, FarEntries{p, 1})) {
     return;
   }
   __shared__ FarWorld far;
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       accompany(p, slots, (u32)far.first, (u32)far.end, moving + 1);
     }
   }
-  finish(p, w, false, [&]() {
+  finish(p, w, false, FarEntries{p, 0}, [&]() {
     streams.advance(far, false);
     if (threadIdx.x == 0 && !p.cached) {
       *far.tellings += 1;

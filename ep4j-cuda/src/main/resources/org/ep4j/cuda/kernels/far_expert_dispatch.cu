@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   __shared__ FarWorld far;
 
   Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt)) {
+  if (leave_at_once(w, p.receipt, FarEntries{p, 1})) {
     return;
   }
   take_world(far, p.far);
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       receive_rows<1>(p, w, Arrivals(p, slots));
     }
   }
-  finish(p, w, true, [&]() {
+  finish(p, w, true, FarEntries{p, 0}, [&]() {
     streams.advance(far, false);
     if (threadIdx.x == 0 && !p.cached) {
       *far.tellings += 1;

@@ -39,10 +39,10 @@ struct Nothing {
 };
 
 // All threads of all blocks, when the rows of this rank have been sent; `said` if some of them have
-// told the peers so. All threads of the last block call `besides` if nothing has failed so far.
-template <class Besides>
+// told the peers so. All threads of the last block call `besides`.
+template <class Look, class Besides>
 __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w, bool said,
-                                       Besides besides) {
+                                       Look entries, Besides besides) {
   fence_proxy();
   if (!last_block(w.control)) {
     return;
@@ -60,10 +60,10 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch&
   fence_proxy();
   __syncthreads();
   if (threadIdx.x == 0) {
-    end_epoch(w, p.receipt);
+    end_epoch(w, p.receipt, entries);
   }
 }
 
 __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w, bool said) {
-  finish(p, w, said, Nothing{});
+  finish(p, w, said, NodeEntries{p}, Nothing{});
 }

@@ -23,7 +23,8 @@
 // is written to it or waited for from it, and its experts belong to no rank.
 //
 // A wait that misses its deadline writes what it waited for into the record, raises `abort` so that
-// the other blocks leave too, and the kernel ends without having done its work. It never traps.
+// the other blocks leave too, and the kernel ends without having done its work. It never traps. Whom the
+// record of a high-throughput operation names is settled by the last block (absent.cuh).
 //
 // A rank that others lose may only have been stopped, and go on launching kernels. Its words of the
 // operation in which it was lost are all there, so such a kernel would wait for nobody. Who goes on
@@ -59,7 +60,8 @@ struct Control {
   u64 unused[3];
 };
 
-// What a failed wait leaves for the host, in mapped host memory. `state` is written last.
+// What a failed wait leaves for the host, in mapped host memory. `state` is written last; but of a timeout
+// in a high-throughput operation, `settled` is.
 struct Record {
   u64 state;  // 0 nothing, else a State
   u64 epoch;
@@ -70,6 +72,7 @@ struct Record {
   u64 token;
   u64 choice;
   u64 left;  // ns of the time it had; negative past the deadline
+  u64 settled;  // epoch whose last block has looked who is missing: until then the host looks at nothing
 };
 
 enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4, PHASE_ROOM = 5 };

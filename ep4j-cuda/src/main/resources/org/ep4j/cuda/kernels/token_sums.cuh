@@ -104,7 +104,7 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
 
   Control* control = (Control*)p.peers[p.rank];
   Watch w = watch_of(control, p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt)) {
+  if (leave_at_once(w, p.receipt, CombineEntries{p})) {
     return;
   }
   if (blockIdx.x == 0 && threadIdx.x < p.ranks && p.peers[threadIdx.x] != nullptr) {
@@ -120,6 +120,6 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   }
   sum_tokens(p, w, homes, Token(rows));
   if (last_block(control) && threadIdx.x == 0) {
-    end_epoch(w, p.receipt);
+    end_epoch(w, p.receipt, CombineEntries{p});
   }
 }

@@ -46,6 +46,17 @@ class KernelsOnTheHostTest {
     allCasesPass("eviction_world");
   }
 
+  /** A wait for a rank that is only held up by another may be the first to fail. */
+  @Test
+  void whoDoesNotComeIsNamedByAllOthers() throws IOException, InterruptedException {
+    allCasesPass("absent_world");
+  }
+
+  @Test
+  void whoDoesNotComeIsNamedAcrossNodes() throws IOException, InterruptedException {
+    allCasesPass("far_absent_world");
+  }
+
   @Test
   void operationsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
     allCasesPass("far_world");
@@ -228,6 +239,41 @@ class KernelsOnTheHostTest {
             "store_relaxed_system(&control->running, 1);",
             "",
             "it is evicted, and writes"),
+        new Mistake(
+            "whatever wait has failed first is told",
+            "absent_world",
+            "absent.cuh",
+            "      w.record->peer = r;\n",
+            "",
+            "named rank"),
+        new Mistake(
+            "who gave up in an operation before is named",
+            "absent_world",
+            "absent.cuh",
+            " && age < oldest",
+            "",
+            "named rank"),
+        new Mistake(
+            "a last block that came after the failure does not look",
+            "absent_world",
+            "begin_end.cuh",
+            "end_epoch(w, receipt, entries);",
+            "end_epoch(w, receipt, [] { return Entries{}; });",
+            "named rank|phase"),
+        new Mistake(
+            "nobody looks whose counts have come from other nodes",
+            "far_absent_world",
+            "far_counts.cuh",
+            "p.cached ? nullptr : p.far->told",
+            "nullptr",
+            "named rank|phase"),
+        new Mistake(
+            "made once: a warp whose wait fails leaves while its stores are in flight",
+            "far_absent_world",
+            "far_slots.cuh",
+            "streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {\n      break;",
+            "streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {\n      return;",
+            "ended before its bulk stores"),
         new Mistake(
             "what has failed says that it has received",
             "low_latency_world",

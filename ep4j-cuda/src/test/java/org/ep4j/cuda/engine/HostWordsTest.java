@@ -14,11 +14,16 @@ import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Events that are asked after their buffer has been closed, or while it is. */
+/** When kernels are believed, and events that are asked after their buffer has been closed. */
 @Timeout(60)
 class HostWordsTest {
   private static final int RANKS = 4;
   private static final int ROUNDS = 200;
+
+  // As in protocol.cuh and low_latency.cuh.
+  private static final long EPOCH = 8;
+  private static final long SETTLED = 72;
+  private static final long LOW_LATENCY = 1L << 62;
 
   /** What a kernel writes is read as long as the memory is there, and as it was afterwards. */
   @Test
@@ -40,6 +45,29 @@ class HostWordsTest {
     words.abort();
     words.gone(3);
     assertThat(words.completed()).isEqualTo(7);
+  }
+
+  /** Until the kernel ends the record may name a rank that is only held up by another. */
+  @Test
+  void aTimeoutIsSeenOnceItIsSettledWhomItNames() {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
+      HostWords words = new HostWords(memory, memory.address(), () -> {}, RANKS);
+      long record = words.recordOnDevice();
+      NativeMemory.putLongRelease(record + EPOCH, 5);
+      NativeMemory.putLongRelease(record, HostWords.STATE_TIMEOUT);
+      assertThat(words.state()).isZero();
+      NativeMemory.putLongRelease(record + SETTLED, 4);
+      assertThat(words.state()).isZero();
+      NativeMemory.putLongRelease(record + SETTLED, 5);
+      assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
+      // Of low latency, and of a routing, what is told is told at once.
+      NativeMemory.putLongRelease(record + EPOCH, LOW_LATENCY | 6);
+      assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
+      NativeMemory.putLongRelease(record + EPOCH, 7);
+      NativeMemory.putLongRelease(record, HostWords.STATE_DUPLICATE);
+      assertThat(words.state()).isEqualTo(HostWords.STATE_DUPLICATE);
+    }
   }
 
   @Test

@@ -287,4 +287,20 @@ class Combining {
   }
 };
 
+// Some dispatches, again or not, and combines of what they have delivered.
+inline void operate(Dispatching& dispatching, Combining& combining, u32 operations) {
+  std::shared_ptr<Handle> last;
+  Random& random = dispatching.random;
+  for (; operations > 0; operations--) {
+    // What did not fit or was refused ends in an exception: its handle is not used again.
+    if (last == nullptr || last->crowded || last->routing.bad || random.once_in(4)) {
+      last = dispatching.dispatch();
+    } else if (random.once_in(3)) {
+      dispatching.dispatch_again(last);
+    } else {
+      combining.combine(last);
+    }
+  }
+}
+
 }  // namespace emulator

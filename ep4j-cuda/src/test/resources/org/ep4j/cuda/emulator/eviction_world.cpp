@@ -16,21 +16,6 @@ namespace combining {
 
 namespace emulator {
 
-void operate(Dispatching& dispatching, Combining& combining, u32 operations) {
-  std::shared_ptr<Handle> last;
-  Random& random = dispatching.random;
-  for (; operations > 0; operations--) {
-    // What did not fit or was refused ends in an exception: its handle is not used again.
-    if (last == nullptr || last->crowded || last->routing.bad || random.once_in(4)) {
-      last = dispatching.dispatch();
-    } else if (random.once_in(3)) {
-      dispatching.dispatch_again(last);
-    } else {
-      combining.combine(last);
-    }
-  }
-}
-
 // As Eviction does. Whether some kernel has yet to find out.
 bool evict(Machine& machine, Control* control, u32 lost, u32 by) {
   bool sound = control->failed == 0;

@@ -48,6 +48,12 @@ class Machine {
   void go_on(u32 rank) { streams[rank].launches = FOREVER; }
 
   bool has_waiting(u32 rank) const { return !streams[rank].waiting.empty(); }
+  u32 waiting(u32 rank) const { return (u32)streams[rank].waiting.size(); }
+  const std::string& next(u32 rank) const { return streams[rank].waiting.front().name; }
+  bool is_idle(u32 rank) const { return streams[rank].is_idle(); }
+
+  // Deadlines of all that runs on a rank pass.
+  void skip(u32 rank) { streams[rank].skipped += 2 * PATIENT; }
 
   // What the clock shows where something runs.
   u64 now() const { return steps + streams[running->block->kernel->rank].skipped; }
@@ -65,7 +71,9 @@ class Machine {
       u64 patience = steps + (1u << random.between(10, 20));
       run_while([&] { return steps < patience && others_run(); });
       for (u32 r = 0; r < streams.size(); r++) {
-        streams[r].skipped += r == rank ? 0 : 2 * PATIENT;
+        if (r != rank) {
+          skip(r);
+        }
       }
     }
   }
