@@ -280,10 +280,8 @@ final class Completion implements AutoCloseable {
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
     if (peer == rank && !closed) {
       // This rank's own blocks wait for others, too: which of the waits fails first is chance.
-      // Kernels of
-      // high throughput have looked who has not entered; those of low latency, and for combines
-      // across
-      // nodes, know less.
+      // High throughput has looked who has not entered, but for combines across nodes; low latency
+      // has not.
       peer = calls.least(excluded);
     }
     String loss = peer == rank ? null : members.deathReport(peer);
