@@ -118,6 +118,16 @@ public interface Wire extends AutoCloseable {
   int failedLanes();
 
   /**
+   * Whether nothing of a peer can reach this rank's memory and counters any more once all lanes to
+   * it have failed here, whatever its process does: one that was only stopped may go on. So it is
+   * where this side takes in what comes, or ends the connection for both. Where peers write without
+   * that, as into memory that they map, what they do has no end that can be known here.
+   */
+  default boolean severs() {
+    return false;
+  }
+
+  /**
    * Closes regions, lanes and connections of this rank; a second call does nothing. Not collective:
    * the peers' lanes to this rank fail with {@link LaneFailure.Cause#CLOSED}. Work that was handed
    * over ({@link Lane#flush()}) before still arrives; other work may be lost.

@@ -120,6 +120,11 @@ public final class FaultyWire implements Wire {
   }
 
   @Override
+  public boolean severs() {
+    return inner.severs();
+  }
+
+  @Override
   public Counters counters() {
     return inner.counters();
   }

@@ -168,6 +168,12 @@ final class TcpWire extends GroupWire {
     return memory.onHost();
   }
 
+  /** Only this rank's own threads write what comes, and not from a connection that has failed. */
+  @Override
+  public boolean severs() {
+    return true;
+  }
+
   @Override
   public Counters counters() {
     return counters;

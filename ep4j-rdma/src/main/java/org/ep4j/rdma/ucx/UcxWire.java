@@ -176,6 +176,12 @@ final class UcxWire extends GroupWire {
     return memory.onHost();
   }
 
+  /** What carries a put is up to UCX: over shared memory, or DC, a peer writes without this end. */
+  @Override
+  public boolean severs() {
+    return false;
+  }
+
   @Override
   public Counters counters() {
     return counters;

@@ -120,6 +120,12 @@ final class VerbsWire extends GroupWire {
     return memory.onHost();
   }
 
+  /** A lane fails once this end of its queue pair is stopped: the device takes no more from it. */
+  @Override
+  public boolean severs() {
+    return true;
+  }
+
   @Override
   public Counters counters() {
     return resources.counters();
