@@ -196,7 +196,9 @@ public interface ExpertBuffer extends AutoCloseable {
    * handed out is gone (zeros, at the same addresses), tensors of earlier results included. The
    * lost rank may only have been stopped, and keeps the old memory to itself.
    *
-   * <p>CUDA engine on several nodes: only while no rank is lost and no lane of the wire has failed.
+   * <p>CUDA engine on several nodes: goes on without nodes that are lost as a whole, where the wire
+   * ends what they send ({@code tcp}, {@code verbs}, {@code nccl}); not where one rank of several
+   * of a node is lost, or a lane between live ranks has failed.
    *
    * @throws UnsupportedOperationException if the engine cannot go on without a lost rank; open
    *     another buffer among the live ranks

@@ -11,8 +11,8 @@ import org.ep4j.group.Group;
 /**
  * Operations without end, until a rank is killed; then a reset, and verified operations among those
  * that are left. What happens is written to standard output. Arguments: engine, whether it has
- * low-latency operations, and whether buffers go on without a rank: where they do not, the others
- * are told so, and open another among themselves; then {@link NodeArguments}.
+ * low-latency operations, and without whom buffers go on ({@link KillKit.GoesOn}): where they do
+ * not, the others are told so, and open another among themselves; then {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
@@ -51,7 +51,7 @@ final class KillJob implements RankJob {
     try (ExpertBuffer buffer = opened) {
       victim = runUntilKill(buffer);
       System.out.println(LOST + victim);
-      if (Boolean.parseBoolean(arguments.get(2))) {
+      if (goesOn(KillKit.GoesOn.valueOf(arguments.get(2)), victim, group.size(), nodes)) {
         buffer.reset();
         runWithout(buffer, victim);
         return;
@@ -62,6 +62,14 @@ final class KillJob implements RankJob {
         ExpertBuffer another = ExpertBuffer.open(live, config)) {
       runWithout(another, -1);
     }
+  }
+
+  private static boolean goesOn(KillKit.GoesOn goesOn, int victim, int ranks, NodeArguments nodes) {
+    return switch (goesOn) {
+      case WITHOUT_ANY_RANK -> true;
+      case WITHOUT_WHOLE_NODES -> nodes.isAlone(victim, ranks);
+      case WITH_ALL_RANKS -> false;
+    };
   }
 
   private static void isRefused(ExpertBuffer buffer) {

@@ -37,6 +37,16 @@ public abstract class KillKit {
 
   private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
 
+  /** Without whom buffers go on; else they say that the others must open another. */
+  public enum GoesOn {
+    /** Whoever is lost. */
+    WITHOUT_ANY_RANK,
+    /** Without those whose node is gone as a whole. */
+    WITHOUT_WHOLE_NODES,
+    /** Only with all. */
+    WITH_ALL_RANKS
+  }
+
   /** For subclasses. */
   protected KillKit() {}
 
@@ -58,9 +68,9 @@ public abstract class KillKit {
     return "auto";
   }
 
-  /** Whether buffers go on without a rank; if not, the others open another. */
-  protected boolean goesOn() {
-    return true;
+  /** Without whom buffers go on; without others, those that are left open another. */
+  protected GoesOn goesOn() {
+    return GoesOn.WITHOUT_ANY_RANK;
   }
 
   /** How many are killed in each test, unless {@code ep4j.kills} says otherwise. */
@@ -70,7 +80,7 @@ public abstract class KillKit {
 
   private List<String> arguments() {
     return new NodeArguments(ranksPerNode(), wire())
-        .behind(List.of(engine(), String.valueOf(lowLatency()), String.valueOf(goesOn())));
+        .behind(List.of(engine(), String.valueOf(lowLatency()), goesOn().name()));
   }
 
   @Test

@@ -23,6 +23,13 @@ record NodeArguments(int ranksPerNode, String wire) {
         .toList();
   }
 
+  /** Whether a rank of so many is the only one of its node. */
+  boolean isAlone(int rank, int ranks) {
+    int each = ranksPerNode == 0 ? ranks : ranksPerNode;
+    int first = rank / each * each;
+    return Math.min(each, ranks - first) == 1;
+  }
+
   BufferConfig.Builder apply(BufferConfig.Builder config) {
     return config.ranksPerNode(ranksPerNode).wire(wire);
   }

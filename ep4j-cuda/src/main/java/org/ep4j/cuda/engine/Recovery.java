@@ -19,14 +19,17 @@ import org.jspecify.annotations.Nullable;
  * anew, with numbers that none has used. One that comes back has words as clear as these.
  *
  * <p>Between nodes what has been sent may still be under way when kernels have ended, so it is
- * awaited before anything is cleared. Wire and memory stay, and all addresses with them.
+ * awaited before anything is cleared, and lanes to nodes that are gone have to end. Wire and memory
+ * stay, and all addresses with them. Who evicts reaches memory of its own node; where that of
+ * another is gone, no kernel has a way from there to here but the wire.
  */
 final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
+  private static final int QUIETS = 2;
 
   /** Words that the ranks agree on. */
-  static final int AGREED_WORDS = 2;
+  static final int AGREED_WORDS = 3;
 
   /** More than a rank that is gone can have been ahead of those that are left. */
   private static final long LEAP = 8;
@@ -72,14 +75,23 @@ final class Recovery {
       return;
     }
     boolean[] gone = reunion.gone();
-    for (int r = 0; r < gone.length; r++) {
-      if (gone[r]) {
-        context.requireOneNode("beginning anew without rank " + r, REMEDY);
+    String refused = far.refusesLoss(gone);
+    if (!refused.isEmpty()) {
+      // All ranks come to the same.
+      throw new UnsupportedOperationException("reset: " + refused + ": " + REMEDY);
+    }
+    boolean done = false;
+    try {
+      String problem = far.quiet(gone, reunion.highest(QUIETS) + 1, reunion.timeout());
+      reunion.agree(
+          problem.isEmpty() ? "" : problem + ": " + REMEDY, reunion.timeout().multipliedBy(2));
+      done = true;
+    } finally {
+      if (!done) {
+        // Nothing leaves for other nodes any more.
+        context.completion.needsReset("what was under way between the nodes has not ended");
       }
     }
-    String problem = far.quiet(reunion.timeout());
-    reunion.agree(
-        problem.isEmpty() ? "" : problem + ": " + REMEDY, reunion.timeout().multipliedBy(2));
   }
 
   /**
@@ -176,7 +188,11 @@ final class Recovery {
   }
 
   private long[] words() {
-    return new long[] {context.epoch(), part == null ? 0 : part.sent(context.rank)};
+    return new long[] {
+      context.epoch(),
+      part == null ? 0 : part.sent(context.rank),
+      context.far == null ? 0 : context.far.quiets()
+    };
   }
 
   /** Where this ends halfway, others may clear words that one of them has begun to use. */
@@ -189,7 +205,7 @@ final class Recovery {
       context.owners.copyFrom(
           0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
       if (context.far != null) {
-        context.far.beginAnew();
+        context.far.beginAnew(gone);
       }
       context.beginBehind(reunion.highest(EPOCH) + LEAP);
       context.calls.clear();

@@ -60,8 +60,10 @@ public final class FarConnection implements AutoCloseable {
   /** Any thread asks how it is. */
   private volatile Proxy proxy;
 
-  /** How often it has been quiet since all began. */
-  private int quiets;
+  private final FarQuiet quiet;
+
+  /** The number of the last time that the wire was asked to be quiet; 0 for none. */
+  private long quiets;
 
   private FarConnection(
       Group group,
@@ -84,6 +86,7 @@ public final class FarConnection implements AutoCloseable {
     try {
       settings = FarWire.of(config, System.getenv());
       wire = owned.own(settings.open(group, layout.counters(mostPartners), bus()));
+      quiet = new FarQuiet(wire, layout.quiet(mostPartners));
       landing = wire.allocate(layout.landingBytes(partners), config.timeout());
       ownLanding = register(landing.segment());
       counters = register(wire.counters().words());
@@ -106,7 +109,7 @@ public final class FarConnection implements AutoCloseable {
       source = read;
       opened = startProxy();
       proxy = opened;
-      table = owned.own(new FarTable(this, rails, settings.lanesOfAThread()));
+      table = owned.own(new FarTable(this, settings.lanesOfAThread()));
       complete = true;
     } finally {
       if (!complete) {
@@ -182,7 +185,7 @@ public final class FarConnection implements AutoCloseable {
     return table.nodeOf();
   }
 
-  /** Ranks of other nodes that this one exchanges tokens with. */
+  /** Ranks of other nodes that this one exchanges tokens with while none is gone. */
   public int partners() {
     return table.partners();
   }
@@ -261,35 +264,66 @@ public final class FarConnection implements AutoCloseable {
   }
 
   /**
-   * Ends the proxy, and waits until nothing is under way between the ranks any more; on all ranks,
-   * none of which runs a kernel. What follows is {@link #beginAnew} or {@link #close}.
+   * Whether this can go on without these ranks; the same on all others. What a node that is gone
+   * has sent must be over, and a process that was only stopped may go on. And rails stay as they
+   * are only where nodes are gone as a whole.
    *
+   * @return empty, or why not
+   */
+  public String refusesLoss(boolean[] gone) {
+    for (int r = 0; r < gone.length; r++) {
+      for (int other = 0; gone[r] && other < gone.length; other++) {
+        if (nodes.together(r, other) && !gone[other]) {
+          return "rank %d is gone, rank %d of its node is not: only whole nodes can be left out"
+              .formatted(r, other);
+        }
+      }
+      if (gone[r] && !(puts && wire.severs())) {
+        return "rank %d is gone, and a process that was only stopped may still write over wire '%s'"
+            .formatted(r, puts ? wire.name() : settings.wire());
+      }
+    }
+    return "";
+  }
+
+  /** The number of the last time that {@link #quiet} was called; 0 for none. */
+  public long quiets() {
+    return quiets;
+  }
+
+  /**
+   * Ends the proxy, and waits until nothing is under way between the ranks any more; on all that
+   * are left, none of which runs a kernel. What follows is {@link #beginAnew}, this once more, or
+   * {@link #close}.
+   *
+   * @param gone ranks that are not left, which {@link #refusesLoss} allows
+   * @param time the number of this time: the same on all, above {@link #quiets} of each
    * @return empty, or why this connection cannot begin anew
    */
-  public String quiet(Duration timeout) {
+  public String quiet(boolean[] gone, long time, Duration timeout) {
+    quiets = time;
     try {
       proxy.close();
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
     }
-    quiets++;
-    return new FarQuiet(wire, layout.quiet(mostPartners), quiets, timeout).await();
+    return quiet.await(gone, time, timeout);
   }
 
   /**
-   * Makes everything as it was when it was opened, at the same addresses. All ranks have found the
-   * wire {@link #quiet}, and none gives it work before all have come back from this.
+   * Makes everything as it was when it was opened, at the same addresses, but without the ranks
+   * that are gone. All others have found the wire {@link #quiet}, and none gives it work before all
+   * have come back from this.
    */
-  public void beginAnew() {
+  public void beginAnew(boolean[] gone) {
     landing.segment().fill((byte) 0);
     Counters words = wire.counters();
-    for (int i = 0; i < words.count(); i++) {
+    for (int i = 0; i < layout.quiet(mostPartners); i++) {
       // Counters only change by additions.
       words.add(i, -words.get(i));
     }
-    quiets = 0;
     proxy = startProxy();
-    table.write();
+    table.write(gone);
   }
 
   /** Sets a word of the low-latency part of this rank; nobody else writes it now. */

@@ -103,12 +103,12 @@ final class FarLayout {
     return ranks + 2 * most * SLOTS;
   }
 
-  /** Counter of what {@link FarQuiet} tells, behind all others. */
+  /** First of the counters, one a rank, of what {@link FarQuiet} tells, behind all others. */
   int quiet(int most) {
     return firstLowLatency(most) + sizes.lowLatencyCounters();
   }
 
   int counters(int most) {
-    return quiet(most) + 1;
+    return quiet(most) + ranks;
   }
 }

@@ -8,7 +8,10 @@ import org.ep4j.cuda.proxy.Proxy;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 
-/** {@code FarWorld} of {@code kernels/far.cuh} and all that it points to, on the device. */
+/**
+ * {@code FarWorld} of {@code kernels/far.cuh} and all that it points to, on the device. What is
+ * there stays where it is when ranks are lost: partners become fewer.
+ */
 final class FarTable implements AutoCloseable {
   private static final long WORLD =
       FarWorldField.RINGS.ordinal() * (long) Long.BYTES + Proxy.PARAMETER_BYTES;
@@ -19,12 +22,17 @@ final class FarTable implements AutoCloseable {
 
   private static final long SEEN = SEEN_ALIGNMENT + FarLayout.SLOTS * (long) Long.BYTES;
 
+  /** In place of the node of a rank that is gone. */
+  private static final int NO_NODE = -1;
+
   private final FarConnection connection;
   private final FarLayout layout;
   private final Nodes nodes;
-  private final Rails rails;
   private final int rank;
-  private final int[] partners;
+
+  /** Partners that there is room for. */
+  private final int most;
+
   private final int lanes;
   private final DeviceMemory memory;
 
@@ -38,25 +46,26 @@ final class FarTable implements AutoCloseable {
   private final long tellings;
   private final long seen;
 
-  FarTable(FarConnection connection, Rails rails, int lanes) {
+  /** With all ranks. */
+  FarTable(FarConnection connection, int lanes) {
     this.connection = connection;
-    this.rails = rails;
     layout = connection.layout();
     nodes = connection.nodes();
     rank = connection.rank();
-    partners = rails.partners(rank);
-    nodeOf = partnerTable + partners.length * PARTNER;
+    boolean[] nobody = new boolean[nodes.ranks()];
+    most = new Rails(nodes, nobody).partners(rank).length;
+    nodeOf = partnerTable + most * PARTNER;
     railTo = align(nodeOf + (long) nodes.ranks() * Integer.BYTES);
     countsThere = align(railTo + (long) nodes.count() * Integer.BYTES);
     sent = countsThere + (long) nodes.ranks() * Long.BYTES;
-    taken = sent + (long) partners.length * Long.BYTES;
-    tellings = taken + (long) partners.length * Long.BYTES;
+    taken = sent + (long) most * Long.BYTES;
+    tellings = taken + (long) most * Long.BYTES;
     seen = align(tellings + Long.BYTES, SEEN_ALIGNMENT);
     this.lanes = lanes;
-    memory = DeviceMemory.allocate(connection.device(), seen + 2L * partners.length * SEEN);
+    memory = DeviceMemory.allocate(connection.device(), seen + 2L * most * SEEN);
     boolean complete = false;
     try {
-      write();
+      write(nobody);
       complete = true;
     } finally {
       if (!complete) {
@@ -65,15 +74,22 @@ final class FarTable implements AutoCloseable {
     }
   }
 
-  /** As if nothing had been sent yet, through the proxy that there is now. No kernel runs. */
-  void write() {
+  /**
+   * As if nothing had been sent yet, through the proxy that there is now. No kernel runs.
+   *
+   * @param gone ranks that do not count; a node that has lost some has lost all, else rails would
+   *     be others than memory was laid out for
+   */
+  void write(boolean[] gone) {
+    Rails rails = new Rails(nodes, gone);
+    int[] partners = rails.partners(rank);
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment image = arena.allocate(memory.bytes(), Long.BYTES);
-      writeWorld(image);
+      writeWorld(image, partners.length);
       for (int place = 0; place < partners.length; place++) {
-        writePartner(image.asSlice(partnerTable + place * PARTNER, PARTNER), place);
+        writePartner(image.asSlice(partnerTable + place * PARTNER, PARTNER), rails, place);
       }
-      writeLists(image);
+      writeLists(image, rails, gone);
       memory.copyFrom(0, image);
     }
   }
@@ -90,8 +106,9 @@ final class FarTable implements AutoCloseable {
     return memory.address();
   }
 
+  /** Partners with all ranks. */
   int partners() {
-    return partners.length;
+    return most;
   }
 
   /** Where the node of each rank stands. */
@@ -103,7 +120,7 @@ final class FarTable implements AutoCloseable {
     image.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }
 
-  private void writeWorld(MemorySegment image) {
+  private void writeWorld(MemorySegment image, int partners) {
     long base = memory.address();
     int node = nodes.of(rank);
     set(image, FarWorldField.FIRST, nodes.first(node));
@@ -111,7 +128,7 @@ final class FarTable implements AutoCloseable {
     set(image, FarWorldField.NODES, nodes.count());
     set(image, FarWorldField.NODE, node);
     set(image, FarWorldField.NODE_OF, base + nodeOf);
-    set(image, FarWorldField.PARTNERS, partners.length);
+    set(image, FarWorldField.PARTNERS, partners);
     set(image, FarWorldField.PARTNER, base + partnerTable);
     set(image, FarWorldField.RAIL_TO, base + railTo);
     set(image, FarWorldField.SLOTS, FarLayout.SLOTS);
@@ -137,8 +154,8 @@ final class FarTable implements AutoCloseable {
                 FarWorldField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
   }
 
-  private void writePartner(MemorySegment image, int place) {
-    int partner = partners[place];
+  private void writePartner(MemorySegment image, Rails rails, int place) {
+    int partner = rails.partners(rank)[place];
     int node = nodes.of(partner);
     int placeThere = rails.place(partner, rank);
     long target = layout.rings + layout.ring(placeThere);
@@ -160,9 +177,10 @@ final class FarTable implements AutoCloseable {
     set(image, FarPartnerField.CREDITS_THERE, layout.credits(placeThere));
   }
 
-  private void writeLists(MemorySegment image) {
+  private void writeLists(MemorySegment image, Rails rails, boolean[] gone) {
     for (int r = 0; r < nodes.ranks(); r++) {
-      image.set(ValueLayout.JAVA_INT, nodeOf + (long) r * Integer.BYTES, nodes.of(r));
+      int node = gone[r] ? NO_NODE : nodes.of(r);
+      image.set(ValueLayout.JAVA_INT, nodeOf + (long) r * Integer.BYTES, node);
       long landing = connection.landing(r);
       image.set(
           ValueLayout.JAVA_LONG,
@@ -170,7 +188,8 @@ final class FarTable implements AutoCloseable {
           landing == 0 ? 0 : landing + layout.counts(rank));
     }
     for (int node = 0; node < nodes.count(); node++) {
-      int place = node == nodes.of(rank) ? 0 : rails.place(rank, rails.rail(rank, node));
+      // Of this node and of those that are gone it has no meaning.
+      int place = Math.max(0, rails.place(rank, rails.rail(rank, node)));
       image.set(ValueLayout.JAVA_INT, railTo + (long) node * Integer.BYTES, place);
     }
   }

@@ -170,7 +170,7 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
 // Looks at all ranks. False if an earlier operation has failed, or this rank is evicted: then the kernel
 // has ended already. All threads.
 __device__ __forceinline__ bool begin(const Operation& op, char** areas, char** parts) {
-  // Between nodes nobody is evicted: there is no going on without a rank.
+  // Between nodes nobody is evicted: ranks go on without whole nodes only, which do not reach them.
   u64 why = FAR ? load_relaxed_system(&op.p.control->failed) : why_leave(op.p.control);
   look_around(op, why, areas, parts);
   if (!__syncthreads_or(why != 0)) {

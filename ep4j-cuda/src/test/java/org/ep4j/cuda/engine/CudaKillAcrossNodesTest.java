@@ -1,26 +1,73 @@
 package org.ep4j.cuda.engine;
 
 import org.ep4j.conformance.KillKit;
+import org.junit.jupiter.api.Nested;
 
-/** Two ranks of one node, one of another, which reach each other through memory of the host. */
-class CudaKillAcrossNodesTest extends KillKit {
-  @Override
-  protected String engine() {
-    return "cuda";
+/** Ranks of several nodes that share a device, or have one each. */
+class CudaKillAcrossNodesTest {
+  /**
+   * Two ranks of one node, one of another, which reach each other through memory of the host: a
+   * rank that was only stopped may still write there.
+   */
+  @Nested
+  class Mapped extends KillKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return "staged";
+    }
+
+    @Override
+    protected GoesOn goesOn() {
+      return GoesOn.WITH_ALL_RANKS;
+    }
   }
 
-  @Override
-  protected int ranksPerNode() {
-    return 2;
+  /** The same over a wire: the two go on as one node, and nobody without one of them. */
+  @Nested
+  class OverAWire extends KillKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return "tcp";
+    }
+
+    @Override
+    protected GoesOn goesOn() {
+      return GoesOn.WITHOUT_WHOLE_NODES;
+    }
+
+    /** Each rank once. */
+    @Override
+    protected int kills() {
+      return 3;
+    }
   }
 
-  @Override
-  protected String wire() {
-    return "staged";
-  }
-
-  @Override
-  protected boolean goesOn() {
-    return false;
+  /** Three nodes of a rank each, of which two are left. */
+  @Nested
+  class OverAWireAlone extends OverAWire {
+    @Override
+    protected int ranksPerNode() {
+      return 1;
+    }
   }
 }

@@ -54,7 +54,7 @@ class FarLayoutTest {
       take(used, layout.credits(place), FarLayout.SLOTS);
     }
     take(used, layout.firstLowLatency(PARTNERS), 30);
-    take(used, layout.quiet(PARTNERS), 1);
+    take(used, layout.quiet(PARTNERS), RANKS);
     assertThat(used).doesNotContain(false);
   }
 
