@@ -25,6 +25,7 @@ void run_case(u64 seed) {
     size = first.between(1, 3);
   }
   World world(first, sizes);
+  world.lose_node(seed);
   Machine machine(seed, FarNodes::streams(world));
   FarWorlds across(machine, world);
   about += world.text() + (across.far().is_mapped() ? ", mapped" : ", put");

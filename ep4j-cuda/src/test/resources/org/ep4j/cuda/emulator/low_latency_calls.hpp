@@ -18,24 +18,29 @@ struct LatencyCall {
 
 class LowLatencyCalls {
  public:
-  LowLatencyCalls(Machine& machine, const World& world, u32 hidden, bool masking)
+  // Across nodes the world gets its nodes here, and may lose one: see World::lose_node.
+  LowLatencyCalls(Machine& machine, World& drawn, u64 seed, u32 hidden, bool masking)
       : masking(masking),
         machine(machine),
         random(machine.random),
-        world(world),
+        world(drawn),
         hidden(hidden),
         deliveries{world},
         at(world, hidden, masking ? MOST_AREAS : 2) {
     Memory& memory = machine.memory;
     host_abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
     placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
-    for (u32 e = 0; e < world.experts; e++) {
-      placement[e] = (world.gone[world.owner[e]] ? 0xffff : world.owner[e]) << 16 | world.local[e];
-    }
     for (u32 r = 0; r < world.ranks; r++) {
       // A node is a run of ranks.
       node.push_back(FAR && r > 0 ? node[r - 1] + (random.once_in(2) ? 1 : 0) : 0);
       add_rank(r);
+    }
+    if (FAR) {
+      drawn.node = node;
+      drawn.lose_node(seed);
+    }
+    for (u32 e = 0; e < world.experts; e++) {
+      placement[e] = (world.gone[world.owner[e]] ? 0xffff : world.owner[e]) << 16 | world.local[e];
     }
 #if EP4J_FAR == EP4J_FAR_PUTS
     wire = std::make_unique<LatencyWire>(machine, world, at, hidden, far_parts);

@@ -58,6 +58,20 @@ struct World {
 
   u32 nodes() const { return node.back() + 1; }
 
+  // In a quarter of the worlds of several nodes one of these is gone, as after a reset; somebody is left.
+  // The random numbers are others than those of the case, which so stays as it was where nothing is.
+  void lose_node(u64 seed) {
+    Random random{std::mt19937_64(seed ^ 0x6e6f6465)};
+    u32 lost = random.below(nodes());
+    std::vector<bool> without = gone;
+    for (u32 r = 0; r < ranks; r++) {
+      without[r] = without[r] || node[r] == lost;
+    }
+    if (random.once_in(4) && std::count(without.begin(), without.end(), false) > 0) {
+      gone = without;
+    }
+  }
+
   u32 most_of_node() const {
     std::vector<u32> sizes(nodes());
     for (u32 n : node) {
@@ -71,7 +85,11 @@ struct World {
     for (u32 n : node) {
       all += nodes() > 1 ? " " + std::to_string(n) : "";
     }
-    return "ranks " + std::to_string(ranks) + (all.empty() ? "" : " in nodes" + all) + ", experts " + std::to_string(experts) + ", choices " +
+    std::string lost;
+    for (u32 r = 0; r < ranks; r++) {
+      lost += gone[r] ? ", gone " + std::to_string(r) : "";
+    }
+    return "ranks " + std::to_string(ranks) + (all.empty() ? "" : " in nodes" + all) + lost + ", experts " + std::to_string(experts) + ", choices " +
            std::to_string(most_choices) + ", tokens " + std::to_string(most_tokens) + ", row bytes " +
            std::to_string(row_bytes) + ", scale bytes " + std::to_string(scale_bytes);
   }
