@@ -17,8 +17,8 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the host learns that operations have ended, and how badly. Each operation has a ticket; they
- * end in the order of their tickets. Any thread may wait.
+ * How the host learns that operations have ended, and how badly. Each has a ticket; they end in the
+ * order of their tickets. Any thread may wait.
  *
  * <p>The deadline of an operation is the kernel's: the host waits a little longer, for the case
  * that the GPU never came to run it.
@@ -243,6 +243,10 @@ final class Completion implements AutoCloseable {
     }
   }
 
+  private boolean knowsWhoIsLost() {
+    return deadPeer() >= 0 || !members.isAlive(rank) || evictedBy() != Eviction.NOBODY;
+  }
+
   /** Another rank that is gone; -1 if there is none. */
   private int deadPeer() {
     for (int r = 0; r < members.size(); r++) {
@@ -263,6 +267,9 @@ final class Completion implements AutoCloseable {
       return;
     }
     if (state == HostWords.STATE_TIMEOUT) {
+      if (words.left() > 0) {
+        LateNews.await(this::knowsWhoIsLost);
+      }
       int by = evictedBy();
       throw breakWith(
           by == Eviction.NOBODY ? explained(timeout(operation)) : report.evicted(operation, by));
@@ -280,8 +287,7 @@ final class Completion implements AutoCloseable {
     int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
     if (peer == rank && !closed) {
       // This rank's own blocks wait for others, too: which of the waits fails first is chance.
-      // High throughput has looked who has not entered, but for combines across nodes; low latency
-      // has not.
+      // Who has not entered is known but for combines across nodes and low latency.
       peer = calls.least(excluded);
     }
     String loss = peer == rank ? null : members.deathReport(peer);
