@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Measures what docs/performance.md shows of GPUs, one table after the other, on all GPUs of this host:
+#   gpu-tables.sh [--ep4j FILE] [--gpus N] [--output DIR] [--dry-run] [TABLE...]
+# Each table is printed, and written with its environment to DIR/TABLE.json (default: gpu-tables). Without
+# names all are measured, some 10 minutes; --dry-run prints the commands. Beside processes that share a GPU,
+# as where there is one only, MPS has to run, or they take turns (CONTRIBUTING.md).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+ep4j=$here/../ep4j
+output=gpu-tables
+gpus=
+dry=false
+wanted=()
+
+usage() {
+  printf '%s\n' "gpu-tables.sh: $*" >&2
+  exit 2
+}
+
+while (($# > 0)); do
+  case $1 in
+    --ep4j | --gpus | --output)
+      (($# > 1)) || usage "$1 needs a value"
+      declare "${1#--}=$2"
+      shift
+      ;;
+    --dry-run) dry=true ;;
+    -*) usage "unknown option $1" ;;
+    *) wanted+=("$1") ;;
+  esac
+  shift
+done
+gpus=${gpus:-$( (nvidia-smi -L 2>/dev/null || true) | wc -l)}
+[[ $gpus =~ ^[1-9][0-9]*$ ]] || usage "no GPU here, and none named with --gpus"
+# With one GPU two ranks share it: what links give is not to be seen, all else is.
+ranks=$((gpus > 1 ? gpus : 2))
+names=()
+commands=()
+
+# Table $1, by the command that follows.
+table() {
+  names+=("$1")
+  shift
+  commands+=("$*")
+}
+
+ht="bench ht --device cuda --ranks $ranks"
+ll="bench ll --device cuda --ranks $ranks"
+few="--iterations 60 --warmup 20"
+nodes="--processes --nodes 2 --iterations 20 --warmup 10"
+
+# shellcheck disable=SC2086 # commands of several words
+{
+  ((gpus == 1)) || table nvlink bench nvlink
+  table ht $ht --sms 8,16,24,32,64 --dtype bf16,fp8
+  table ht-cached $ht --sms 24,64 --mode cached $few
+  table ht-graph $ht --sms 24,64 --mode graph $few
+  table ht-expert-major $ht --sms 24,64 --layout expert-major --mode static $few
+  table ht-hot $ht --sms 24,64 --routing hot $few
+  for tokens in 512 1024; do
+    table ht-tokens-$tokens $ht --sms 24,64 --tokens $tokens $few
+  done
+  for hidden in 2048 4096 5120; do
+    table ht-hidden-$hidden $ht --sms 24,64 --hidden $hidden $few
+  done
+  for tokens in 1 16 64 128 256; do
+    table ll-$tokens $ll --tokens $tokens --dtype fp8 --partial --zero-copy --iterations 200 --warmup 50
+  done
+  table ll-hook $ll --tokens 128 --dtype fp8 --partial --zero-copy --hook $few
+  table ll-rank-major $ll --tokens 128 --dtype fp8 --rank-major --zero-copy $few
+  table backends-ht $ht --processes --sms 64 --dtype bf16 --backend direct,nccl,nvshmem,direct $few
+  table backends-ll $ll --processes --tokens 128 --dtype fp8 --partial --zero-copy \
+    --backend direct,nccl,nvshmem,direct $few
+  table put bench put --processes --backend direct,nccl,nvshmem
+  table proxy bench proxy
+  table nodes-ht-staged $ht $nodes --wire staged --sms 8,12
+  table nodes-ht-tcp $ht $nodes --wire tcp --dtype bf16 --against-nccl
+  table nodes-ht-nccl $ht $nodes --wire nccl --dtype bf16 --against-nccl
+  table nodes-ll-staged $ll $nodes --wire staged --tokens 128 --dtype fp8 --partial --sms 8,12
+  table nodes-ll-tcp $ll $nodes --wire tcp --tokens 128 --dtype fp8 --partial
+}
+
+for name in "${wanted[@]}"; do
+  [[ " ${names[*]} " == *" $name "* ]] || usage "no table $name; all: ${names[*]}"
+done
+
+# Against sockets: on one host NCCL would take NVLink or shared memory.
+measure() {
+  local name=$1
+  shift
+  if [[ " $* " == *" --against-nccl "* ]]; then
+    export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
+  fi
+  printf '\n## %s\nep4j %s\n' "$name" "$*"
+  "$ep4j" "$@" --json "$output/$name.json"
+}
+
+$dry || mkdir -p "$output"
+failed=()
+for i in "${!names[@]}"; do
+  if ((${#wanted[@]} > 0)) && [[ " ${wanted[*]} " != *" ${names[i]} "* ]]; then
+    continue
+  fi
+  if $dry; then
+    printf '%s\n' "${commands[i]}"
+  else
+    # shellcheck disable=SC2086 # a command and its arguments
+    (measure "${names[i]}" ${commands[i]}) || failed+=("${names[i]}")
+  fi
+done
+((${#failed[@]} == 0)) || { echo "failed: ${failed[*]}" >&2; exit 1; }
