@@ -67,6 +67,7 @@ nodes="--processes --nodes 2 --iterations 20 --warmup 10"
   for tokens in 1 16 64 128 256; do
     table ll-$tokens $ll --tokens $tokens --dtype fp8 --partial --zero-copy --iterations 200 --warmup 50
   done
+  table ll-1-sms $ll --tokens 1 --sms 4,8,16,32 --dtype fp8 --partial --zero-copy $few
   table ll-hook $ll --tokens 128 --dtype fp8 --partial --zero-copy --hook $few
   table ll-rank-major $ll --tokens 128 --dtype fp8 --rank-major --zero-copy $few
   table backends-ht $ht --processes --sms 64 --dtype bf16 --backend direct,nccl,nvshmem,direct $few
