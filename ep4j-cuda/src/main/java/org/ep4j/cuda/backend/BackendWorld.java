@@ -71,7 +71,10 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
 
   /** Whether no rank before this one sits on its device. */
   public boolean isFirstOnDevice() {
-    int own = meeting.group().rank();
+    return isFirstOnDevice(seats, meeting.group().rank());
+  }
+
+  static boolean isFirstOnDevice(List<Seat> seats, int own) {
     return seats.stream().map(Seat::device).toList().indexOf(seats.get(own).device()) == own;
   }
 

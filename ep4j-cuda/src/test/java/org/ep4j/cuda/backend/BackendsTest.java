@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
@@ -54,6 +55,8 @@ class BackendsTest {
     assertThat(BackendWorld.sharing(meeting, seats, Seat::device)).containsExactly(0, 2);
     assertThat(BackendWorld.sharing(meeting, seats, Seat::process)).containsExactly(1, 3);
     assertThat(BackendWorld.sharing(meeting, seats.subList(0, 2), Seat::process)).isNull();
+    assertThat(IntStream.range(0, 4).filter(r -> BackendWorld.isFirstOnDevice(seats, r)))
+        .containsExactly(0, 1, 3);
   }
 
   @Test
