@@ -109,7 +109,7 @@ public final class FarConnection implements AutoCloseable {
       source = read;
       opened = startProxy();
       proxy = opened;
-      table = owned.own(new FarTable(this, settings.lanesOfAThread()));
+      table = owned.own(new FarTable(this, partners, settings.lanesOfAThread()));
       complete = true;
     } finally {
       if (!complete) {

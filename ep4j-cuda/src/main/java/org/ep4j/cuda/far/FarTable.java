@@ -22,7 +22,7 @@ final class FarTable implements AutoCloseable {
 
   private static final long SEEN = SEEN_ALIGNMENT + FarLayout.SLOTS * (long) Long.BYTES;
 
-  /** In place of the node of a rank that is gone. */
+  /** As in {@code kernels/protocol.cuh}: in place of the node of a rank that is gone. */
   private static final int NO_NODE = -1;
 
   private final FarConnection connection;
@@ -46,14 +46,17 @@ final class FarTable implements AutoCloseable {
   private final long tellings;
   private final long seen;
 
-  /** With all ranks. */
-  FarTable(FarConnection connection, int lanes) {
+  /**
+   * With all ranks.
+   *
+   * @param most partners that there can be
+   */
+  FarTable(FarConnection connection, int most, int lanes) {
     this.connection = connection;
     layout = connection.layout();
     nodes = connection.nodes();
     rank = connection.rank();
-    boolean[] nobody = new boolean[nodes.ranks()];
-    most = new Rails(nodes, nobody).partners(rank).length;
+    this.most = most;
     nodeOf = partnerTable + most * PARTNER;
     railTo = align(nodeOf + (long) nodes.ranks() * Integer.BYTES);
     countsThere = align(railTo + (long) nodes.count() * Integer.BYTES);
@@ -65,7 +68,7 @@ final class FarTable implements AutoCloseable {
     memory = DeviceMemory.allocate(connection.device(), seen + 2L * most * SEEN);
     boolean complete = false;
     try {
-      write(nobody);
+      write(new boolean[nodes.ranks()]);
       complete = true;
     } finally {
       if (!complete) {
@@ -87,7 +90,8 @@ final class FarTable implements AutoCloseable {
       MemorySegment image = arena.allocate(memory.bytes(), Long.BYTES);
       writeWorld(image, partners.length);
       for (int place = 0; place < partners.length; place++) {
-        writePartner(image.asSlice(partnerTable + place * PARTNER, PARTNER), rails, place);
+        MemorySegment at = image.asSlice(partnerTable + place * PARTNER, PARTNER);
+        writePartner(at, rails, partners[place], place);
       }
       writeLists(image, rails, gone);
       memory.copyFrom(0, image);
@@ -154,8 +158,7 @@ final class FarTable implements AutoCloseable {
                 FarWorldField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
   }
 
-  private void writePartner(MemorySegment image, Rails rails, int place) {
-    int partner = rails.partners(rank)[place];
+  private void writePartner(MemorySegment image, Rails rails, int partner, int place) {
     int node = nodes.of(partner);
     int placeThere = rails.place(partner, rank);
     long target = layout.rings + layout.ring(placeThere);

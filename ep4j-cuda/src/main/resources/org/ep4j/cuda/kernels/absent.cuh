@@ -22,7 +22,7 @@ struct Entries {
   // Ranks of other nodes have entered once `told` has reached `tellings`; null: nothing tells.
   const u64* told;
   u64 tellings;
-  const u32* node_of;
+  const u32* node_of;  // [ranks], where `told` is
 };
 
 // One thread of the last block, after give_up(). `entries()` tells where to look.
@@ -38,7 +38,7 @@ __device__ __noinline__ void settle_failure(const Watch& w, Look entries) {
     u64 expected = w.epoch;
     u64 seen = age;
     if (e.peers[r] == nullptr) {
-      if (e.told == nullptr || e.node_of[r] == ~0u) {
+      if (e.told == nullptr || e.node_of[r] == NO_NODE) {
         continue;
       }
       // How long it is missing is not known: ranks of this node come first.

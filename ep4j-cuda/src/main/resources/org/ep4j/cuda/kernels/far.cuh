@@ -39,8 +39,6 @@
 #include "command_ring.cuh"
 #include "protocol.cuh"
 
-constexpr u32 NO_NODE = ~0u;  // of a rank that is gone
-
 // One partner; 8 bytes a field, in the order of org.ep4j.cuda.far.FarTable.
 struct FarPartner {
   u64 rank;

@@ -60,8 +60,9 @@ struct Control {
   u64 unused[3];
 };
 
-// What a failed wait leaves for the host, in mapped host memory. `state` is written last; but of a timeout
-// in a high-throughput operation, `settled` is.
+// What a failed wait leaves for the host, in mapped host memory. `state` is written last, release; but of a
+// timeout in a high-throughput operation `settled` is: last block, release. The host reads both with acquire,
+// and takes such a timeout for none before.
 struct Record {
   u64 state;  // 0 nothing, else a State
   u64 epoch;
@@ -72,8 +73,10 @@ struct Record {
   u64 token;
   u64 choice;
   u64 left;  // ns of the time it had; negative past the deadline
-  u64 settled;  // epoch whose last block has looked who is missing: until then the host looks at nothing
+  u64 settled;  // epoch whose last block has looked who is missing
 };
+
+constexpr u32 NO_NODE = ~0u;  // in place of the node of a rank that is gone
 
 enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4, PHASE_ROOM = 5 };
 enum State {
