@@ -33,7 +33,7 @@ public final class NcclBackendProvider implements BackendProvider {
         problem = CudaDriver.find().problem();
       }
       return problem.isEmpty()
-          ? BackendProbe.found(SharedGpus.version(), NcclLibrary.name(), advice(System.getenv()))
+          ? BackendProbe.found(text(version), NcclLibrary.name(), advice(System.getenv()))
           : BackendProbe.failed(problem);
     }
   }

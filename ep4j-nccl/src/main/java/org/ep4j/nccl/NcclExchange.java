@@ -31,7 +31,7 @@ public final class NcclExchange implements AutoCloseable {
    * @param sources who sends to this rank
    * @param most bytes to each of them
    * @throws org.ep4j.EngineUnavailableException on all ranks if one of them has no NCCL
-   * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU
+   * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU that may not
    */
   public static NcclExchange open(
       Group group,

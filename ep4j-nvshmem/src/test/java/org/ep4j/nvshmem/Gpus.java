@@ -11,7 +11,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 final class Gpus {
   private static final int MOST = 4;
 
-  /** NVSHMEM lets processes share a GPU, in turns: slow, and so only where it is asked for. */
+  /** NVSHMEM lets processes share a GPU: slow without MPS, so only where it is asked for. */
   private static final boolean SHARED = Boolean.getBoolean("ep4j.shareGpus");
 
   private Gpus() {}

@@ -25,8 +25,8 @@ public interface BackendProvider {
   }
 
   /**
-   * What these ranks have that the backend cannot serve; empty if it can. All ranks ask the same
-   * and must come to the same answer.
+   * What these ranks have that the backend cannot serve; empty if it can. Collective: all ranks
+   * must come to the same answer.
    */
   default String objection(BackendWorld world) {
     return "";

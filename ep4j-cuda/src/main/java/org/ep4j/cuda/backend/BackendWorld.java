@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
@@ -13,6 +14,7 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.Meeting;
 import org.jspecify.annotations.Nullable;
@@ -109,6 +111,17 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
       }
     }
     return null;
+  }
+
+  /** Whether something holds on all ranks; collective. */
+  public boolean all(boolean here) {
+    return all(meeting.group(), here, timeout);
+  }
+
+  static boolean all(Group group, boolean here, Duration timeout) {
+    byte[] no = {0};
+    byte[] yes = {1};
+    return Arrays.stream(group.allGather(here ? yes : no, timeout)).allMatch(each -> each[0] != 0);
   }
 
   /**

@@ -60,6 +60,16 @@ class BackendsTest {
   }
 
   @Test
+  void allRanksKnowWhatHoldsOnAll() {
+    ThreadRanks.run(
+        3,
+        group -> {
+          assertThat(BackendWorld.all(group, true, TIMEOUT)).isTrue();
+          assertThat(BackendWorld.all(group, group.rank() != 1, TIMEOUT)).isFalse();
+        });
+  }
+
+  @Test
   void aSeatSurvivesTheWay() {
     Seat seat = new Seat("0000:01:00.0", "1234", "2.28.9", "größer\nals gedacht");
     assertThat(Seat.of(seat.encoded())).isEqualTo(seat);
