@@ -2,28 +2,23 @@ package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
-import org.ep4j.PeerTimeoutException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.far.FarConnection;
-import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
-import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the host learns that operations have ended, and how badly. Each has a ticket; they end in the
- * order of their tickets. Any thread may wait.
+ * How the host learns that operations have ended, and how badly. Each operation has a ticket; they
+ * end in the order of their tickets. Any thread may wait.
  *
  * <p>The deadline of an operation is the kernel's: the host waits a little longer, for the case
  * that the GPU never came to run it.
  */
-final class Completion implements AutoCloseable {
+final class Completion {
   private static final Duration GRACE = Duration.ofSeconds(20);
 
   /** How long to wait once more for a GPU that has already been found not to end its work. */
@@ -36,20 +31,12 @@ final class Completion implements AutoCloseable {
 
   private final HostWords words;
   private final CudaStream stream;
-  private final Members members;
-  private final int rank;
+  private final int ranks;
   private final BufferConfig config;
-  private final CallLog calls;
-  private final KernelReport report;
+  private final Blame blame;
 
-  /** The way to ranks of other nodes; null if there are none. Set before the first operation. */
-  private @Nullable FarConnection far;
-
-  /** Likewise. */
+  /** Set before the first operation. */
   private @Nullable Eviction eviction;
-
-  /** Ranks that no operation counts with: gone at the last reset. Written between operations. */
-  private final boolean[] excluded;
 
   private long ticket;
   private long lastRunning;
@@ -64,27 +51,12 @@ final class Completion implements AutoCloseable {
   /** What broke the buffer; null while all is well. Guarded by this. */
   private @Nullable RuntimeException failure;
 
-  /** Whether what others have called, and the way to them, are given back. Guarded by this. */
-  private boolean closed;
-
-  /**
-   * @param rank this one
-   */
-  Completion(
-      HostWords words,
-      CudaStream stream,
-      Members members,
-      int rank,
-      BufferConfig config,
-      CallLog calls) {
+  Completion(HostWords words, CudaStream stream, int ranks, BufferConfig config, Blame blame) {
     this.words = words;
     this.stream = stream;
-    this.members = members;
-    this.rank = rank;
+    this.ranks = ranks;
     this.config = config;
-    this.calls = calls;
-    report = new KernelReport(words, members, config);
-    this.excluded = new boolean[members.size()];
+    this.blame = blame;
   }
 
   /**
@@ -92,8 +64,8 @@ final class Completion implements AutoCloseable {
    * these have been evicted.
    */
   void watch(@Nullable FarConnection connection, Eviction evictions) {
-    far = connection;
     eviction = evictions;
+    blame.watch(connection, evictions);
   }
 
   /**
@@ -229,36 +201,27 @@ final class Completion implements AutoCloseable {
 
   /** Waiting for the dead is vain, and so is waiting for those who count this rank as dead. */
   private void lookAfterPeers() {
-    if (far != null && far.stopped()) {
+    if (blame.isCutOff() || blame.isOut() || (!masking && blame.lostPeer() >= 0)) {
       words.abort();
     }
-    if (!members.isAlive(rank) || (!masking && deadPeer() >= 0)) {
-      words.abort();
-    }
-    for (int r = 0; masking && eviction != null && r < members.size(); r++) {
+    for (int r = 0; masking && eviction != null && r < ranks; r++) {
       // Kernels give its areas to others as soon as they know that it is gone.
-      if (r != rank && !excluded[r] && !members.isAlive(r)) {
+      if (blame.isLost(r)) {
         eviction.proceed(r);
       }
     }
   }
 
-  private boolean knowsWhoIsLost() {
-    return deadPeer() >= 0 || !members.isAlive(rank) || evictedBy() != Eviction.NOBODY;
-  }
-
-  /** Another rank that is gone; -1 if there is none. */
-  private int deadPeer() {
-    for (int r = 0; r < members.size(); r++) {
-      if (r != rank && !excluded[r] && !members.isAlive(r)) {
-        return r;
-      }
-    }
-    return -1;
-  }
-
   /** Throws what a kernel reported. */
-  synchronized void check(String operation) {
+  void check(String operation) {
+    if (words.state() == HostWords.STATE_TIMEOUT && !isBroken()) {
+      // Without the lock: who resets or closes does not listen.
+      blame.listen();
+    }
+    throwReported(operation);
+  }
+
+  private synchronized void throwReported(String operation) {
     if (failure != null) {
       throw failure;
     }
@@ -267,76 +230,19 @@ final class Completion implements AutoCloseable {
       return;
     }
     if (state == HostWords.STATE_TIMEOUT) {
-      if (words.left() > 0) {
-        LateNews.await(this::knowsWhoIsLost);
-      }
-      int by = evictedBy();
-      throw breakWith(
-          by == Eviction.NOBODY ? explained(timeout(operation)) : report.evicted(operation, by));
+      throw breakWith(blame.ofTimeout(operation));
     }
     if (state == HostWords.STATE_OTHER_KIND) {
-      throw breakWith(report.otherKind());
+      throw breakWith(blame.ofOtherKind());
     }
-    RuntimeException bad = report.badChoice(state);
+    RuntimeException bad = blame.ofBadChoice(state);
     words.clearRecord();
     throw bad;
   }
 
-  private PeerTimeoutException timeout(String operation) {
-    int dead = deadPeer();
-    int peer = dead >= 0 && members.isAlive(words.peer()) ? dead : words.peer();
-    if (peer == rank && !closed) {
-      // This rank's own blocks wait for others, too: which of the waits fails first is chance.
-      // Who has not entered is known but for combines across nodes and low latency.
-      peer = calls.least(excluded);
-    }
-    String loss = peer == rank ? null : members.deathReport(peer);
-    if (loss == null && far != null && !closed) {
-      loss = far.problem(peer);
-    }
-    return report.timeout(operation, peer, loss);
-  }
-
   /** What to say when ranks are missing in a barrier of those that are left. */
   RuntimeException missing(GroupException problem, long waitedMillis) {
-    int dead = deadPeer();
-    int peer = dead >= 0 ? dead : firstMissing(problem);
-    String loss = dead >= 0 ? members.deathReport(dead) : null;
-    PeerTimeoutException timeout =
-        new PeerTimeoutException(
-            "barrier",
-            "entry",
-            0,
-            peer,
-            1,
-            0,
-            waitedMillis,
-            loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")",
-            loss != null);
-    timeout.initCause(problem);
-    return explained(timeout);
-  }
-
-  /** The first other rank that has not come, as far as is known; else this one. */
-  private int firstMissing(GroupException problem) {
-    int[] missing =
-        problem instanceof GroupTimeoutException timeout ? timeout.missing() : new int[0];
-    int[] left = IntStream.range(0, excluded.length).filter(r -> !excluded[r]).toArray();
-    return IntStream.of(missing).map(r -> left[r]).filter(r -> r != rank).findFirst().orElse(rank);
-  }
-
-  /**
-   * A peer that is not dead may wait as well, in another operation. Those that have gone on without
-   * this rank count their calls anew.
-   */
-  private synchronized RuntimeException explained(PeerTimeoutException timeout) {
-    ConfigurationMismatchException difference =
-        timeout.peerDead() || closed || !members.isAlive(rank) ? null : calls.difference(excluded);
-    if (difference == null) {
-      return timeout;
-    }
-    difference.initCause(timeout);
-    return difference;
+    return blame.missing(problem, waitedMillis);
   }
 
   private synchronized RuntimeException breakWith(RuntimeException reason) {
@@ -346,18 +252,14 @@ final class Completion implements AutoCloseable {
 
   /** Refuses what reaches into others' memory when they have gone on without this rank. */
   void requireInside(String call) {
-    if (evictedBy() != Eviction.NOBODY) {
+    if (blame.evictedBy() != Eviction.NOBODY) {
       throw outside(call);
     }
   }
 
-  private int evictedBy() {
-    return eviction == null ? Eviction.NOBODY : eviction.by();
-  }
-
   /** What to say when they have, or are about to. */
   RuntimeException outside(String call) {
-    return breakWith(report.outside(call, evictedBy()));
+    return breakWith(blame.outside(call));
   }
 
   /** Refuses to begin an operation on a broken buffer. */
@@ -381,20 +283,14 @@ final class Completion implements AutoCloseable {
   }
 
   boolean isExcluded(int rank) {
-    return excluded[rank];
+    return blame.isExcluded(rank);
   }
 
   /** All is well again among those that are left. */
   synchronized void reset(boolean[] gone) {
-    System.arraycopy(gone, 0, excluded, 0, excluded.length);
+    blame.exclude(gone);
     failure = null;
     stuck = false;
     words.reset();
-  }
-
-  /** Who waits later learns what this rank knew by now: nobody else is asked any more. */
-  @Override
-  public synchronized void close() {
-    closed = true;
   }
 }

@@ -146,9 +146,11 @@ final class HostWords implements AutoCloseable {
    */
   long state() {
     long state = get(STATE);
+    if (state != STATE_TIMEOUT) {
+      return state;
+    }
     long epoch = get(EPOCH);
-    boolean settled = (epoch & LOW_LATENCY) != 0 || get(SETTLED) == epoch;
-    return state != STATE_TIMEOUT || settled ? state : 0;
+    return (epoch & LOW_LATENCY) != 0 || get(SETTLED) == epoch ? state : 0;
   }
 
   long epoch() {

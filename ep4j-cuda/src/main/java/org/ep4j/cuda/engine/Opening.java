@@ -115,8 +115,8 @@ final class Opening implements AutoCloseable {
     CallLog calls =
         own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
-    Completion completion =
-        own(new Completion(words, stream, members, group.rank(), config, calls));
+    Blame blame = own(new Blame(words, members, group.rank(), config, calls));
+    Completion completion = new Completion(words, stream, group.size(), config, blame);
     Staging staging = own(new Staging(device, completion));
     Kernels kernels = loaded(backend, again, () -> new Kernels(device, !one));
     // Maps the peers' regions: from here on all ranks have cleared their words.
