@@ -2,7 +2,7 @@
 # Measures what docs/performance.md shows of GPUs, one table after the other, on all GPUs of this host:
 #   gpu-tables.sh [--ep4j FILE] [--gpus N] [--output DIR] [--dry-run] [TABLE...]
 # Each table is printed, and written with its environment to DIR/TABLE.json (default: gpu-tables). Without
-# names all are measured, some 10 minutes; --dry-run prints the commands. Beside processes that share a GPU,
+# names all are measured; --dry-run prints the commands. Beside processes that share a GPU,
 # as where there is one only, MPS has to run, or they take turns (CONTRIBUTING.md).
 set -euo pipefail
 
@@ -88,13 +88,10 @@ done
 
 # Against sockets: on one host NCCL would take NVLink or shared memory.
 measure() {
-  local name=$1
-  shift
   if [[ " $* " == *" --against-nccl "* ]]; then
     export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
   fi
-  printf '\n## %s\nep4j %s\n' "$name" "$*"
-  "$ep4j" "$@" --json "$output/$name.json"
+  "$ep4j" "$@"
 }
 
 $dry || mkdir -p "$output"
@@ -103,11 +100,13 @@ for i in "${!names[@]}"; do
   if ((${#wanted[@]} > 0)) && [[ " ${wanted[*]} " != *" ${names[i]} "* ]]; then
     continue
   fi
+  command="${commands[i]} --json $output/${names[i]}.json"
   if $dry; then
-    printf '%s\n' "${commands[i]}"
+    printf '%s\n' "$command"
   else
+    printf '\n## %s\nep4j %s\n' "${names[i]}" "$command"
     # shellcheck disable=SC2086 # a command and its arguments
-    (measure "${names[i]}" ${commands[i]}) || failed+=("${names[i]}")
+    (measure $command) || failed+=("${names[i]}")
   fi
 done
 ((${#failed[@]} == 0)) || { echo "failed: ${failed[*]}" >&2; exit 1; }

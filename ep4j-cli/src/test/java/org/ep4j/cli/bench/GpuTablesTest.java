@@ -12,12 +12,15 @@ import org.ep4j.cli.ExitCodes;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** {@code benchmarks/gpu-tables.sh}, as far as it goes without a GPU. */
 class GpuTablesTest {
   private static final Path SCRIPT = Path.of("..", "benchmarks", "gpu-tables.sh");
+
+  @TempDir private Path output;
 
   @BeforeEach
   void requireTheScript() {
@@ -28,7 +31,8 @@ class GpuTablesTest {
   @ValueSource(strings = {"1", "4"})
   void allThatItsCommandsLackIsAGpu(String gpus) throws Exception {
     assumeThat(CudaDriver.find().found()).as("there is a GPU").isFalse();
-    List<String> commands = said(0, "--dry-run", "--gpus", gpus).lines().toList();
+    List<String> commands =
+        said(0, "--dry-run", "--gpus", gpus, "--output", output.toString()).lines().toList();
 
     assertThat(commands).hasSizeGreaterThan(20);
     for (String command : commands) {
@@ -42,7 +46,7 @@ class GpuTablesTest {
     assertThat(said(0, "--dry-run", "--gpus", "2", "ll-1", "proxy").lines())
         .hasSize(2)
         .anyMatch(line -> line.startsWith("bench ll") && line.contains("--tokens 1 "))
-        .contains("bench proxy");
+        .contains("bench proxy --json gpu-tables/proxy.json");
   }
 
   @Test
