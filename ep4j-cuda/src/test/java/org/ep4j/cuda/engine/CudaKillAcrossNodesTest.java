@@ -5,12 +5,8 @@ import org.junit.jupiter.api.Nested;
 
 /** Ranks of several nodes that share a device, or have one each. */
 class CudaKillAcrossNodesTest {
-  /**
-   * Two ranks of one node, one of another, which reach each other through memory of the host: a
-   * rank that was only stopped may still write there.
-   */
-  @Nested
-  class Mapped extends KillKit {
+  /** Two ranks of one node, one of another. */
+  abstract static class TwoAndOne extends KillKit {
     @Override
     protected String engine() {
       return "cuda";
@@ -20,7 +16,11 @@ class CudaKillAcrossNodesTest {
     protected int ranksPerNode() {
       return 2;
     }
+  }
 
+  /** Through memory of the host: a rank that was only stopped may still write there. */
+  @Nested
+  class Mapped extends TwoAndOne {
     @Override
     protected String wire() {
       return "staged";
@@ -32,19 +32,9 @@ class CudaKillAcrossNodesTest {
     }
   }
 
-  /** The same over a wire: the two go on as one node, and nobody without one of them. */
+  /** The two go on as one node, and nobody without one of them. */
   @Nested
-  class OverAWire extends KillKit {
-    @Override
-    protected String engine() {
-      return "cuda";
-    }
-
-    @Override
-    protected int ranksPerNode() {
-      return 2;
-    }
-
+  class OverAWire extends TwoAndOne {
     @Override
     protected String wire() {
       return "tcp";
