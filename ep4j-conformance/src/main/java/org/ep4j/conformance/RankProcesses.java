@@ -240,12 +240,14 @@ public final class RankProcesses implements AutoCloseable {
                   + " ended with "
                   + processes.get(rank).exitValue()
                   + "; it wrote:\n"
-                  + tail(rank));
+                  + tail(rank)
+                  + "\n"
+                  + tails(rank));
         }
       }
       if (running && System.nanoTime() > end) {
         throw new IllegalStateException(
-            "ranks still run after " + limit.toSeconds() + " s; " + tails());
+            "ranks still run after " + limit.toSeconds() + " s; " + tails(-1));
       }
       if (System.nanoTime() > nextNews) {
         nextNews = System.nanoTime() + NEWS.toNanos();
@@ -262,9 +264,10 @@ public final class RankProcesses implements AutoCloseable {
     return output.substring(Math.max(0, output.length() - TAIL));
   }
 
-  private String tails() {
+  /** Of those that still run, and of those that have failed, but for one. */
+  private String tails(int but) {
     return IntStream.range(0, ranks())
-        .filter(this::isAlive)
+        .filter(rank -> rank != but && (isAlive(rank) || processes.get(rank).exitValue() != 0))
         .mapToObj(rank -> "rank " + rank + " wrote:\n" + tail(rank))
         .collect(Collectors.joining("\n"));
   }

@@ -38,9 +38,14 @@ public abstract class ResetKit {
     return "auto";
   }
 
+  /** What these tests need beside the engine and is not here; empty (default): nothing. */
+  protected String lacking() {
+    return "";
+  }
+
   @TestFactory
   final Stream<DynamicTest> buffersServeOnAfterAMissedDeadline() {
-    return Available.orSkipped(engine(), "", this::worlds);
+    return Available.orSkipped(engine(), lacking(), this::worlds);
   }
 
   private Stream<DynamicTest> worlds() {
