@@ -13,13 +13,17 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-extern "C" __device__ void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target,
-                                            u64 source, u64 bytes) {
+// Never inlined: what NVSHMEM calls itself is no intermediate code, and kernels that have all their registers
+// in use spill around it.
+#define EP4J_LIBRARY extern "C" __device__ __noinline__
+
+EP4J_LIBRARY void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source,
+                                   u64 bytes) {
   nvshmemx_putmem_nbi_warp((char*)window + target, (const char*)window + source, bytes, (int)peer);
 }
 
-extern "C" __device__ void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer,
-                                               u32 signal, u64 value) {
+EP4J_LIBRARY void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer, u32 signal,
+                                      u64 value) {
   __syncwarp();
   if ((threadIdx.x & 31) == 0) {
     // Puts are ordered before what follows by a fence only.
@@ -29,7 +33,7 @@ extern "C" __device__ void ep4j_library_signal(u64 library, u64 window, u64 word
   __syncwarp();
 }
 
-extern "C" __device__ void ep4j_library_flush(u64 library, u32 lane) {
+EP4J_LIBRARY void ep4j_library_flush(u64 library, u32 lane) {
   __syncwarp();
   if ((threadIdx.x & 31) == 0) {
     nvshmem_quiet();
@@ -37,4 +41,4 @@ extern "C" __device__ void ep4j_library_flush(u64 library, u32 lane) {
   __syncwarp();
 }
 
-extern "C" __device__ u64 ep4j_library_signals(u64 library, u32 signal) { return 0; }
+EP4J_LIBRARY u64 ep4j_library_signals(u64 library, u32 signal) { return 0; }

@@ -31,7 +31,7 @@ public final class KernelCompiler {
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  private static final boolean SPECIAL = !"0".equals(System.getenv(SPECIAL_VARIABLE));
+  static final boolean SPECIAL = !"0".equals(System.getenv(SPECIAL_VARIABLE));
 
   /** Where a cubin came from. */
   public enum Origin {
@@ -168,7 +168,7 @@ public final class KernelCompiler {
    * @throws EngineUnavailableException if there is none that works the way that was asked for
    */
   KernelSpec best(String entry, KernelConstants constants, String architecture) {
-    KernelSpec wanted = spec(entry, wanted(constants), architecture);
+    KernelSpec wanted = spec(entry, constants.wanted(), architecture);
     try {
       compile(wanted);
       return wanted;
@@ -180,10 +180,6 @@ public final class KernelCompiler {
       }
       return general;
     }
-  }
-
-  private static Map<String, String> wanted(KernelConstants constants) {
-    return SPECIAL ? constants.special() : constants.general();
   }
 
   /** A kernel of this jar. */
@@ -204,7 +200,7 @@ public final class KernelCompiler {
    */
   public void prepare(Map<String, KernelConstants> entries, String architecture) {
     entries.entrySet().stream()
-        .map(e -> new Asked(e.getKey(), wanted(e.getValue()), architecture))
+        .map(e -> new Asked(e.getKey(), e.getValue().wanted(), architecture))
         .filter(prepared::add)
         .forEach(this::beginToLookFor);
   }

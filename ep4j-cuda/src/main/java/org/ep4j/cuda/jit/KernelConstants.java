@@ -27,6 +27,11 @@ public record KernelConstants(Map<String, String> way, Map<String, String> shape
     return Map.copyOf(all);
   }
 
+  /** What to compile with where everything can be compiled. */
+  public Map<String, String> wanted() {
+    return KernelCompiler.SPECIAL ? special() : general();
+  }
+
   /** Of the kernel for any shape. */
   Map<String, String> general() {
     return way;

@@ -1,19 +1,36 @@
 package org.ep4j.cuda.jit;
 
+import java.lang.System.Logger.Level;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.driver.Nvrtc;
 
 /**
  * Kernels that call device functions of others: compiled to intermediate code by NVRTC, linked to
- * those by nvJitLink, in this process and each time anew.
+ * those by nvJitLink, in this process, and kept in the cache of compiled kernels. Any thread.
  */
 public final class LinkedKernels {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  /** Stands for what a kernel is linked to; no source reads it. */
+  private static final String LINKED_TO = "EP4J_LINKED_TO";
+
+  private static final int FINGERPRINT_BYTES = 8;
+
+  /** By fingerprint of the spec: two that ask for the same wait for one link. */
+  private static final ConcurrentHashMap<String, byte[]> LINKED = new ConcurrentHashMap<>();
+
   private LinkedKernels() {}
 
   /** Why kernels cannot be linked here; empty if they can. */
@@ -25,12 +42,77 @@ public final class LinkedKernels {
   /**
    * Compiles a kernel of this jar, links it and loads it.
    *
-   * @throws EngineUnavailableException if there is no compiler or no linker
+   * @throws EngineUnavailableException if there is no compiler or no linker, and the cache has no
+   *     such kernel
    * @throws org.ep4j.cuda.driver.CudaException with their words if something does not fit
    */
   public static CudaModule load(
       CudaDevice device, String entry, Map<String, String> defines, List<DevicePart> parts) {
-    return CudaModule.load(device, link(device.architecture(), entry, defines, parts), entry);
+    KernelSpec spec = spec(device.architecture(), entry, defines, parts);
+    return CudaModule.load(device, linked(spec, parts), spec.description());
+  }
+
+  /**
+   * Begins to link a kernel of this jar on a thread of its own, so that {@link #load} finds it, or
+   * waits for the rest of the work.
+   */
+  public static void prepare(
+      String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
+    Thread.ofPlatform()
+        .daemon()
+        .name("ep4j-link-" + entry)
+        .start(
+            () -> {
+              try {
+                linked(spec(architecture, entry, defines, parts), parts);
+              } catch (RuntimeException e) {
+                // Who loads the kernel asks again, and is told.
+                LOG.log(Level.DEBUG, "{0} is not linked yet: {1}", entry, e);
+              }
+            });
+  }
+
+  /** What is linked is a part of what the caches know a kernel by. */
+  private static KernelSpec spec(
+      String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
+    Map<String, String> all = new TreeMap<>(defines);
+    all.put(LINKED_TO, fingerprint(parts));
+    return KernelSpec.of(entry, all, architecture);
+  }
+
+  private static String fingerprint(List<DevicePart> parts) {
+    try {
+      MessageDigest digest = MessageDigest.getInstance("SHA-1");
+      parts.forEach(part -> digest.update(part.image()));
+      return HexFormat.of().formatHex(digest.digest(), 0, FINGERPRINT_BYTES);
+    } catch (NoSuchAlgorithmException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  private static byte[] linked(KernelSpec spec, List<DevicePart> parts) {
+    return LINKED.computeIfAbsent(
+        spec.fingerprint(),
+        _ -> KernelCompiler.beside(new Linking(List.copyOf(parts))).compile(spec).image());
+  }
+
+  /** NVRTC, and the linker behind it. */
+  private record Linking(List<DevicePart> parts) implements CompilerBackend {
+    @Override
+    public LibrarySearch find() {
+      String problem = problem();
+      return problem.isEmpty() ? Nvrtc.find() : new LibrarySearch("", problem);
+    }
+
+    @Override
+    public String identity() {
+      return "nvrtc" + Nvrtc.version() + "-linked";
+    }
+
+    @Override
+    public Compiled compile(KernelSpec spec) {
+      return new Compiled(link(spec, parts), "");
+    }
   }
 
   /**
@@ -42,15 +124,19 @@ public final class LinkedKernels {
     return CudaModule.load(device, link(device.architecture(), parts), name);
   }
 
-  /** The cubin alone; needs no device. */
+  /** The cubin alone, in no cache; needs no device. */
   public static byte[] link(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
     if (!problem().isEmpty()) {
       throw new EngineUnavailableException(entry + " must be linked: " + problem());
     }
-    KernelSpec spec = KernelSpec.of(entry, defines, architecture);
+    return link(KernelSpec.of(entry, defines, architecture), parts);
+  }
+
+  private static byte[] link(KernelSpec spec, List<DevicePart> parts) {
     List<String> options = new ArrayList<>(spec.options());
     options.addAll(List.of("-dlto", "-rdc=true"));
+    String entry = spec.sources().entry();
     byte[] kernel =
         Nvrtc.compile(
                 entry,
@@ -62,7 +148,7 @@ public final class LinkedKernels {
     List<DevicePart> all = new ArrayList<>();
     all.add(new DevicePart(NvJitLink.Input.LTO_IR, kernel, entry));
     all.addAll(parts);
-    return link(architecture, all);
+    return link(spec.architecture(), all);
   }
 
   private static byte[] link(String architecture, List<DevicePart> parts) {

@@ -13,11 +13,10 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.backend.DeviceChoice;
-import org.ep4j.cuda.backend.PeerRegion;
+import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutCarrier;
-import org.ep4j.cuda.backend.PutOffer;
 import org.ep4j.cuda.backend.PutShape;
-import org.ep4j.cuda.backend.SymmetricRegion;
+import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
@@ -26,7 +25,6 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.far.FarPuts;
 import org.ep4j.cuda.far.WireChoice;
 import org.ep4j.cuda.jit.KernelCompiler;
-import org.ep4j.cuda.jit.LinkedKernels;
 import org.ep4j.cuda.proxy.Proxy;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Nodes;
@@ -53,7 +51,6 @@ public final class DevicePut implements AutoCloseable {
   /** Which carrier a kernel is compiled for; numbers as in the kernels. */
   private static final String CARRIER = "EP4J_PUT_CARRIER";
 
-  private static final String NO_MEMORY = "memory for puts of kernels cannot be allocated";
   private static final String NO_KERNELS = "kernels that put cannot be loaded";
 
   /** How long ranks that close wait for those whose kernels may still write here. */
@@ -70,7 +67,7 @@ public final class DevicePut implements AutoCloseable {
   private final PutConfig config;
   private final CudaDevice device;
   private final Backend backend;
-  private final SymmetricRegion region;
+  private final PutWindow window;
   private final @Nullable PutCarrier carrier;
   private final @Nullable FarPuts far;
   private final DeviceMemory tables;
@@ -88,13 +85,13 @@ public final class DevicePut implements AutoCloseable {
       device.makeCurrent();
       Meeting meeting = Meeting.ofAll(group);
       backend = owned.own(Backends.open(this.config.backend(), meeting, device, config.timeout()));
-      region = backend.world().together(NO_MEMORY, () -> allocate(shape.regionBytes()));
-      @Nullable PeerRegion[] peers = reach(nodes);
-      carrier = carrier(nodes);
+      window = owned.own(PutWindow.open(group, backend, near(nodes), shape, config.timeout()));
+      carrier = window.carrier();
+      tellWhatIsMissing(window.obstacle());
       far = carrier == null && nodes.count() > 1 ? rings() : null;
       tables = owned.own(DeviceMemory.allocate(device, tableBytes()));
       clear(tables);
-      tables.copyFrom(0, MemorySegment.ofArray(addresses(peers)));
+      tables.copyFrom(0, MemorySegment.ofArray(addresses()));
       group.barrier(config.timeout());
       complete = true;
     } finally {
@@ -133,30 +130,11 @@ public final class DevicePut implements AutoCloseable {
     }
   }
 
-  private SymmetricRegion allocate(long bytes) {
-    SymmetricRegion made = owned.own(backend.allocate(bytes));
-    clear(made.memory());
-    return made;
-  }
-
   private void clear(DeviceMemory memory) {
     try (CudaStream stream = CudaStream.create(device)) {
       memory.fill8(0, memory.bytes(), (byte) 0, stream);
       stream.synchronize();
     }
-  }
-
-  /** Collective; from here on all ranks have cleared their memory. */
-  private @Nullable PeerRegion[] reach(Nodes nodes) {
-    boolean[] others = near(nodes);
-    others[group.rank()] = false;
-    @Nullable PeerRegion[] peers = region.reach(Meeting.ofAll(group), others, config.timeout());
-    for (PeerRegion peer : peers) {
-      if (peer != null) {
-        owned.own(peer);
-      }
-    }
-    return peers;
   }
 
   private boolean[] near(Nodes nodes) {
@@ -167,16 +145,7 @@ public final class DevicePut implements AutoCloseable {
     return near;
   }
 
-  /** What the backend has, if it has it on all ranks. */
-  private @Nullable PutCarrier carrier(Nodes nodes) {
-    PutOffer offer = backend.offerPuts(region, config.shape(), near(nodes));
-    PutCarrier offered = offer.carrier();
-    if (offered != null) {
-      owned.own(offered);
-    }
-    // A rank may have to compile first.
-    Duration patience = backend.world().setUpTimeout().plus(config.timeout());
-    String obstacle = obstacle(group, patience, offer.reason());
+  private void tellWhatIsMissing(String obstacle) {
     if (!obstacle.isEmpty()) {
       LOG.log(
           Level.WARNING,
@@ -185,18 +154,6 @@ public final class DevicePut implements AutoCloseable {
           backend.name(),
           obstacle);
     }
-    return obstacle.isEmpty() ? offered : null;
-  }
-
-  /** The first rank that cannot use what the others may have, and why; all ranks hear the same. */
-  static String obstacle(Group group, Duration timeout, String reason) {
-    byte[][] all = group.allGather(reason.getBytes(StandardCharsets.UTF_8), timeout);
-    for (int r = 0; r < all.length; r++) {
-      if (all[r].length > 0) {
-        return "Rank " + r + ": " + new String(all[r], StandardCharsets.UTF_8);
-      }
-    }
-    return "";
   }
 
   private FarPuts rings() {
@@ -218,17 +175,8 @@ public final class DevicePut implements AutoCloseable {
     return (group.size() + config.shape().lanes()) * (long) Long.BYTES;
   }
 
-  private long[] addresses(@Nullable PeerRegion[] peers) {
-    long[] addresses = new long[peers.length];
-    if (carrier != null && carrier.carriesAll()) {
-      return addresses;
-    }
-    for (int r = 0; r < peers.length; r++) {
-      PeerRegion peer = peers[r];
-      addresses[r] = peer == null ? 0 : peer.address();
-    }
-    addresses[group.rank()] = region.memory().address();
-    return addresses;
+  private long[] addresses() {
+    return carrier != null && carrier.carriesAll() ? new long[group.size()] : window.addresses();
   }
 
   /** The device of this rank. */
@@ -238,7 +186,7 @@ public final class DevicePut implements AutoCloseable {
 
   /** The memory of this rank; behind it lie words that are not the caller's. */
   public DeviceMemory memory() {
-    return region.memory();
+    return window.memory();
   }
 
   /** How kernels reach the other ranks, in a few words for people. */
@@ -284,22 +232,19 @@ public final class DevicePut implements AutoCloseable {
   }
 
   private PutModule loadHere(String entry, Map<String, String> defines, List<String> kernels) {
-    PutCarrier library = carrier;
-    CudaModule module =
-        library == null
-            ? KernelCompiler.standard().load(device, entry, defines)
-            : LinkedKernels.load(device, entry, defines, library.parts());
+    ResourceStack loaded = new ResourceStack();
     boolean complete = false;
     try {
-      PutModule loaded = new PutModule(module, library, kernels);
-      if (library != null) {
-        library.loaded(module);
-      }
+      CudaModule module =
+          carrier == null
+              ? loaded.own(KernelCompiler.standard().load(device, entry, defines))
+              : loaded.own(LibraryModule.load(device, entry, defines, carrier)).module();
+      PutModule made = new PutModule(module, loaded, kernels);
       complete = true;
-      return loaded;
+      return made;
     } finally {
       if (!complete) {
-        module.close();
+        loaded.close();
       }
     }
   }
@@ -316,7 +261,7 @@ public final class DevicePut implements AutoCloseable {
     set(parameter, PutField.RANKS, group.size());
     set(parameter, PutField.LANES, shape.lanes());
     set(parameter, PutField.SIGNALS, shape.signals());
-    set(parameter, PutField.OWN, region.memory().address());
+    set(parameter, PutField.OWN, window.memory().address());
     set(parameter, PutField.PEERS, tables.address());
     set(parameter, PutField.SIGNAL_WORDS, shape.signalWords());
     set(parameter, PutField.FLUSHES, tables.address() + group.size() * (long) Long.BYTES);

@@ -3,21 +3,20 @@ package org.ep4j.cuda.put;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
-import org.jspecify.annotations.Nullable;
+import org.ep4j.cuda.driver.ResourceStack;
 
 /** Kernels that put, loaded by {@link DevicePut#load}. */
 public final class PutModule implements AutoCloseable {
-  private final CudaModule module;
-  private final @Nullable PutCarrier carrier;
+  private final ResourceStack owned;
   private final Map<String, Kernel> kernels = new HashMap<>();
-  private boolean closed;
 
-  PutModule(CudaModule module, @Nullable PutCarrier carrier, List<String> kernels) {
-    this.module = module;
-    this.carrier = carrier;
+  /**
+   * @param owned closes the module, with this
+   */
+  PutModule(CudaModule module, ResourceStack owned, List<String> kernels) {
+    this.owned = owned;
     for (String name : kernels) {
       this.kernels.put(name, module.kernel(name));
     }
@@ -40,15 +39,6 @@ public final class PutModule implements AutoCloseable {
   /** Unloads it. */
   @Override
   public void close() {
-    if (!closed) {
-      closed = true;
-      try {
-        if (carrier != null) {
-          carrier.unloading(module);
-        }
-      } finally {
-        module.close();
-      }
-    }
+    owned.close();
   }
 }

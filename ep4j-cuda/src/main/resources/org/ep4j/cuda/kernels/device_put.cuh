@@ -7,7 +7,7 @@
 //   by a carrier  to all others, which is chosen when the kernel is compiled (EP4J_PUT_CARRIER):
 //     PUT_RINGS    commands to the proxy (command_ring.cuh). What is put is copied to memory of the host
 //                  first, at the same offset, and arrives in memory of the host: see arrivals()
-//     PUT_LIBRARY  device functions of NVSHMEM, or of NCCL's GIN, that are linked to the kernel
+//     PUT_LIBRARY  device functions of NVSHMEM, or of NCCL's GIN, that are linked to the kernel (library.cuh)
 //
 // Lanes are streams of work that know nothing of each other; one warp at a time uses a lane. Order: within
 // a lane, to one peer, a signal takes effect after all that this warp has put there before. Puts may
@@ -20,10 +20,7 @@
 //             release; read with acquire), or a signal of GIN
 #pragma once
 #include "command_ring.cuh"
-
-#ifndef EP4J_PUT_CARRIER
-#define EP4J_PUT_CARRIER 0
-#endif
+#include "library.cuh"
 
 constexpr u32 PUT_STORES = 0;  // nobody but those who are reached by stores
 constexpr u32 PUT_RINGS = 1;
@@ -48,19 +45,6 @@ struct DevicePut {
   u64 lanes_of_a_ring;  // of the wire
   CommandRings rings;
 };
-
-// Whole warps call them, but for ep4j_library_signals.
-#if EP4J_PUT_CARRIER == 2
-extern "C" {
-__device__ void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source,
-                                 u64 bytes);
-__device__ void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer, u32 signal,
-                                    u64 value);
-__device__ void ep4j_library_flush(u64 library, u32 lane);
-// What the library counts apart from the word.
-__device__ u64 ep4j_library_signals(u64 library, u32 signal);
-}
-#endif
 
 // Below what the length of a command can say.
 constexpr u64 MOST_OF_A_COMMAND = 8ull << 20;

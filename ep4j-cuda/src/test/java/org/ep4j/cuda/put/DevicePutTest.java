@@ -74,19 +74,6 @@ class DevicePutTest {
     new ProcessWorld().run(2, OtherBackend.class, List.of());
   }
 
-  /** A rank that lacks what the others have is named on all of them, and they go one way. */
-  @Test
-  void whatOneRankLacksAllHear() {
-    ThreadRanks.run(
-        3,
-        group -> {
-          String reason = group.rank() == 1 ? "no nccl_device.h: install it" : "";
-          assertThat(DevicePut.obstacle(group, Duration.ofSeconds(10), reason))
-              .isEqualTo("Rank 1: no nccl_device.h: install it");
-          assertThat(DevicePut.obstacle(group, Duration.ofSeconds(10), "")).isEmpty();
-        });
-  }
-
   @Test
   void shapesThatCannotBeAreRefused() {
     assertThatThrownBy(() -> new PutShape(100, 1, 1))

@@ -55,62 +55,22 @@ class Carrier {
 // Device functions of a library, which carry to all ranks or to those of other nodes.
 class Carrier {
  public:
-  explicit Carrier(Machine& machine) : machine(machine) {
-    carries_all = coin();
-    counts_apart = coin();
-    contexts = machine.random.between(1, 4);
-  }
+  explicit Carrier(Machine& machine) : carries_all(machine.random.once_in(2)), libraries(machine) {}
 
   bool stores(u32 node, u32 other) const { return !carries_all && node == other; }
 
   void add(DevicePut& p, u64 bytes, const std::string&) {
-    auto mine = std::make_unique<PutLibrary>();
-    mine->rank = (u32)p.rank;
-    mine->window = p.own;
-    mine->window_bytes = bytes + p.signals * 8;
-    mine->words = counts_apart ? nullptr : (u64*)(p.own + bytes);
-    mine->signals = (u32)p.signals;
-    mine->queues.resize(contexts);
-    mine->counts.resize(contexts * p.signals);
-    mine->all = &all;
-    p.library = (u64)mine.get();
+    p.library = libraries.add(p.own, bytes, (u32)p.signals);
     p.window = (u64)p.own;
-    all.push_back(mine.get());
-    libraries.push_back(std::move(mine));
   }
 
-  void start(std::function<bool()> busy) {
-    for (u32 r = 0; r < all.size(); r++) {
-      machine.enqueue((u32)all.size() + r, {"library", 1, LANES, 0, [=, this] { drive(r, busy); }, {}});
-    }
-  }
-
+  void start(std::function<bool()> busy) { libraries.start(std::move(busy)); }
   void lose(u32) {}
-
-  u64 carried(const DevicePut& p, u32 number) const {
-    u64 sum = 0;
-    for (u32 i = 0; i < contexts; i++) {
-      sum += all[p.rank]->counts[i * p.signals + number];
-    }
-    return sum;
-  }
+  u64 carried(const DevicePut& p, u32 number) const { return libraries.counted_apart((u32)p.rank, number); }
 
  private:
-  Machine& machine;
-  bool carries_all, counts_apart;
-  u32 contexts;
-  std::vector<std::unique_ptr<PutLibrary>> libraries;
-  std::vector<PutLibrary*> all;
-
-  void drive(u32 r, const std::function<bool()>& busy) {
-    while (threadIdx.x == 0) {
-      bool goes_on = busy();
-      if (!all[r]->carry_some(machine.random) && !goes_on) {
-        return;
-      }
-      give_way();
-    }
-  }
+  bool carries_all;
+  PutLibraries libraries;
 };
 
 #endif

@@ -24,6 +24,7 @@ struct PutLibrary {
   u64 tickets = 0;  // tasks so far
   std::vector<std::vector<Task>> queues;  // by context
   std::vector<u64> counts;                // [contexts, signals] of this rank
+  std::vector<u32> rest;                  // [contexts] turns that it lets pass
   std::vector<PutLibrary*>* all;          // by rank
 
   // Carries out some tasks, and says whether there are more.
@@ -31,6 +32,10 @@ struct PutLibrary {
     bool more = false;
     for (u32 context = 0; context < queues.size(); context++) {
       auto& queue = queues[context];
+      if (!queue.empty() && rests(context, random)) {
+        more = true;
+        continue;
+      }
       for (u32 turns = random.below(6); turns > 0 && !queue.empty(); turns--) {
         u32 i = random.once_in(2) ? 0 : random.below((u32)queue.size());
         bool overtakes = false;
@@ -47,6 +52,17 @@ struct PutLibrary {
   }
 
  private:
+  // A context has turns without any work, some of them many, so that others overtake it.
+  bool rests(u32 context, Random& random) {
+    if (rest[context] == 0) {
+      rest[context] = random.once_in(6) ? random.below(60) : 0;
+      return false;
+    }
+    rest[context]--;
+    Machine::the->moved();
+    return true;
+  }
+
   bool grow(u32 context, const Task& task) {
     PutLibrary& there = *(*all)[task.peer];
     (there.words != nullptr ? there.words[task.number]
@@ -67,6 +83,64 @@ struct PutLibrary {
   }
 };
 
+// Those of all ranks, alike.
+class PutLibraries {
+ public:
+  explicit PutLibraries(Machine& machine) : machine(machine) {
+    counts_apart = machine.random.once_in(2);
+    contexts = machine.random.between(1, 4);
+  }
+
+  // The next rank's, whose window ends with the words of signals: what device functions are given.
+  u64 add(char* window, u64 bytes, u32 signals) {
+    auto mine = std::make_unique<PutLibrary>();
+    mine->rank = (u32)all.size();
+    mine->window = window;
+    mine->window_bytes = bytes + signals * 8;
+    mine->words = counts_apart ? nullptr : (u64*)(window + bytes);
+    mine->signals = signals;
+    mine->queues.resize(contexts);
+    mine->rest.resize(contexts);
+    mine->counts.resize(contexts * signals);
+    mine->all = &all;
+    all.push_back(mine.get());
+    libraries.push_back(std::move(mine));
+    return (u64)all.back();
+  }
+
+  // What drives them, on streams behind those of the GPUs; `busy` until all has ended.
+  void start(std::function<bool()> busy) {
+    for (u32 r = 0; r < all.size(); r++) {
+      machine.enqueue((u32)all.size() + r, {"library", 1, LANES, 0, [=, this] { drive(r, busy); }, {}});
+    }
+  }
+
+  u64 counted_apart(u32 rank, u32 signal) const {
+    u64 sum = 0;
+    for (u32 i = 0; i < contexts; i++) {
+      sum += all[rank]->counts[i * all[rank]->signals + signal];
+    }
+    return sum;
+  }
+
+ private:
+  Machine& machine;
+  bool counts_apart;
+  u32 contexts;
+  std::vector<std::unique_ptr<PutLibrary>> libraries;
+  std::vector<PutLibrary*> all;
+
+  void drive(u32 r, const std::function<bool()>& busy) {
+    while (threadIdx.x == 0) {
+      bool goes_on = busy();
+      if (!all[r]->carry_some(machine.random) && !goes_on) {
+        return;
+      }
+      give_way();
+    }
+  }
+};
+
 inline PutLibrary& library_of(u64 library, u64 window) {
   PutLibrary& mine = *(PutLibrary*)library;
   if ((char*)window != mine.window || mine.rank != (u32)running->block->kernel->rank) {
@@ -83,7 +157,7 @@ inline void submit(PutLibrary& mine, u32 lane, PutLibrary::Task task) {
 
 }  // namespace emulator
 
-// --- what device_put.cuh calls; whole warps, but for the last ------------------------------------
+// --- what kernels call (library.cuh); whole warps, but for the last ------------------------------------
 
 void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source, u64 bytes) {
   emulator::PutLibrary& mine = emulator::library_of(library, window);

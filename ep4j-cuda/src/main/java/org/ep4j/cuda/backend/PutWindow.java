@@ -1,0 +1,127 @@
+package org.ep4j.cuda.backend;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.group.Group;
+import org.ep4j.memory.Meeting;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Memory of the same size on all ranks, cleared, and what the backend has to carry puts of kernels
+ * into it. Used by one thread.
+ */
+public final class PutWindow implements AutoCloseable {
+  private static final String NO_MEMORY = "memory for puts of kernels cannot be allocated";
+
+  private final ResourceStack owned = new ResourceStack();
+  private final Group group;
+  private final Backend backend;
+  private final SymmetricRegion region;
+  private final @Nullable PeerRegion[] peers;
+  private final @Nullable PutCarrier carrier;
+  private final String obstacle;
+
+  private PutWindow(
+      Group group, Backend backend, boolean[] near, PutShape shape, Duration timeout) {
+    this.group = group;
+    this.backend = backend;
+    boolean complete = false;
+    try {
+      region = backend.world().together(NO_MEMORY, () -> allocate(shape.regionBytes()));
+      peers = reach(near, timeout);
+      PutOffer offer = backend.offerPuts(region, shape, near);
+      PutCarrier offered = offer.carrier();
+      if (offered != null) {
+        owned.own(offered);
+      }
+      // A rank may have to compile first.
+      Duration patience = backend.world().setUpTimeout().plus(timeout);
+      obstacle = obstacle(group, patience, offer.reason());
+      carrier = obstacle.isEmpty() ? offered : null;
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /**
+   * Opens it; collective. When it returns all ranks have cleared their memory.
+   *
+   * @param near by number, the ranks that this one reaches by stores, itself among them
+   */
+  public static PutWindow open(
+      Group group, Backend backend, boolean[] near, PutShape shape, Duration timeout) {
+    return new PutWindow(group, backend, near, shape, timeout);
+  }
+
+  private SymmetricRegion allocate(long bytes) {
+    SymmetricRegion made = owned.own(backend.allocate(bytes));
+    CudaDevice device = backend.world().device();
+    try (CudaStream stream = CudaStream.create(device)) {
+      made.memory().fill8(0, made.memory().bytes(), (byte) 0, stream);
+      stream.synchronize();
+    }
+    return made;
+  }
+
+  private @Nullable PeerRegion[] reach(boolean[] near, Duration timeout) {
+    boolean[] others = near.clone();
+    others[group.rank()] = false;
+    @Nullable PeerRegion[] reached = region.reach(Meeting.ofAll(group), others, timeout);
+    for (PeerRegion peer : reached) {
+      if (peer != null) {
+        owned.own(peer);
+      }
+    }
+    return reached;
+  }
+
+  /** The first rank that cannot use what the others may have, and why; all ranks hear the same. */
+  static String obstacle(Group group, Duration timeout, String reason) {
+    byte[][] all = group.allGather(reason.getBytes(StandardCharsets.UTF_8), timeout);
+    for (int r = 0; r < all.length; r++) {
+      if (all[r].length > 0) {
+        return "Rank " + r + ": " + new String(all[r], StandardCharsets.UTF_8);
+      }
+    }
+    return "";
+  }
+
+  /** The memory of this rank, with the words of signals behind what was asked for. */
+  public DeviceMemory memory() {
+    return region.memory();
+  }
+
+  /** By number, the memory of this rank and of those near it as kernels see it; else 0. */
+  public long[] addresses() {
+    long[] addresses = new long[peers.length];
+    for (int r = 0; r < peers.length; r++) {
+      PeerRegion peer = peers[r];
+      addresses[r] = peer == null ? 0 : peer.address();
+    }
+    addresses[group.rank()] = region.memory().address();
+    return addresses;
+  }
+
+  /** What carries puts; null if the backend has nothing here, the same on all ranks. */
+  public @Nullable PutCarrier carrier() {
+    return carrier;
+  }
+
+  /** Why it has nothing though it could, with the remedy; otherwise empty. */
+  public String obstacle() {
+    return obstacle;
+  }
+
+  /** Gives it back, once no kernel of any rank uses it; collective where the backend says so. */
+  @Override
+  public void close() {
+    owned.close();
+  }
+}
