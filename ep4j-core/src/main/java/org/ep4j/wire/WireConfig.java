@@ -43,6 +43,12 @@ public record WireConfig(
    */
   public static final String STAGED = "staged";
 
+  /**
+   * No wire of {@link Wires} either: between GPUs of several nodes device functions of the buffer's
+   * backend, which kernels call themselves.
+   */
+  public static final String BACKEND = "backend";
+
   /** Most lanes to a peer. */
   public static final int MOST_LANES = 1024;
 

@@ -48,6 +48,11 @@ final class NcclBackend implements Backend {
   }
 
   @Override
+  public boolean mayCarryPuts() {
+    return true;
+  }
+
+  @Override
   public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
     boolean all = true;
     for (boolean each : near) {

@@ -36,6 +36,11 @@ final class NvshmemBackend implements Backend {
   }
 
   @Override
+  public boolean mayCarryPuts() {
+    return true;
+  }
+
+  @Override
   public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
     try {
       return new PutOffer(

@@ -64,7 +64,7 @@ record DeviceResult(
     if (several != null) {
       double median = timings.median();
       double crossing = several.scaleOutGbps(median);
-      NodeLimits bounds = limits;
+      NodeLimits bounds = limits != null && limits.isMeasured() ? limits : null;
       return new String[] {
         result.operation() + " " + result.payload(),
         String.valueOf(sms),

@@ -125,7 +125,7 @@ final class DeviceSession {
     String nodes =
         work.severalNodes()
             ? " in %d nodes over %s"
-                .formatted(settings.nodes().count(ranks), settings.nodes().wire())
+                .formatted(settings.nodes().count(ranks), work.buffer.config().wire())
             : "";
     return work.context.style().bold("High throughput")
         + "  %s engine, %d rank%s (%s) on %d x %s%n"
@@ -181,9 +181,13 @@ final class DeviceSession {
 
   private static String betweenNodes(NodeLimits limits) {
     return (" scale-out: rows sent to other nodes, each once a node;\n"
-            + "ceiling: %s, all ranks at once, GB/s each way, in this run;\n"
+            + "ceiling: %s;\n"
             + "scale-up: rows from other ranks of the node, forwarded ones among them;\n"
             + "CPU while this was checked and timed: %.1f cores in proxies of all ranks, %.1f beside them\n")
-        .formatted(limits.ceiling(), limits.proxyCores(), limits.otherCores());
+        .formatted(
+            limits.ceiling()
+                + (limits.isMeasured() ? ", all ranks at once, GB/s each way, in this run" : ""),
+            limits.proxyCores(),
+            limits.otherCores());
   }
 }

@@ -41,8 +41,12 @@ final class NodeCeiling {
     return name;
   }
 
-  /** 10^9 bytes a second and direction; collective. */
+  /** 10^9 bytes a second and direction; not a number where nothing is measured; collective. */
   double gbps() {
+    if (nodes.wire().equals(WireConfig.BACKEND)) {
+      name = "none, the backend carries by itself";
+      return Double.NaN;
+    }
     double carried = MAPPED.contains(nodes.wire()) ? 0 : carried();
     return carried == 0 ? copied() : carried;
   }

@@ -6,20 +6,27 @@ import java.util.Map;
  * What bounds an exchange between GPUs of several nodes, and what it takes of the processors.
  *
  * @param ceiling what was measured as the most that a rank can send and get at the same time
- * @param ceilingGbps that, in 10^9 bytes a second and direction
+ * @param ceilingGbps that, in 10^9 bytes a second and direction; not a number if nothing was
+ *     measured
  * @param proxyCores cores that the threads of all ranks' proxies kept busy while operations were
  *     checked and timed
  * @param otherCores the same for the rest of their processes
  */
 record NodeLimits(String ceiling, double ceilingGbps, double proxyCores, double otherCores) {
+  boolean isMeasured() {
+    return !Double.isNaN(ceilingGbps);
+  }
+
   double percent(double gbps) {
     return 100 * gbps / ceilingGbps;
   }
 
   void addTo(Map<String, Object> tree, double gbps) {
     tree.put("ceiling", ceiling);
-    tree.put("ceiling_gbps_each_way", ceilingGbps);
-    tree.put("percent_of_ceiling", percent(gbps));
+    if (isMeasured()) {
+      tree.put("ceiling_gbps_each_way", ceilingGbps);
+      tree.put("percent_of_ceiling", percent(gbps));
+    }
     tree.put("proxy_cores", proxyCores);
     tree.put("other_cores", otherCores);
   }

@@ -33,8 +33,9 @@ public final class NodeOptions {
       paramLabel = "NAME",
       description =
           "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs, nccl (a GPU a rank), staged"
-              + " (GPUs: through the memory of their host) or auto; default auto: nccl with"
-              + " --backend nccl, else the best of the first three that all ranks have.")
+              + " (GPUs: through the memory of their host), backend (GPUs: device functions of NCCL or"
+              + " NVSHMEM) or auto; default auto: nccl with --backend nccl, else the best of the first"
+              + " three that all ranks have.")
   private @Nullable String wire;
 
   /** Used by picocli. */
@@ -98,11 +99,12 @@ public final class NodeOptions {
   /**
    * Refuses a wire that is not there, see {@link WireNames#check}.
    *
-   * @param device whether the buffers will be those of GPUs, which know a wire of their own
+   * @param device whether the buffers will be those of GPUs, which know two of their own
    * @param joins whether this process is a rank
    */
   public void checkWire(CommandSpec spec, boolean device, boolean joins) {
-    if (wire != null && !(device && wire.equals(WireConfig.STAGED))) {
+    boolean own = WireConfig.STAGED.equals(wire) || WireConfig.BACKEND.equals(wire);
+    if (wire != null && !(device && own)) {
       WireNames.check(spec, wire, joins);
     }
   }

@@ -9,10 +9,8 @@ import java.util.Objects;
 import org.ep4j.DType;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
-import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 
 /** The compiled kernels of one buffer on its device, and how much shared memory each may use. */
@@ -59,17 +57,19 @@ final class Kernels implements AutoCloseable {
   private final Map<DType, KernelCall<CombineField>> exactCombines = new EnumMap<>(DType.class);
 
   /**
+   * @param files where those come from that reach other ranks
    * @param far whether ranks are of several nodes
    */
-  Kernels(CudaDevice device, boolean far) {
+  Kernels(KernelFiles files, boolean far) {
+    CudaDevice device = files.device();
+    KernelFiles own = new KernelFiles(device, null);
     boolean complete = false;
     try {
-      KernelCompiler compiler = KernelCompiler.standard();
       String names = far ? "ep4j_far_" : "ep4j_";
-      CudaModule dispatching = load(compiler, device, far ? FAR_DISPATCH : DISPATCH);
-      CudaModule grouping = load(compiler, device, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
-      CudaModule counting = load(compiler, device, LAYOUT);
-      CudaModule turning = load(compiler, device, COLUMNS);
+      CudaModule dispatching = load(files, far ? FAR_DISPATCH : DISPATCH);
+      CudaModule grouping = load(files, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
+      CudaModule counting = load(own, LAYOUT);
+      CudaModule turning = load(own, COLUMNS);
       Kernel first = dispatching.kernel(names + "dispatch");
       // All of them have the same static part: one word that blocks share.
       sharedBytes =
@@ -80,14 +80,14 @@ final class Kernels implements AutoCloseable {
       expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
       if (far) {
         // A kernel for both layouts.
-        loadCombines(load(compiler, device, FAR_COMBINE), "ep4j_far_combine");
+        loadCombines(load(files, FAR_COMBINE), "ep4j_far_combine");
         flatCombines.putAll(expertCombines);
       } else {
-        CudaModule flat = load(compiler, device, COMBINE);
+        CudaModule flat = load(files, COMBINE);
         for (DType dtype : SUMMED) {
           flatCombines.put(dtype, combine(flat, "ep4j_combine", dtype, ""));
         }
-        loadCombines(load(compiler, device, EXPERT_COMBINE), "ep4j_expert_combine");
+        loadCombines(load(files, EXPERT_COMBINE), "ep4j_expert_combine");
       }
       layout =
           owned.own(
@@ -105,24 +105,26 @@ final class Kernels implements AutoCloseable {
     }
   }
 
-  /**
-   * Begins to look for the kernels of a buffer while the caller does other things, such as waiting
-   * for the driver to make a context.
-   */
-  static void prepare(int device, boolean far) {
+  /** The files of a buffer that reach other ranks, to be looked for while it opens. */
+  static Map<String, KernelConstants> files(boolean far) {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
         far
-            ? List.of(FAR_DISPATCH, FAR_EXPERT_DISPATCH, FAR_COMBINE, LAYOUT, COLUMNS)
-            : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE, LAYOUT, COLUMNS);
+            ? List.of(FAR_DISPATCH, FAR_EXPERT_DISPATCH, FAR_COMBINE)
+            : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE);
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
     }
-    KernelCompiler.standard().prepare(entries, DeviceProperties.of(device).architecture());
+    return entries;
   }
 
-  private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {
-    return owned.own(compiler.load(device, entry, Map.of()));
+  /** The others. */
+  static Map<String, KernelConstants> ownFiles() {
+    return Map.of(LAYOUT, KernelConstants.NONE, COLUMNS, KernelConstants.NONE);
+  }
+
+  private CudaModule load(KernelFiles files, String entry) {
+    return files.load(owned, entry, KernelConstants.NONE);
   }
 
   /** Combines of EXPERT_MAJOR rows. */

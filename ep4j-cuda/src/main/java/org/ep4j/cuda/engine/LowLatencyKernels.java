@@ -11,10 +11,8 @@ import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
-import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.far.FarConnection;
-import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.jspecify.annotations.Nullable;
@@ -95,13 +93,14 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
+   * @param files where they come from
    * @param reach which ranks the kernels reach
    * @param lined whether rows travel as lines within a node
    * @param sharedBytes what a block may use
    * @param localExperts experts of this rank
    */
   LowLatencyKernels(
-      CudaDevice device,
+      KernelFiles files,
       BufferConfig config,
       Reach reach,
       boolean lined,
@@ -132,17 +131,16 @@ final class LowLatencyKernels implements AutoCloseable {
     dispatchBytes = (int) needed * Integer.BYTES;
     combineBytes = ranks * RANK_BYTES;
     constants = constants(config, ranks, lined);
-    startsEarly = device.properties().major() >= FIRST_TO_START_EARLY;
+    startsEarly = files.device().properties().major() >= FIRST_TO_START_EARLY;
     boolean complete = false;
     try {
-      KernelCompiler compiler = KernelCompiler.standard();
-      byExperts = dispatches(load(compiler, device, DISPATCH + reach.suffix));
-      byRanks = dispatches(load(compiler, device, DISPATCH_BY_RANKS + reach.suffix));
-      CudaModule combining = load(compiler, device, COMBINE + reach.suffix);
+      byExperts = dispatches(load(files, DISPATCH + reach.suffix));
+      byRanks = dispatches(load(files, DISPATCH_BY_RANKS + reach.suffix));
+      CudaModule combining = load(files, COMBINE + reach.suffix);
       sums = call(combining, "ep4j_low_latency_combine", combineBytes);
       logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
       partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
-      CudaModule adding = load(compiler, device, COMBINE_BY_RANKS + reach.suffix);
+      CudaModule adding = load(files, COMBINE_BY_RANKS + reach.suffix);
       summed = call(adding, "ep4j_low_latency_combine", combineBytes);
       complete = true;
     } finally {
@@ -153,10 +151,10 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
-   * Begins to look for them, while the caller does other things. The ranks of one node have yet to
-   * tell which devices are theirs, so whether rows will travel as lines is a guess.
+   * The files, to be looked for while a buffer opens. The ranks of one node have yet to tell which
+   * devices are theirs, so whether rows will travel as lines is a guess.
    */
-  static void prepare(int device, BufferConfig config, Reach reach) {
+  static Map<String, KernelConstants> files(int device, BufferConfig config, Reach reach) {
     boolean lined =
         reach == Reach.NODE
             && wantsLines(System.getenv())
@@ -167,7 +165,7 @@ final class LowLatencyKernels implements AutoCloseable {
     for (String file : List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS)) {
       entries.put(file + reach.suffix, constants);
     }
-    KernelCompiler.standard().prepare(entries, DeviceProperties.of(device).architecture());
+    return entries;
   }
 
   private Dispatches dispatches(CudaModule module) {
@@ -194,8 +192,8 @@ final class LowLatencyKernels implements AutoCloseable {
             config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
   }
 
-  private CudaModule load(KernelCompiler compiler, CudaDevice device, String entry) {
-    return owned.own(compiler.load(device, entry, constants));
+  private CudaModule load(KernelFiles files, String entry) {
+    return files.load(owned, entry, constants);
   }
 
   private KernelCall<LowLatencyField> call(CudaModule module, String name, int sharedBytes) {

@@ -2,6 +2,8 @@ package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Objects;
 import java.util.function.Supplier;
 import org.ep4j.BufferConfig;
@@ -15,11 +17,13 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.LowLatencyKernels.Reach;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.cuda.far.FarSizes;
-import org.ep4j.cuda.far.WireChoice;
+import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
@@ -47,12 +51,7 @@ final class Opening implements AutoCloseable {
     BufferConfig config = settled(wanted);
     // Nothing is sent before all ranks agree, on the backend too.
     Nodes nodes = ConfigAgreement.require(group, config);
-    return open(group, nodes.count() > 1 ? wired(config) : config, nodes, null);
-  }
-
-  /** With the wire that goes with the backend. */
-  static BufferConfig wired(BufferConfig config) {
-    return config.toBuilder().wire(WireChoice.of(config.backend(), config.wire())).build();
+    return open(group, config, nodes, null);
   }
 
   /** With the backend that property and variables name, so that ranks compare what counts. */
@@ -64,7 +63,7 @@ final class Opening implements AutoCloseable {
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
-    prepare(DeviceChoice.ordinal(group), config, true, Reach.NODE);
+    prepareNode(DeviceChoice.ordinal(group), config);
     try (Reunion reunion = Reunion.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
@@ -93,18 +92,21 @@ final class Opening implements AutoCloseable {
   /**
    * @param meeting the ranks that have the buffer; some come back to it, or none does
    */
-  private CudaBuffer build(Group group, BufferConfig config, Nodes nodes, Meeting meeting) {
+  private CudaBuffer build(Group group, BufferConfig wanted, Nodes nodes, Meeting meeting) {
     boolean again = meeting.isNew(meeting.rank());
-    Duration timeout = config.timeout();
+    Duration timeout = wanted.timeout();
     int ordinal = DeviceChoice.ordinal(group);
     boolean one = nodes.count() == 1;
-    // Between nodes the wire decides which of the low-latency kernels are needed.
-    prepare(ordinal, config, one, one ? Reach.NODE : null);
+    if (one) {
+      prepareNode(ordinal, wanted);
+    }
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
-    Backend backend = own(Backends.open(config.backend(), meeting, device, timeout));
+    Backend backend = own(Backends.open(wanted.backend(), meeting, device, timeout));
     requireReadmission(backend, again);
-    RegionLayout layout = new RegionLayout(config, nodes);
+    RegionLayout layout = new RegionLayout(wanted, nodes);
+    FarConnection far = one ? null : far(group, device, backend, wanted, nodes, layout);
+    BufferConfig config = far == null ? wanted : wanted.toBuilder().wire(far.wire()).build();
     SymmetricRegion shared = own(backend.allocate(layout.bytes));
     DeviceMemory region = shared.memory();
     CudaStream stream = own(CudaStream.create(device));
@@ -118,10 +120,10 @@ final class Opening implements AutoCloseable {
     Blame blame = own(new Blame(words, members, group.rank(), config, calls));
     Completion completion = new Completion(words, stream, group.size(), config, blame);
     Staging staging = own(new Staging(device, completion));
-    Kernels kernels = loaded(backend, again, () -> new Kernels(device, !one));
+    KernelFiles files = KernelFiles.of(device, far);
+    Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
     // Maps the peers' regions: from here on all ranks have cleared their words.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
-    FarConnection far = one ? null : far(group, device, backend, config, nodes, layout);
     Eviction eviction =
         own(
             new Eviction(
@@ -184,12 +186,23 @@ final class Opening implements AutoCloseable {
     }
   }
 
-  private static void prepare(
-      int device, BufferConfig config, boolean oneNode, @Nullable Reach reach) {
-    Kernels.prepare(device, !oneNode);
-    if (reach != null && config.lowLatencyMaxTokens() > 0) {
-      LowLatencyKernels.prepare(device, config, reach);
+  private static void prepareNode(int device, BufferConfig config) {
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(false));
+    files.putAll(Kernels.ownFiles());
+    if (config.lowLatencyMaxTokens() > 0) {
+      files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
     }
+    KernelCompiler.standard().prepare(files, DeviceProperties.of(device).architecture());
+  }
+
+  /** What carries between nodes decides which kernels are needed. */
+  private static void prepare(CudaDevice device, BufferConfig config, FarConnection far) {
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
+    if (config.lowLatencyMaxTokens() > 0) {
+      files.putAll(LowLatencyKernels.files(device.ordinal(), config, Reach.of(far)));
+    }
+    KernelFiles.of(device, far).prepare(files);
+    new KernelFiles(device, null).prepare(Kernels.ownFiles());
   }
 
   /** Collective. */
@@ -212,13 +225,8 @@ final class Opening implements AutoCloseable {
             latency == null ? 0 : latency.bytes,
             latency == null ? 0 : latency.shadowBytes,
             latency == null ? 0 : FarPosts.counters(nodes.ranks()));
-    FarConnection far =
-        own(
-            FarConnection.open(
-                group, device, backend.world().ranksOnDevice() == 1, config, nodes, sizes));
-    if (latency != null) {
-      LowLatencyKernels.prepare(device.ordinal(), config, Reach.of(far));
-    }
+    FarConnection far = own(FarConnection.open(group, device, backend, config, nodes, sizes));
+    prepare(device, config, far);
     return far;
   }
 
@@ -261,7 +269,7 @@ final class Opening implements AutoCloseable {
             meeting.isNew(meeting.rank()),
             () ->
                 new LowLatencyKernels(
-                    device,
+                    KernelFiles.of(device, context.far),
                     config,
                     Reach.of(context.far),
                     part.lined(),

@@ -3,8 +3,8 @@ package org.ep4j.cuda.far;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.proxy.Proxy;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 
@@ -14,7 +14,7 @@ import org.ep4j.engine.Rails;
  */
 final class FarTable implements AutoCloseable {
   private static final long WORLD =
-      FarWorldField.RINGS.ordinal() * (long) Long.BYTES + Proxy.PARAMETER_BYTES;
+      FarWorldField.CARRIER.ordinal() * (long) Long.BYTES + FarCarrierField.BYTES;
   private static final long PARTNER = FarPartnerField.values().length * (long) Long.BYTES;
 
   /** A {@code FarSeen}: a word apart from the others, then one a slot. */
@@ -25,7 +25,7 @@ final class FarTable implements AutoCloseable {
   /** As in {@code kernels/protocol.cuh}: in place of the node of a rank that is gone. */
   private static final int NO_NODE = -1;
 
-  private final FarConnection connection;
+  private final FarLink link;
   private final FarLayout layout;
   private final Nodes nodes;
   private final int rank;
@@ -33,7 +33,6 @@ final class FarTable implements AutoCloseable {
   /** Partners that there is room for. */
   private final int most;
 
-  private final int lanes;
   private final DeviceMemory memory;
 
   // Offsets behind the world.
@@ -51,11 +50,11 @@ final class FarTable implements AutoCloseable {
    *
    * @param most partners that there can be
    */
-  FarTable(FarConnection connection, int most, int lanes) {
-    this.connection = connection;
-    layout = connection.layout();
-    nodes = connection.nodes();
-    rank = connection.rank();
+  FarTable(CudaDevice device, FarLink link, FarLayout layout, Nodes nodes, int rank, int most) {
+    this.link = link;
+    this.layout = layout;
+    this.nodes = nodes;
+    this.rank = rank;
     this.most = most;
     nodeOf = partnerTable + most * PARTNER;
     railTo = align(nodeOf + (long) nodes.ranks() * Integer.BYTES);
@@ -64,8 +63,7 @@ final class FarTable implements AutoCloseable {
     taken = sent + (long) most * Long.BYTES;
     tellings = taken + (long) most * Long.BYTES;
     seen = align(tellings + Long.BYTES, SEEN_ALIGNMENT);
-    this.lanes = lanes;
-    memory = DeviceMemory.allocate(connection.device(), seen + 2L * most * SEEN);
+    memory = DeviceMemory.allocate(device, seen + 2L * most * SEEN);
     boolean complete = false;
     try {
       write(new boolean[nodes.ranks()]);
@@ -78,7 +76,7 @@ final class FarTable implements AutoCloseable {
   }
 
   /**
-   * As if nothing had been sent yet, through the proxy that there is now. No kernel runs.
+   * As if nothing had been sent yet, through what carries now. No kernel runs.
    *
    * @param gone ranks that do not count; a node that has lost some has lost all, else rails would
    *     be others than memory was laid out for
@@ -120,6 +118,10 @@ final class FarTable implements AutoCloseable {
     return memory.address() + nodeOf;
   }
 
+  private long counter(int number) {
+    return link.counters() + (long) number * Long.BYTES;
+  }
+
   private static void set(MemorySegment image, Enum<?> field, long value) {
     image.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }
@@ -137,32 +139,29 @@ final class FarTable implements AutoCloseable {
     set(image, FarWorldField.RAIL_TO, base + railTo);
     set(image, FarWorldField.SLOTS, FarLayout.SLOTS);
     set(image, FarWorldField.SLOT_BYTES, layout.slotBytes);
-    set(image, FarWorldField.MAPPED, connection.puts() ? 0 : 1);
-    set(image, FarWorldField.LANES, lanes);
+    set(image, FarWorldField.MAPPED, link.puts() ? 0 : 1);
+    set(image, FarWorldField.LANES, link.lanesOfARing());
     set(image, FarWorldField.SENT, base + sent);
     set(image, FarWorldField.TAKEN, base + taken);
-    set(image, FarWorldField.TOLD, connection.counter(layout.told(0)));
+    set(image, FarWorldField.TOLD, counter(layout.told(0)));
     set(image, FarWorldField.TOLD_THERE, layout.told(rank));
     set(image, FarWorldField.TELLINGS, base + tellings);
-    set(image, FarWorldField.COUNTS_OUT, connection.outgoing());
-    set(image, FarWorldField.COUNTS_SOURCE, 0);
+    set(image, FarWorldField.COUNTS_OUT, link.outgoing());
+    set(image, FarWorldField.COUNTS_SOURCE, link.outgoingSource());
     set(image, FarWorldField.COUNTS_TARGET, layout.counts(rank));
     set(image, FarWorldField.COUNTS_THERE, base + countsThere);
-    set(image, FarWorldField.COUNTS_IN, connection.landing() + layout.counts(0));
+    set(image, FarWorldField.COUNTS_IN, link.landing() + layout.counts(0));
     set(image, FarWorldField.COUNT_STRIDE, layout.countStride());
     set(image, FarWorldField.SEEN, base + seen);
-    connection
-        .proxy()
-        .describe(
-            image.asSlice(
-                FarWorldField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
+    link.describe(
+        image.asSlice(FarWorldField.CARRIER.ordinal() * (long) Long.BYTES, FarCarrierField.BYTES));
   }
 
   private void writePartner(MemorySegment image, Rails rails, int partner, int place) {
     int node = nodes.of(partner);
     int placeThere = rails.place(partner, rank);
     long target = layout.rings + layout.ring(placeThere);
-    long source = layout.outgoingRings + layout.ring(place);
+    long out = layout.outgoingRings + layout.ring(place);
     set(image, FarPartnerField.RANK, partner);
     set(image, FarPartnerField.NODE, node);
     set(image, FarPartnerField.TAKES, rails.rail(rank, node) == partner ? 1 : 0);
@@ -170,12 +169,12 @@ final class FarTable implements AutoCloseable {
     set(
         image,
         FarPartnerField.OUT,
-        connection.puts() ? connection.outgoing() + source : connection.landing(partner) + target);
-    set(image, FarPartnerField.OUT_SOURCE, source);
+        link.puts() ? link.outgoing() + out : link.landing(partner) + target);
+    set(image, FarPartnerField.OUT_SOURCE, link.outgoingSource() + out);
     set(image, FarPartnerField.OUT_TARGET, target);
-    set(image, FarPartnerField.IN, connection.landing() + layout.rings + layout.ring(place));
-    set(image, FarPartnerField.ARRIVED, connection.counter(layout.arrived(place)));
-    set(image, FarPartnerField.CREDITS, connection.counter(layout.credits(place)));
+    set(image, FarPartnerField.IN, link.landing() + layout.rings + layout.ring(place));
+    set(image, FarPartnerField.ARRIVED, counter(layout.arrived(place)));
+    set(image, FarPartnerField.CREDITS, counter(layout.credits(place)));
     set(image, FarPartnerField.ARRIVED_THERE, layout.arrived(placeThere));
     set(image, FarPartnerField.CREDITS_THERE, layout.credits(placeThere));
   }
@@ -184,7 +183,7 @@ final class FarTable implements AutoCloseable {
     for (int r = 0; r < nodes.ranks(); r++) {
       int node = gone[r] ? NO_NODE : nodes.of(r);
       image.set(ValueLayout.JAVA_INT, nodeOf + (long) r * Integer.BYTES, node);
-      long landing = connection.landing(r);
+      long landing = link.landing(r);
       image.set(
           ValueLayout.JAVA_LONG,
           countsThere + (long) r * Long.BYTES,

@@ -1,6 +1,6 @@
 package org.ep4j.cuda.far;
 
-/** Fields of {@code FarWorld} in {@code kernels/far.cuh}, 8 bytes each, before its rings. */
+/** Fields of {@code FarWorld} in {@code kernels/far.cuh}, 8 bytes each, before its carrier. */
 enum FarWorldField {
   FIRST,
   END,
@@ -26,5 +26,5 @@ enum FarWorldField {
   COUNTS_IN,
   COUNT_STRIDE,
   SEEN,
-  RINGS
+  CARRIER
 }

@@ -11,9 +11,12 @@ public final class WireChoice {
 
   private WireChoice() {}
 
-  /** Whoever has chosen NCCL and left the wire open has NCCL between nodes, too. */
+  /**
+   * The wire that a buffer has chosen, or else the environment. Whoever has chosen NCCL and left
+   * the wire open has NCCL between nodes, too.
+   */
   public static String of(String backend, String wire) {
-    boolean open = wire.equals(AUTO) && WireConfig.builder().build().wire().equals(AUTO);
-    return open && backend.equals(NCCL) ? NCCL : wire;
+    String chosen = wire.equals(AUTO) ? WireConfig.builder().build().wire() : wire;
+    return chosen.equals(AUTO) && backend.equals(NCCL) ? NCCL : chosen;
   }
 }

@@ -9,6 +9,7 @@
 // `ready` is the oldest: nobody gets past an operation that another has not entered, but for a combine that
 // needs none of its rows, and who enters a combine says so by `ready`.
 #pragma once
+#include "far_carrier.cuh"
 #include "protocol.cuh"
 
 // Where this rank sees who has entered; `ready` and counts lie in its region.
@@ -23,6 +24,7 @@ struct Entries {
   const u64* told;
   u64 tellings;
   const u32* node_of;  // [ranks], where `told` is
+  const FarCarrier* carrier;  // whose counters `told` are
 };
 
 // One thread of the last block, after give_up(). `entries()` tells where to look.
@@ -44,7 +46,7 @@ __device__ __noinline__ void settle_failure(const Watch& w, Look entries) {
       // How long it is missing is not known: ranks of this node come first.
       age = ~0ull - 1;
       expected = e.tellings;
-      seen = load_relaxed_system(&e.told[r]);
+      seen = count_relaxed(*e.carrier, &e.told[r]);
     } else if (e.counts_offset != 0) {
       u64 word = load_relaxed_system((const u64*)(region + e.counts_offset) + r * e.count_words);
       seen = tag_is(word, w.epoch) ? w.epoch : word >> 32;

@@ -64,6 +64,6 @@ struct CombineEntries {
   const CombineParameters& p;
 
   __device__ __forceinline__ Entries operator()() const {
-    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, 0, 0, nullptr, 0, nullptr};
+    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, 0, 0, nullptr, 0, nullptr, nullptr};
   }
 };

@@ -59,6 +59,15 @@ enum CommandOperation { COMMAND_PUT = 1, COMMAND_ADD = 2, COMMAND_FLUSH = 3 };
 struct Command {
   u64 first;
   u64 second;
+
+  // What it says, before it has a lap.
+  __device__ __forceinline__ u32 operation() const { return (u32)(first >> OPERATION_SHIFT); }
+  __device__ __forceinline__ u32 peer() const { return (u32)(second >> DESTINATION_SHIFT); }
+  __device__ __forceinline__ u32 counter() const { return (u32)(second >> COUNTER_SHIFT) & NO_COUNTER; }
+  __device__ __forceinline__ u64 source() const { return (u64)(u32)first * COMMAND_UNIT; }
+  __device__ __forceinline__ u64 target() const { return (u64)(u32)second * COMMAND_UNIT; }
+  __device__ __forceinline__ u64 bytes() const { return (first >> LENGTH_SHIFT & 0xfffff) * COMMAND_UNIT; }
+  __device__ __forceinline__ u64 value() const { return (u32)first | second << 32; }
 };
 
 // Device memory, one a ring.

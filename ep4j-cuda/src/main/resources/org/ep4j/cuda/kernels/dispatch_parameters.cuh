@@ -150,6 +150,6 @@ struct NodeEntries {
 
   __device__ __forceinline__ Entries operator()() const {
     u64 counts = p.cached ? 0 : p.counts_offset;
-    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, counts, count_words(p), nullptr, 0, nullptr};
+    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, counts, count_words(p), nullptr, 0, nullptr, nullptr};
   }
 };

@@ -1,28 +1,30 @@
-// Ranks of other nodes, as kernels see them: no loads and stores over NVLink, but memory of the host
-// that rows are written to and read from, counters, and commands to the proxy (command_ring.cuh).
+// Ranks of other nodes, as kernels see them: no loads and stores over NVLink, but memory that rows are
+// written to and read from, counters, and commands to what carries them (far_carrier.cuh): the proxy, with
+// memory of the host, or a library, with memory of the GPU.
 //
 // A node is a run of ranks. A token crosses to another node once, to the rank of the same place there:
 // its source's rail in that node. Ranks that exchange tokens are partners; between two of them there is
-// a ring of slots in each direction, in page-locked memory of the receiver. Slots are filled in the
+// a ring of slots in each direction, in landing memory of the receiver. Slots are filled in the
 // order of their numbers, which count from the opening of the buffer on, or its last reset, by whichever
 // warps; what lies in a slot says the operation.
 //
-//   slot      filler writes it, then pushes an add to `arrived` of the place (after the put, on the
-//             same lane, if the wire has to carry it); the receiver waits for the counter, acquire
-//   arrived   wire, [slots] at the receiver: how often the place has been filled
-//   credits   wire, [slots] at the filler: how often the place has been emptied; the receiver pushes an
-//             add once all its reads of the slot have returned; the filler waits for it, acquire
+//   slot      filler writes it, then hands over an add to `arrived` of the place (after the put, on the
+//             same lane, if it has to be carried); the receiver waits for the counter, acquire
+//   arrived   counters, [slots] at the receiver: how often the place has been filled
+//   credits   counters, [slots] at the filler: how often the place has been emptied; the receiver hands over
+//             an add once all its reads of the slot have returned; the filler waits for it, acquire. It
+//             also says that what carried the slot has read it.
 //   seen      device, a copy of `arrived` and `credits`: whichever warp looks at those leaves what it has
 //             seen with an atomic maximum; the others read it, relaxed, and once it is enough the counter
 //             itself, acquire. Looks need no fence then, which would wait for all that this GPU writes to
 //             the host.
 //   asking    device, 1 while a warp looks at the counters of a ring: atomic exchange. Nobody waits for it.
 //   looks     device, about how often that was done: who asks reads and writes it, relaxed. Nobody waits.
-//   counts    host, [ranks, count_stride] at the receiver: block 0 of each rank writes its words, relaxed
+//   counts    [ranks, count_stride] in landing memory of the receiver: block 0 of each rank writes its words, relaxed
 //             and behind a fence, or has them put; block 0 of the receiver reads them after `told`
-//   told      wire, [ranks] at the receiver: how often the words of a rank's counts have been written;
-//             the first warp of block 0 that has written them pushes an add (after the put, on the same
-//             lane, if the wire has to carry them); block 0 of the receiver waits for it, acquire
+//   told      counters, [ranks] at the receiver: how often the words of a rank's counts have been written;
+//             the first warp of block 0 that has written them hands over an add (after the put, on the same
+//             lane, if they have to be carried); block 0 of the receiver waits for it, acquire
 //   sent, taken, tellings
 //             device: slots and tellings of the operations that ended; the last block of a kernel writes
 //             them, the next kernel reads them. Nobody waits for them.
@@ -36,7 +38,7 @@
 //
 // A wait ends early when the proxy says that nothing more comes from the rank (`failures`).
 #pragma once
-#include "command_ring.cuh"
+#include "far_carrier.cuh"
 #include "protocol.cuh"
 
 // One partner; 8 bytes a field, in the order of org.ep4j.cuda.far.FarTable.
@@ -78,7 +80,7 @@ struct FarWorld {
   u64 slots;
   u64 slot_bytes;          // a multiple of 128
   u64 mapped;
-  u64 lanes;               // of each ring's thread, to each rank
+  u64 lanes;               // of each ring's thread, to each rank; the library: 1
   u64* sent;               // [partners] slots that were filled in operations that ended: last block alone
   u64* taken;              // [partners] slots that were emptied: the same
   // Counts (see protocol.cuh) of ranks of other nodes.
@@ -92,7 +94,7 @@ struct FarWorld {
   const u64* counts_in;    // [ranks, count_stride] words of others
   u64 count_stride;
   FarSeen* seen;         // [partners, 2] credits, then arrived; device memory
-  CommandRings rings;
+  FarCarrier carrier;
 };
 
 __device__ __forceinline__ bool is_near(const FarWorld& far, u32 rank) {
@@ -115,13 +117,13 @@ __device__ __forceinline__ u64 slot_at(const FarWorld& far, u64 number) {
 __device__ __forceinline__ bool wait_counter(const FarWorld& far, const Watch& w, const u64* at,
                                              u64 least, u64 phase, u32 rank) {
   for (u32 polls = 1;; polls++) {
-    u64 seen = load_acquire_system(at);
+    u64 seen = count_acquire(far.carrier, at);
     if (seen >= least) {
       return true;
     }
-    // Each look crosses PCIe: now and then is often.
+    // Each look may cross PCIe: now and then is often.
     if ((polls & 0xf) == 0) {
-      if (load_acquire_system(&far.rings.failures[rank]) != 0 && load_acquire_system(at) < least) {
+      if (has_lost(far.carrier, rank) && count_acquire(far.carrier, at) < least) {
         give_up(w, phase, rank, least, seen);
         return false;
       }
@@ -135,7 +137,7 @@ __device__ __forceinline__ bool wait_counter(const FarWorld& far, const Watch& w
 // Who asks looks at the counters of a ring, which lie at `at`. A whole warp.
 __device__ __forceinline__ void look_at_ring(const FarWorld& far, const u64* at, FarSeen* seen) {
   for (u64 i = lane_id(); i < far.slots; i += 32) {
-    u64 now = load_relaxed_system(at + i);
+    u64 now = count_relaxed(far.carrier, at + i);
     if (now > load_relaxed_system(&seen->values[i])) {
       atomicMax(&seen->values[i], now);
     }
@@ -147,16 +149,16 @@ __device__ __forceinline__ void look_at_ring(const FarWorld& far, const u64* at,
 __device__ __forceinline__ bool host_says_vain(const FarWorld& far, const Watch& w, const u64* at,
                                                u64 least, u32 rank) {
   return load_acquire_system(w.host_abort) != 0 ||
-         (load_acquire_system(&far.rings.failures[rank]) != 0 && load_acquire_system(at) < least);
+         (has_lost(far.carrier, rank) && count_acquire(far.carrier, at) < least);
 }
 
 // A look takes 1 to 10 us.
 constexpr u64 LOOKS_BETWEEN = 32;
 
 // Whole warps: waits until counter `place` of a ring's counters, which lie at `at`, has reached
-// `least`. One warp of the GPU at a time looks at memory of the host for those that wait for a ring, and
-// leaves what it has seen to the others: looks cross PCIe, and even a rare look of every warp halves what
-// else crosses it.
+// `least`. One warp of the GPU at a time looks at the counters for those that wait for a ring, and leaves
+// what it has seen to the others: where they lie in memory of the host looks cross PCIe, and even a rare
+// look of every warp halves what else crosses it.
 __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w, const u64* at,
                                             FarSeen* seen, u64 place, u64 least, u64 phase,
                                             u32 rank) {
@@ -165,7 +167,7 @@ __device__ __forceinline__ bool await_place(const FarWorld& far, const Watch& w,
     if (__any_sync(0xffffffff, value >= least)) {
       // Surely so; now with what was written before.
       if (lane_id() == 0) {
-        load_acquire_system(at + place);
+        count_acquire(far.carrier, at + place);
       }
       __syncwarp();
       return true;
@@ -214,7 +216,7 @@ __device__ __forceinline__ bool wait_slot(const FarWorld& far, const Watch& w, u
   return there;
 }
 
-// Whole warps: what a push of commands said; a ring that has stopped ends the operation.
+// Whole warps: what handing commands over said; a ring that has stopped ends the operation.
 __device__ __forceinline__ bool pushed(const Watch& w, u32 rank, bool done) {
   if (!done && lane_id() == 0) {
     give_up(w, PHASE_ROOM, rank, 1, 0);
@@ -228,8 +230,8 @@ __device__ __forceinline__ bool pushed(const Watch& w, u32 rank, bool done) {
 template <bool FENCED = true>
 __device__ __forceinline__ bool send_slot(const FarWorld& far, const Watch& w,
                                           const FarPartner& partner, u64 number, u64 bytes) {
-  u32 ring = (u32)(number % far.rings.rings);
-  u32 lane = (u32)(number / far.rings.rings % far.lanes);
+  u32 ring = (u32)(number % far.carrier.rings.rings);
+  u32 lane = (u32)(number / far.carrier.rings.rings % far.lanes);
   bool puts = !far.mapped && lane_id() == 0;
   bool adds = lane_id() == 1;
   Command command =
@@ -237,18 +239,18 @@ __device__ __forceinline__ bool send_slot(const FarWorld& far, const Watch& w,
                          (u32)(partner.arrived_there + number % far.slots), 1)
            : put_command((u32)partner.rank, lane, partner.out_source + slot_at(far, number),
                          partner.out_target + slot_at(far, number), bytes, NO_COUNTER);
-  return push<FENCED>(far.rings, ring, puts || adds, command, w.deadline);
+  return hand_over<FENCED>(far.carrier, ring, puts || adds, command, w.deadline);
 }
 
 // Whole warps: the slot is no longer needed.
 __device__ __forceinline__ bool return_slot(const FarWorld& far, const Watch& w,
                                             const FarPartner& partner, u64 number) {
-  u32 ring = (u32)(number % far.rings.rings);
-  u32 lane = (u32)(number / far.rings.rings % far.lanes);
+  u32 ring = (u32)(number % far.carrier.rings.rings);
+  u32 lane = (u32)(number / far.carrier.rings.rings % far.lanes);
   __syncwarp();
   // Loads have returned, and nothing was written: no fence.
-  return push<false>(far.rings, ring, lane_id() == 0,
-                     add_command((u32)partner.rank, lane,
-                                 (u32)(partner.credits_there + number % far.slots), 1),
-                     w.deadline);
+  return hand_over<false>(far.carrier, ring, lane_id() == 0,
+                          add_command((u32)partner.rank, lane,
+                                      (u32)(partner.credits_there + number % far.slots), 1),
+                          w.deadline);
 }

@@ -21,6 +21,7 @@ struct FarEntries {
   __device__ __forceinline__ Entries operator()() const {
     Entries entries = NodeEntries{p}();
     entries.told = p.cached ? nullptr : p.far->told;
+    entries.carrier = &p.far->carrier;
     entries.tellings = *p.far->tellings + more;
     entries.node_of = p.node_of;
     return entries;
@@ -52,8 +53,8 @@ __device__ __forceinline__ void publish_far(const DispatchParameters& p, const F
     bool there = r < p.ranks && is_far(far, r);
     Command put = put_command(r, 0, far.counts_source, far.counts_target, bytes, NO_COUNTER);
     Command add = add_command(r, 0, (u32)far.told_there, 1);
-    if (!pushed(w, r, push(far.rings, 0, there && !far.mapped, put, w.deadline)) ||
-        !pushed(w, r, push(far.rings, 0, there, add, w.deadline))) {
+    if (!pushed(w, r, hand_over(far.carrier, 0, there && !far.mapped, put, w.deadline)) ||
+        !pushed(w, r, hand_over(far.carrier, 0, there, add, w.deadline))) {
       return;
     }
   }

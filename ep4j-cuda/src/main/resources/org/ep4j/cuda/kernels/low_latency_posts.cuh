@@ -1,8 +1,8 @@
 // Low-latency operations with ranks of other nodes whose memory kernels cannot write: what is for them
-// is written to a shadow in this rank's own page-locked memory, and commands to the proxy put it where
-// it belongs (far.cuh, command_ring.cuh). Puts overtake each other, so nothing is looked at before a
-// counter says that all of it has come. Each rank has five counters of every other; warps of the other
-// push commands that let them grow, and they are read with acquire:
+// is written to a shadow in this rank's own outgoing memory, and commands put it where it belongs (far.cuh,
+// far_carrier.cuh). Puts overtake each other, so nothing is looked at before a counter says that all of it
+// has come. Each rank has five counters of every other; warps of the other hand over commands that let them
+// grow, and they are read with acquire:
 //
 //   words    by parity of the number: grows by 1 when the words of an operation are there, after them
 //            on the same lane: the warp that posts the words. The relay waits for it.
@@ -49,7 +49,7 @@ __device__ __forceinline__ u64 turns(const Operation& op) { return (op.number + 
 
 // Whether nothing more comes from a rank; the rare part of a wait.
 __device__ __noinline__ bool is_cut_off(const Operation& op, u32 peer, u64 seen) {
-  if (load_acquire_system(&op.p.posts->world->rings.failures[peer]) == 0) {
+  if (!has_lost(op.p.posts->world->carrier, peer)) {
     return false;
   }
   give_up(op.watch, PHASE_ROWS, peer, 0, seen);
@@ -61,7 +61,7 @@ __device__ __forceinline__ bool has_grown(const Operation& op, u32 peer, u32 whi
                                           u64& seen) {
   const FarPosts& posts = *op.p.posts;
   u32 at = peer * POST_COUNTERS + which;
-  seen = load_acquire_system(posts.counters + at) - posts.base[at];
+  seen = count_acquire(posts.world->carrier, posts.counters + at) - posts.base[at];
   return seen >= growth;
 }
 
@@ -124,21 +124,22 @@ __device__ __forceinline__ u32 post_counter(const Operation& op, u32 which) {
 __device__ __forceinline__ Command post(const Operation& op, u32 rank, u64 source, u64 target,
                                         u64 bytes, u32 counter) {
   const FarPosts& posts = *op.p.posts;
-  u32 lane = own_warp() / (u32)posts.world->rings.rings % (u32)posts.world->lanes;
+  u32 lane = own_warp() / (u32)posts.world->carrier.rings.rings % (u32)posts.world->lanes;
   u64 area = posts.target + (u64)(op.own - op.p.own);
   return put_command(rank, lane, posts.shadow_source + source, area + target, bytes, counter);
 }
 
 __device__ __forceinline__ Command post_add(const Operation& op, u32 rank, u32 which, u64 value) {
   const FarPosts& posts = *op.p.posts;
-  u32 lane = own_warp() / (u32)posts.world->rings.rings % (u32)posts.world->lanes;
+  u32 lane = own_warp() / (u32)posts.world->carrier.rings.rings % (u32)posts.world->lanes;
   return add_command(rank, lane, post_counter(op, which), value);
 }
 
 // Whole warps: the command of each lane that has one.
 __device__ __forceinline__ void push_posts(const Operation& op, bool mine, Command command, u32 rank) {
-  const CommandRings& rings = op.p.posts->world->rings;
-  if (!push(rings, own_warp() % (u32)rings.rings, mine, command, op.watch.deadline) && mine) {
+  const FarCarrier& carrier = op.p.posts->world->carrier;
+  u32 ring = own_warp() % (u32)carrier.rings.rings;
+  if (!hand_over(carrier, ring, mine, command, op.watch.deadline) && mine) {
     give_up(op.watch, PHASE_ROOM, rank, 0, 0);
   }
 }

@@ -63,6 +63,11 @@ class KernelsOnTheHostTest {
   }
 
   @Test
+  void operationsByALibraryAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass("far_library_world");
+  }
+
+  @Test
   void lowLatencyOperationsDeliverInEveryOrder() throws IOException, InterruptedException {
     allCasesPass("low_latency_world");
   }
@@ -116,6 +121,18 @@ class KernelsOnTheHostTest {
   void lowLatencyOperationsByRanksOverAWireDeliverInEveryOrder()
       throws IOException, InterruptedException {
     allCasesPass("low_latency_by_ranks_puts_world");
+  }
+
+  @Test
+  void lowLatencyOperationsByALibraryDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    allCasesPass("low_latency_library_world");
+  }
+
+  @Test
+  void lowLatencyOperationsByRanksAndALibraryDeliverInEveryOrder()
+      throws IOException, InterruptedException {
+    allCasesPass("low_latency_by_ranks_library_world");
   }
 
   /** More blocks tell of groups than there are words for each of them. */

@@ -9,6 +9,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
+import org.ep4j.cuda.far.WireChoice;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.group.Group;
 import org.junit.jupiter.api.Test;
@@ -29,9 +30,9 @@ class BackendAgreementTest {
   void whoeverHasChosenNcclHasItBetweenNodesTooUnlessTheySayOtherwise() {
     BufferConfig nccl =
         BufferConfig.builder().hidden(128).topK(1).experts(4).maxTokens(1).backend("nccl").build();
-    assertThat(Opening.wired(nccl).wire()).isEqualTo("nccl");
-    assertThat(Opening.wired(nccl.toBuilder().wire("tcp").build()).wire()).isEqualTo("tcp");
-    assertThat(Opening.wired(nccl.toBuilder().backend("direct").build()).wire()).isEqualTo("auto");
+    assertThat(WireChoice.of(nccl.backend(), nccl.wire())).isEqualTo("nccl");
+    assertThat(WireChoice.of("nccl", "tcp")).isEqualTo("tcp");
+    assertThat(WireChoice.of("direct", "auto")).isEqualTo("auto");
   }
 
   private static BufferConfig config(Group group, String backend) {

@@ -29,6 +29,7 @@ class ParameterFieldsTest {
     "low_latency_posts.cuh, FarPosts, FarPostsField",
     "far.cuh, FarPartner, org.ep4j.cuda.far.FarPartnerField",
     "far.cuh, FarWorld, org.ep4j.cuda.far.FarWorldField",
+    "far_carrier.cuh, FarCarrier, org.ep4j.cuda.far.FarCarrierField",
     "device_put.cuh, DevicePut, org.ep4j.cuda.put.PutField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)

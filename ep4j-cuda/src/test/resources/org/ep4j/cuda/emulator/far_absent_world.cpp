@@ -30,7 +30,7 @@ void run_case(u64 seed) {
   Machine machine(seed, FarNodes::streams(world));
   FarWorlds across(machine, world);
   u32 lost = machine.random.below(world.ranks);
-  about += world.text() + (across.far().is_mapped() ? ", mapped" : ", put") + ", absent " + std::to_string(lost);
+  about += world.text() + ", " + across.far().way_of_slots() + ", absent " + std::to_string(lost);
   if (world.gone[lost]) {
     return;
   }

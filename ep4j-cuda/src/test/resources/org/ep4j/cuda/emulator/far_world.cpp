@@ -28,7 +28,7 @@ void run_case(u64 seed) {
   world.lose_node(seed);
   Machine machine(seed, FarNodes::streams(world));
   FarWorlds across(machine, world);
-  about += world.text() + (across.far().is_mapped() ? ", mapped" : ", put");
+  about += world.text() + ", " + across.far().way_of_slots();
   Dispatching dispatching(machine, world, &across);
   Combining combining(dispatching, &across);
   std::shared_ptr<Handle> last;

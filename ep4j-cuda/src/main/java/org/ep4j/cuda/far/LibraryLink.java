@@ -1,0 +1,229 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.Objects;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.PutCarrier;
+import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.PutWindow;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.engine.Nodes;
+import org.ep4j.group.Group;
+import org.ep4j.group.GroupException;
+import org.ep4j.wire.WireConfig;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Device functions of the backend's library that kernels call: landing memory, outgoing memory and
+ * counters are one window in memory of the GPU.
+ *
+ * <p>Libraries tell of no failures. Waits end by their deadline, or because the group knows of a
+ * death; and what a rank that is gone has put may still come, so it cannot be left out.
+ */
+final class LibraryLink implements FarLink {
+  /** Streams of work: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
+  private static final int LANES = 8;
+
+  /** Of memory in a window; what memory of a backend is aligned to, too. */
+  private static final long UNIT = 256;
+
+  /** How long ranks that close wait for those whose last counts may still be under way. */
+  private static final Duration PARTING = Duration.ofSeconds(5);
+
+  private final ResourceStack owned = new ResourceStack();
+  private final Group group;
+  private final Nodes nodes;
+  private final Backend backend;
+  private final FarMemorySizes sizes;
+  private final PutShape shape;
+  private final long outgoing;
+  private final PutWindow window;
+  private final @Nullable PutCarrier carrier;
+  private final @Nullable LibraryQuiet quiet;
+  private boolean closed;
+
+  /**
+   * Asks the backend for it; collective. It is there if {@link #obstacle} is empty.
+   *
+   * @param sizes the same on all ranks
+   */
+  LibraryLink(
+      Group group,
+      CudaDevice device,
+      Backend backend,
+      Nodes nodes,
+      FarMemorySizes sizes,
+      Duration timeout) {
+    this.group = group;
+    this.nodes = nodes;
+    this.backend = backend;
+    this.sizes = sizes;
+    outgoing = whole(sizes.landingBytes());
+    shape = new PutShape(outgoing + whole(sizes.outgoingBytes()), LANES, sizes.counters());
+    boolean complete = false;
+    try {
+      window = owned.own(PutWindow.open(group, backend, near(), shape, timeout));
+      carrier = window.carrier();
+      quiet =
+          carrier == null
+              ? null
+              : backend
+                  .world()
+                  .together(
+                      "kernels of its library cannot be loaded", () -> quiet(device, carrier));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  private static long whole(long bytes) {
+    return Math.ceilDiv(bytes, UNIT) * UNIT;
+  }
+
+  private boolean[] near() {
+    boolean[] near = new boolean[group.size()];
+    for (int r = 0; r < near.length; r++) {
+      near[r] = nodes.together(r, group.rank());
+    }
+    return near;
+  }
+
+  private LibraryQuiet quiet(CudaDevice device, PutCarrier library) {
+    return owned.own(
+        new LibraryQuiet(device, library, LANES, sizes.quietCounter(), this::describe));
+  }
+
+  /** Why the backend carries nothing here, the same on all ranks; empty if it does. */
+  String obstacle() {
+    return window.obstacle();
+  }
+
+  @Override
+  public String wire() {
+    return WireConfig.BACKEND;
+  }
+
+  @Override
+  public long landing() {
+    return window.memory().address();
+  }
+
+  @Override
+  public long landing(int rank) {
+    return 0;
+  }
+
+  @Override
+  public boolean puts() {
+    return true;
+  }
+
+  @Override
+  public long outgoing() {
+    return landing() + outgoing;
+  }
+
+  @Override
+  public long outgoingSource() {
+    return outgoing;
+  }
+
+  @Override
+  public long counters() {
+    return landing() + shape.signalWords();
+  }
+
+  @Override
+  public long memoryBytes() {
+    return shape.regionBytes();
+  }
+
+  @Override
+  public int lanesOfARing() {
+    return 1;
+  }
+
+  @Override
+  public PutCarrier carrier() {
+    return Objects.requireNonNull(carrier, "the backend carries");
+  }
+
+  @Override
+  public void describe(MemorySegment to) {
+    FarCarrierField.COUNTERS.set(to, counters());
+    FarCarrierField.LIBRARY.set(to, carrier().library());
+    FarCarrierField.WINDOW.set(to, carrier().window());
+    FarCarrierField.WORDS.set(to, shape.signalWords());
+    // Rings are lanes of the library; there is nothing else of the proxy.
+    FarCarrierField.setRings(to, LANES);
+  }
+
+  @Override
+  public boolean stopped() {
+    return false;
+  }
+
+  @Override
+  public @Nullable String problem(int peer) {
+    return null;
+  }
+
+  @Override
+  public String refusesLossOf(int rank) {
+    return "rank %d is gone, and what its kernels have put by backend '%s' may still come"
+        .formatted(rank, backend.name());
+  }
+
+  @Override
+  public String quiet(boolean[] gone, long time, Duration timeout) {
+    int node = nodes.of(group.rank());
+    return Objects.requireNonNull(quiet, "the backend carries")
+        .await(group.rank(), group.size(), nodes.first(node), nodes.end(node), time, timeout);
+  }
+
+  @Override
+  public void beginAnew() {
+    try (CudaStream stream = CudaStream.create(backend.world().device())) {
+      window.memory().fill8(0, sizes.landingBytes(), (byte) 0, stream);
+      stream.synchronize();
+    }
+    Objects.requireNonNull(quiet, "the backend carries").clear(sizes.quietCounter());
+  }
+
+  @Override
+  public void setLandingWord(long offset, long value) {
+    window.memory().copyFrom(offset, MemorySegment.ofArray(new long[] {value}));
+  }
+
+  /** Gives everything back; a second call does nothing. */
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    if (carrier != null) {
+      part();
+    }
+    owned.close();
+  }
+
+  private void part() {
+    try {
+      group.barrier(PARTING);
+    } catch (GroupException | IllegalStateException e) {
+      // Who is gone or does not come sends no more.
+    }
+  }
+
+  @Override
+  public String toString() {
+    return carrier == null ? obstacle() : carrier.text();
+  }
+}

@@ -1,0 +1,264 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.backend.PutCarrier;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.RegisteredMemory;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.proxy.Proxy;
+import org.ep4j.engine.Nodes;
+import org.ep4j.group.Group;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A wire whose memory kernels see, and the proxy that drives it.
+ *
+ * <p>Where the wire's memory of other ranks can be mapped, kernels write it themselves; else they
+ * write outgoing memory and the proxy puts it. Which of the two is the same for all ranks, as the
+ * kind of wire is.
+ */
+final class WireLink implements FarLink {
+  /** All but the proxy, whose threads use it. */
+  private final ResourceStack owned = new ResourceStack();
+
+  private final Group group;
+  private final Nodes nodes;
+  private final CudaDevice device;
+  private final FarWire settings;
+  private final boolean alone;
+
+  /** Counters that are cleared when everything begins anew. */
+  private final int cleared;
+
+  private final Wire wire;
+  private final Region landing;
+
+  /** Landing memory of each rank as kernels see it; 0 where they do not, or need not. */
+  private final long[] mapped;
+
+  private final boolean puts;
+  private final long ownLanding;
+  private final long outgoing;
+  private final long counters;
+  private final long memoryBytes;
+
+  /** What the proxy reads puts from. */
+  private final Region source;
+
+  private final FarQuiet quiet;
+
+  /** Any thread asks how it is. */
+  private volatile Proxy proxy;
+
+  /**
+   * Opens the wire; collective.
+   *
+   * @param alone whether no other rank has this device
+   */
+  WireLink(
+      Group group,
+      CudaDevice device,
+      boolean alone,
+      FarWire settings,
+      Nodes nodes,
+      FarMemorySizes sizes) {
+    this.group = group;
+    this.nodes = nodes;
+    this.device = device;
+    this.settings = settings;
+    this.alone = alone;
+    cleared = sizes.quietCounter();
+    boolean complete = false;
+    try {
+      wire = owned.own(settings.open(group, sizes.counters(), bus()));
+      quiet = new FarQuiet(wire, sizes.quietCounter());
+      landing = wire.allocate(sizes.landingBytes(), settings.timeout());
+      ownLanding = register(landing.segment());
+      counters = register(wire.counters().words());
+      puts = !reachable();
+      settings.requireReach(wire, puts);
+      mapped = new long[group.size()];
+      // Owners of this process have locked their memory by now, on all ranks.
+      group.barrier(settings.timeout());
+      mapOthers();
+      Region read = landing;
+      if (puts) {
+        PageArena arena = owned.own(new PageArena());
+        MemorySegment memory = arena.allocate(sizes.outgoingBytes(), 4096);
+        read = wire.register(WireMemory.host(memory));
+        outgoing = register(memory);
+      } else {
+        outgoing = 0;
+      }
+      memoryBytes = sizes.landingBytes() + (puts ? sizes.outgoingBytes() : 0);
+      source = read;
+      proxy = startProxy();
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  private String bus() {
+    return device.properties().pciBusId();
+  }
+
+  private Proxy startProxy() {
+    return Proxy.open(device, wire, source, landing, settings.proxy(bus(), alone, 0));
+  }
+
+  private long register(MemorySegment memory) {
+    return owned.own(RegisteredMemory.of(device, memory)).deviceAddress();
+  }
+
+  /** Whether the memory of all ranks of other nodes can be mapped. */
+  private boolean reachable() {
+    for (int r = 0; r < group.size(); r++) {
+      if (!nodes.together(r, group.rank()) && landing.mapped(r) == null) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private void mapOthers() {
+    for (int r = 0; r < mapped.length; r++) {
+      MemorySegment part = puts || nodes.together(r, group.rank()) ? null : landing.mapped(r);
+      if (part != null) {
+        mapped[r] = group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
+      }
+    }
+  }
+
+  @Override
+  public String wire() {
+    return settings.wire();
+  }
+
+  @Override
+  public long landing() {
+    return ownLanding;
+  }
+
+  @Override
+  public long landing(int rank) {
+    return mapped[rank];
+  }
+
+  @Override
+  public boolean puts() {
+    return puts;
+  }
+
+  @Override
+  public long outgoing() {
+    return outgoing;
+  }
+
+  @Override
+  public long outgoingSource() {
+    return 0;
+  }
+
+  @Override
+  public long counters() {
+    return counters;
+  }
+
+  @Override
+  public long memoryBytes() {
+    return memoryBytes;
+  }
+
+  @Override
+  public int lanesOfARing() {
+    return settings.lanesOfAThread();
+  }
+
+  @Override
+  public @Nullable PutCarrier carrier() {
+    return null;
+  }
+
+  @Override
+  public void describe(MemorySegment carrier) {
+    FarCarrierField.COUNTERS.set(carrier, counters);
+    proxy.describe(FarCarrierField.rings(carrier));
+  }
+
+  @Override
+  public boolean stopped() {
+    return proxy.problem() != null;
+  }
+
+  @Override
+  public @Nullable String problem(int peer) {
+    String stopped = proxy.problem();
+    if (stopped != null || nodes.together(peer, group.rank())) {
+      return stopped;
+    }
+    LaneFailure failure = LaneFailure.of(wire, peer);
+    return failure == null ? null : failure.toString();
+  }
+
+  @Override
+  public String refusesLossOf(int rank) {
+    return puts && wire.severs()
+        ? ""
+        : "rank %d is gone, and a process that was only stopped may still write over wire '%s'"
+            .formatted(rank, puts ? wire.name() : settings.wire());
+  }
+
+  @Override
+  public String quiet(boolean[] gone, long time, Duration timeout) {
+    try {
+      proxy.close();
+    } catch (Ep4jException e) {
+      return String.valueOf(e.getMessage());
+    }
+    return quiet.await(gone, time, timeout);
+  }
+
+  @Override
+  public void beginAnew() {
+    landing.segment().fill((byte) 0);
+    Counters words = wire.counters();
+    for (int i = 0; i < cleared; i++) {
+      // Counters only change by additions.
+      words.add(i, -words.get(i));
+    }
+    proxy = startProxy();
+  }
+
+  @Override
+  public void setLandingWord(long offset, long value) {
+    landing.segment().set(ValueLayout.JAVA_LONG, offset, value);
+  }
+
+  /**
+   * Ends the proxy, and gives everything back; a second call does nothing.
+   *
+   * @throws Ep4jException if a thread of the proxy does not end: what it may use is kept
+   */
+  @Override
+  public void close() {
+    proxy.close();
+    owned.close();
+  }
+
+  @Override
+  public String toString() {
+    return wire.name() + (puts ? "" : ", mapped");
+  }
+}

@@ -1,0 +1,138 @@
+package org.ep4j.nccl;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.World;
+import org.ep4j.cuda.driver.NativeEnvironment;
+import org.ep4j.group.Group;
+
+/**
+ * A network adapter in software for NCCL's GIN, see {@code software_nic.cpp}, and the ranks that
+ * have it: threads of a process of their own, whose NCCL finds it.
+ *
+ * @param directory for the compiled adapter
+ */
+record SoftwareAdapter(Path directory) implements World {
+  private static final String SOURCE = "software_nic.cpp";
+  private static final String COMPILER = "g++";
+  private static final int COMPILE_SECONDS = 120;
+
+  /** The version whose plugin interface it has. */
+  private static final int VERSION = 23007;
+
+  private static final Duration LIMIT = Duration.ofMinutes(8);
+
+  /** What is missing to run it here; empty if nothing. */
+  static String lacking() {
+    String gpus = Gpus.lacking(2);
+    if (!gpus.isEmpty()) {
+      return gpus;
+    }
+    int version = NcclLibrary.version();
+    if (version != VERSION) {
+      return "the adapter is for NCCL "
+          + NcclBackendProvider.text(VERSION)
+          + ", here is "
+          + NcclBackendProvider.text(version);
+    }
+    boolean compiles =
+        List.of(System.getenv().getOrDefault("PATH", "").split(":", -1)).stream()
+            .anyMatch(place -> Files.isExecutable(Path.of(place, COMPILER)));
+    return compiles ? "" : "no g++ to compile a network adapter with";
+  }
+
+  @Override
+  public String name() {
+    return "threads of a process with an adapter in software";
+  }
+
+  @Override
+  public boolean costly() {
+    return true;
+  }
+
+  @Override
+  public void run(int ranks, Class<? extends RankJob> job, List<String> arguments) {
+    List<String> all =
+        new ArrayList<>(List.of(compiled().toString(), String.valueOf(ranks), job.getName()));
+    all.addAll(arguments);
+    new ProcessWorld(LIMIT, Duration.ofSeconds(10)).run(1, OneProcess.class, all);
+  }
+
+  private Path compiled() {
+    Path adapter = directory.resolve("libsoftware_nic.so");
+    if (Files.exists(adapter)) {
+      return adapter;
+    }
+    Path source = directory.resolve(SOURCE);
+    try (InputStream in =
+        Objects.requireNonNull(SoftwareAdapter.class.getResourceAsStream(SOURCE))) {
+      Files.copy(in, source);
+      compile(
+          List.of(
+              COMPILER,
+              "-std=c++17",
+              "-O1",
+              "-Wall",
+              "-Wextra",
+              "-Werror",
+              "-shared",
+              "-fPIC",
+              "-o",
+              adapter.toString(),
+              source.toString(),
+              "-ldl"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IllegalStateException(e);
+    }
+    return adapter;
+  }
+
+  private void compile(List<String> command) throws IOException, InterruptedException {
+    Path output = directory.resolve("output.txt");
+    Process process =
+        new ProcessBuilder(command)
+            .redirectErrorStream(true)
+            .redirectOutput(output.toFile())
+            .start();
+    assertThat(process.waitFor(COMPILE_SECONDS, TimeUnit.SECONDS)).isTrue();
+    assertThat(process.exitValue()).as(Files.readString(output)).isZero();
+  }
+
+  /** Arguments: the adapter, the number of ranks, the job of each, its arguments. */
+  public static final class OneProcess implements RankJob {
+    private static final int OWN = 3;
+
+    /** Used by reflection. */
+    public OneProcess() {}
+
+    @Override
+    public void run(Group group, List<String> arguments) {
+      NativeEnvironment.setDefault("NCCL_RMA_PLUGIN", arguments.get(0));
+      Class<? extends RankJob> job;
+      try {
+        job = Class.forName(arguments.get(2)).asSubclass(RankJob.class);
+      } catch (ClassNotFoundException e) {
+        throw new IllegalArgumentException(e);
+      }
+      new ThreadWorld(LIMIT)
+          .run(Integer.parseInt(arguments.get(1)), job, arguments.subList(OWN, arguments.size()));
+    }
+  }
+}

@@ -1,0 +1,142 @@
+package org.ep4j.nvshmem;
+
+import java.time.Duration;
+import java.util.stream.IntStream;
+import org.ep4j.conformance.EngineKit;
+import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.ResetKit;
+import org.ep4j.conformance.VectorKit;
+import org.ep4j.conformance.World;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.wire.WireConfig;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Nested;
+
+/** The CUDA engine between nodes whose kernels put by NVSHMEM's device library. */
+class NvshmemAcrossNodesTest {
+  @BeforeAll
+  static void choose() {
+    Gpus.choose();
+  }
+
+  @AfterAll
+  static void chooseNot() {
+    Gpus.chooseNot();
+  }
+
+  private static String lackingHere() {
+    String lacking = Gpus.lacking(2);
+    return lacking.isEmpty() ? NvshmemDevice.problem() : lacking;
+  }
+
+  /** A rank opens a buffer once kernels are linked, which takes some time when it is the first. */
+  private static World processes() {
+    return new ProcessWorld(Duration.ofMinutes(8), Duration.ofSeconds(10));
+  }
+
+  /** Random cases, in nodes of all sizes. */
+  @Nested
+  class AnyNodes extends EngineKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected String lacking() {
+      return lackingHere();
+    }
+
+    @Override
+    protected String wire() {
+      return WireConfig.BACKEND;
+    }
+
+    @Override
+    protected IntStream worldSizes() {
+      return Gpus.worlds();
+    }
+
+    @Override
+    protected int cases() {
+      return 12;
+    }
+
+    @Override
+    protected boolean masks() {
+      return false;
+    }
+
+    @Override
+    protected World world() {
+      return processes();
+    }
+  }
+
+  /** Recorded vectors, two ranks a node. */
+  @Nested
+  class NodesOfTwo extends VectorKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected String lacking() {
+      int ranks = CudaDevice.count();
+      return lackingHere().isEmpty() && Gpus.worlds().max().orElse(0) < 4
+          ? "4 GPUs are needed, " + ranks + " are here"
+          : lackingHere();
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return WireConfig.BACKEND;
+    }
+
+    @Override
+    protected World world() {
+      return processes();
+    }
+  }
+
+  /** Missed deadlines, a rank a node. */
+  @Nested
+  class Resets extends ResetKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected String lacking() {
+      return lackingHere();
+    }
+
+    @Override
+    protected IntStream worldSizes() {
+      return Gpus.worlds();
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 1;
+    }
+
+    @Override
+    protected String wire() {
+      return WireConfig.BACKEND;
+    }
+
+    @Override
+    protected World world() {
+      return processes();
+    }
+  }
+}
