@@ -23,7 +23,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 @Execution(ExecutionMode.CONCURRENT) // each test compiles and runs programs of one thread
 class KernelsOnTheHostTest {
   /** Each run draws other ones; more would make a build of 40 minutes longer than that. */
-  private static final int CASES = 60;
+  private static final int CASES = 40;
 
   /** Of worlds that put. */
   private static final String WRONG_BLOCK = "from rank|the result";
