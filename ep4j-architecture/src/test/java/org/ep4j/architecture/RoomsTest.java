@@ -84,7 +84,9 @@ class RoomsTest {
         List.of(
             API, ENGINE, CUDA_BACKEND, CUDA_FAR, CUDA_JIT, CUDA_DRIVER, CUDA_PROXY, MEMORY, GROUP));
     ROOMS.put(CUDA_PROBE, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, CUDA_PROXY));
-    ROOMS.put(CUDA_FAR, List.of(API, ENGINE, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
+    // What a backend carries by itself needs no wire.
+    ROOMS.put(
+        CUDA_FAR, List.of(API, ENGINE, CUDA_BACKEND, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
     ROOMS.put(CUDA_PROXY, List.of(API, CUDA_DRIVER, MEMORY, WIRE));
     ROOMS.put(CUDA_JIT, List.of(API, CUDA_DRIVER));
     ROOMS.put(CUDA_DRIVER, List.of(API, ENGINE));

@@ -127,11 +127,6 @@ class KernelsOnTheHostTest {
   void lowLatencyOperationsByALibraryDeliverInEveryOrder()
       throws IOException, InterruptedException {
     allCasesPass("low_latency_library_world");
-  }
-
-  @Test
-  void lowLatencyOperationsByRanksAndALibraryDeliverInEveryOrder()
-      throws IOException, InterruptedException {
     allCasesPass("low_latency_by_ranks_library_world");
   }
 
