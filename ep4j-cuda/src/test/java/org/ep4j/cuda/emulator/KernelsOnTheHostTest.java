@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.stream.Stream;
 import org.ep4j.cuda.driver.HostCompiler.Outcome;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -24,9 +23,6 @@ import org.junit.jupiter.params.provider.MethodSource;
 class KernelsOnTheHostTest {
   /** Each run draws other ones; more would make a build of 40 minutes longer than that. */
   private static final int CASES = 40;
-
-  /** Of worlds that put. */
-  private static final String WRONG_BLOCK = "from rank|the result";
 
   @TempDir Path directory;
 
@@ -163,193 +159,12 @@ class KernelsOnTheHostTest {
     allCasesPass("put_library_world");
   }
 
-  /**
-   * A mistake in one place.
-   *
-   * @param what is wrong
-   * @param world that finds it, always with the same seed
-   * @param from what the file holds once
-   * @param to what is in its place
-   * @param said pattern of what is printed of the first case that fails
-   */
-  record Mistake(String what, String world, String file, String from, String to, String said) {
-    @Override
-    public String toString() {
-      return what;
-    }
-  }
-
-  static Stream<Mistake> mistakes() {
-    return Stream.of(
-        new Mistake(
-            "rows of a slot are counted wrongly: tokens get those of others",
-            "far_world",
-            "far_sum.cuh",
-            "+= rounded() ? 1 :",
-            "+= rounded() ? 0 :",
-            "the sum of token"),
-        new Mistake(
-            "rows that stay where they are are awaited",
-            "combine_world",
-            "combine.cu",
-            "if (!is_given(p, way)) {",
-            "if (true) {",
-            "(?s)HANG.*groups"),
-        new Mistake(
-            "made once: rows that stay have a place at home, behind which the others lie",
-            "combine_world",
-            "homes.cuh",
-            "h == r ? 0 : p.matrix[r * p.ranks + h]",
-            "p.matrix[r * p.ranks + h]",
-            "at a bad address|the sum of token"),
-        new Mistake(
-            "what own experts give is not rounded as if it had travelled",
-            "combine_world",
-            "expert_combine.cu",
-            "if constexpr (H::ELEMENTS == E) {",
-            "if constexpr (H::ELEMENTS > E) {",
-            "the sum of token"),
-        new Mistake(
-            "rows that stay where they are are looked for at home",
-            "far_world",
-            "far_homes.cuh",
-            "if (is_given(p, way)) {",
-            "if (false) {",
-            "the sum of token"),
-        new Mistake(
-            "a row is taken for whole because one of its lines is there",
-            "low_latency_world",
-            "low_latency_lines.cuh",
-            "held[i].w == number",
-            "true",
-            "rank"),
-        new Mistake(
-            "made once: a rank that masked another told it the sum of what it had",
-            "low_latency_world",
-            "low_latency_push.cuh",
-            "if (!__all_sync(0xffffffff, told)) {",
-            "if (false) {",
-            "the sum of token"),
-        new Mistake(
-            "rows from other nodes are read before all of a group are there",
-            "low_latency_mapped_world",
-            "low_latency_groups.cuh",
-            "__popc(told) == units",
-            "true",
-            "of row|the sum of token"),
-        new Mistake(
-            "evicted ranks do not look whether they are",
-            "eviction_world",
-            "begin_end.cuh",
-            "| load_relaxed_system(&control->evicted)",
-            "",
-            "it is evicted, and writes"),
-        new Mistake(
-            "the others do not wait for a kernel that has looked already",
-            "eviction_world",
-            "begin_end.cuh",
-            "store_relaxed_system(&control->running, 1);",
-            "",
-            "it is evicted, and writes"),
-        new Mistake(
-            "whatever wait has failed first is told",
-            "absent_world",
-            "absent.cuh",
-            "      w.record->peer = r;\n",
-            "",
-            "named rank"),
-        new Mistake(
-            "who gave up in an operation before is named",
-            "absent_world",
-            "absent.cuh",
-            " && age < oldest",
-            "",
-            "named rank"),
-        new Mistake(
-            "a last block that came after the failure does not look",
-            "absent_world",
-            "begin_end.cuh",
-            "end_epoch(w, receipt, entries);",
-            "end_epoch(w, receipt, [] { return Entries{}; });",
-            "named rank|phase"),
-        new Mistake(
-            "nobody looks whose counts have come from other nodes",
-            "far_absent_world",
-            "far_counts.cuh",
-            "p.cached ? nullptr : p.far->told",
-            "nullptr",
-            "named rank|phase"),
-        new Mistake(
-            "made once: a warp whose wait fails leaves while its stores are in flight",
-            "far_absent_world",
-            "far_slots.cuh",
-            "streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {\n      break;",
-            "streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {\n      return;",
-            "ended before its bulk stores"),
-        new Mistake(
-            "what has failed says that it has received",
-            "low_latency_world",
-            "low_latency_end.cuh",
-            "    parts[r] = nullptr;",
-            "",
-            "(?s)(?=.*it is evicted, and writes).*received"),
-        new Mistake(
-            "puts overtake each other: an add comes before the rows that it counts",
-            "low_latency_puts_world",
-            "low_latency_posts.cuh",
-            "turns(op) * ALL_ROWS, seen",
-            "1, seen",
-            "FAILED"),
-        new Mistake(
-            "words of the lap before are taken for new commands",
-            "proxy_world",
-            "command_ring.cuh",
-            "(ticket & rings.capacity) == 0 ?",
-            "true ?",
-            "ring .*: \\d+ commands of \\d+ came"),
-        new Mistake(
-            "a warp takes a place that the host has not read yet",
-            "proxy_world",
-            "command_ring.cuh",
-            "end <= tail + rings.capacity",
-            "end <= tail + 2 * rings.capacity",
-            "refused though there was time"),
-        new Mistake(
-            "one lane signals before the others have stored",
-            "put_stores_world",
-            "device_put.cuh",
-            "what the others stored.\n  __syncwarp();",
-            "what the others stored.",
-            WRONG_BLOCK),
-        new Mistake(
-            "made once: lanes put what others of the warp have not written yet",
-            "put_stores_world",
-            "device_put.cuh",
-            "the warp have written.\n  __syncwarp();",
-            "the warp have written.",
-            WRONG_BLOCK),
-        new Mistake(
-            "a signal goes by another lane of the wire than its puts",
-            "put_rings_world",
-            "device_put.cuh",
-            "add_command(peer, lane_of_ring(p, lane), number",
-            "add_command(peer, 0, number",
-            WRONG_BLOCK),
-        new Mistake(
-            "the source is written anew while the wire reads it",
-            "put_rings_world",
-            "device_put.cuh",
-            "wanted = ++p.flushes[lane]",
-            "wanted = p.flushes[lane]++",
-            WRONG_BLOCK));
-  }
-
   @ParameterizedTest
-  @MethodSource("mistakes")
-  void mistakesAreFound(Mistake mistake) throws IOException, InterruptedException {
+  @MethodSource("org.ep4j.cuda.emulator.KernelMistakes#all")
+  void mistakesAreFound(KernelMistakes.Mistake mistake) throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change(mistake.file, mistake.from, mistake.to);
-    assertThat(firstFailure(kernels, mistake.world)).containsPattern(mistake.said);
+    kernels.change(mistake.file(), mistake.from(), mistake.to());
+    assertThat(firstFailure(kernels, mistake.world())).containsPattern(mistake.said());
   }
 
   /** One of the blocks that share a word tells before the others. */

@@ -11,7 +11,7 @@ class LatencyWire {
  public:
   LatencyWire(Machine& machine, const World& world, const LatencyRegion& at, u32 hidden,
               std::vector<char*>& far_parts)
-      : machine(machine), carrier(machine), ranks(world.ranks) {
+      : machine(machine), way(machine), ranks(world.ranks) {
     Memory& memory = machine.memory;
     u64 landing_bytes = AHEAD + at.bytes;
     rows_offset = (at.source_bytes + 127) / 128 * 128;
@@ -20,25 +20,25 @@ class LatencyWire {
     first_counter = machine.random.below(5);
     u64 bound = first_counter + ranks * POST_COUNTERS;
     for (u32 r = 0; r < ranks; r++) {
-      std::string name = " of rank " + std::to_string(r);
-      FarEnd end = carrier.add(landing_bytes, outgoing_bytes, AHEAD, bound, ranks, name);
+      way.add(landing_bytes, outgoing_bytes, bound);
+    }
+    for (u32 r = 0; r < ranks; r++) {
+      const FarEnd& end = way.end(r);
       far_parts[r] = end.landing + AHEAD;
       at.clear(far_parts[r]);
       at.label(memory, far_parts[r]);
-      add_posts(r, end, name);
+      add_posts(r, end, " of rank " + std::to_string(r));
     }
   }
 
   const FarPosts* posts(u32 r) const { return all[r]; }
   char* shadow(u32 r) const { return all[r]->shadow; }
 
-  void start(std::function<bool()> busy) { carrier.start(std::move(busy)); }
+  void start(std::function<bool()> busy) { way.start(std::move(busy)); }
 
  private:
-  static constexpr u64 AHEAD = 4096;
-
   Machine& machine;
-  LatencyCarrier carrier;
+  LatencyWay way;
   u32 ranks;
   u64 rows_offset, half_bytes, first_counter;
   std::vector<FarPosts*> all;
@@ -46,8 +46,8 @@ class LatencyWire {
   void add_posts(u32 r, const FarEnd& end, const std::string& name) {
     Memory& memory = machine.memory;
     FarWorld* far = memory.zeroed<FarWorld>(1, "far world" + name, (int)r);
-    far->lanes = carrier.lanes();
-    far->carrier = carrier.carrier();
+    far->lanes = way.lanes();
+    far->carrier = way.carrier(r, ranks);
     // As after a reset: counters are what they are.
     u64* counters = end.counters + first_counter;
     u64* base = memory.allocate<u64>(ranks * POST_COUNTERS, "base" + name, (int)r);

@@ -1,6 +1,8 @@
 // The program of a world: `SEED CASES` runs the cases SEED, SEED + 1, ... and ends with 1 and a report
 // at the first that fails.
 #pragma once
+#include <csignal>
+
 #include "machine.hpp"
 
 namespace emulator {
@@ -15,6 +17,8 @@ int main(int count, char** arguments) {
     std::printf("usage: SEED CASES\n");
     return 2;
   }
+  // A wild address that no function of ptx.cuh has seen.
+  std::signal(SIGSEGV, [](int) { emulator::fail("a bad address"); });
   u64 seed = std::strtoull(arguments[1], nullptr, 10);
   u64 cases = std::strtoull(arguments[2], nullptr, 10);
   for (u64 i = 0; i < cases; i++) {
