@@ -23,6 +23,9 @@ public final class RankProcesses implements AutoCloseable {
   private static final Duration END = Duration.ofSeconds(10);
   private static final int TAIL = 4_000;
 
+  /** No rank. */
+  private static final int NONE = -1;
+
   private final Rendezvous rendezvous;
   private final List<Process> processes = new ArrayList<>();
   private final List<Path> outputs = new ArrayList<>();
@@ -247,7 +250,7 @@ public final class RankProcesses implements AutoCloseable {
       }
       if (running && System.nanoTime() > end) {
         throw new IllegalStateException(
-            "ranks still run after " + limit.toSeconds() + " s; " + tails(-1));
+            "ranks still run after " + limit.toSeconds() + " s; " + tails(NONE));
       }
       if (System.nanoTime() > nextNews) {
         nextNews = System.nanoTime() + NEWS.toNanos();
@@ -264,7 +267,7 @@ public final class RankProcesses implements AutoCloseable {
     return output.substring(Math.max(0, output.length() - TAIL));
   }
 
-  /** Of those that still run, and of those that have failed, but for one. */
+  /** Of those that still run, and of those that have failed, but for one or {@link #NONE}. */
   private String tails(int but) {
     return IntStream.range(0, ranks())
         .filter(rank -> rank != but && (isAlive(rank) || processes.get(rank).exitValue() != 0))

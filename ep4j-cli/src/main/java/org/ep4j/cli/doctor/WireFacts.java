@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireEnvironment;
 import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;
@@ -29,7 +30,7 @@ final class WireFacts {
 
   static List<Finding> look(Map<String, String> environment) {
     List<Finding> findings = new ArrayList<>();
-    Set<String> names = new TreeSet<>(Set.of("auto"));
+    Set<String> names = new TreeSet<>(Set.of("auto", WireConfig.STAGED, WireConfig.BACKEND));
     for (WireProvider provider : Wires.providers()) {
       names.add(provider.name());
       String problem = provider.unavailableHere();
