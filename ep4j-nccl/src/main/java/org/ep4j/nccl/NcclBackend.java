@@ -48,11 +48,6 @@ final class NcclBackend implements Backend {
   }
 
   @Override
-  public boolean mayCarryPuts() {
-    return true;
-  }
-
-  @Override
   public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
     boolean all = true;
     for (boolean each : near) {

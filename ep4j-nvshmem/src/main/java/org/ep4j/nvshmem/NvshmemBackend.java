@@ -36,11 +36,6 @@ final class NvshmemBackend implements Backend {
   }
 
   @Override
-  public boolean mayCarryPuts() {
-    return true;
-  }
-
-  @Override
   public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
     try {
       return new PutOffer(

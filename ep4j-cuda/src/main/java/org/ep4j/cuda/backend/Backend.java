@@ -29,11 +29,6 @@ public interface Backend extends AutoCloseable {
    */
   SymmetricRegion allocate(long bytes);
 
-  /** Whether it has device functions that may carry puts of kernels, see {@link #offerPuts}. */
-  default boolean mayCarryPuts() {
-    return false;
-  }
-
   /**
    * What carries puts of kernels to ranks whose memory stores do not reach; collective, once the
    * region is reached.

@@ -5,8 +5,8 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.DevicePart;
 
 /**
- * Device functions of a backend's library that carry what kernels put ({@code PUT_LIBRARY} of
- * {@code kernels/device_put.cuh}). Closed once no kernel uses them any more.
+ * Device functions of a backend's library that carry what kernels put, see {@code
+ * kernels/library.cuh}. Closed once no kernel uses them any more.
  */
 public interface PutCarrier extends AutoCloseable {
   /** In a few words, for people. */

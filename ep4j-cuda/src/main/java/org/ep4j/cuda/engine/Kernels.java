@@ -62,14 +62,14 @@ final class Kernels implements AutoCloseable {
    */
   Kernels(KernelFiles files, boolean far) {
     CudaDevice device = files.device();
-    KernelFiles own = new KernelFiles(device, null);
+    KernelFiles plain = new KernelFiles(device, null);
     boolean complete = false;
     try {
       String names = far ? "ep4j_far_" : "ep4j_";
       CudaModule dispatching = load(files, far ? FAR_DISPATCH : DISPATCH);
       CudaModule grouping = load(files, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
-      CudaModule counting = load(own, LAYOUT);
-      CudaModule turning = load(own, COLUMNS);
+      CudaModule counting = load(plain, LAYOUT);
+      CudaModule turning = load(plain, COLUMNS);
       Kernel first = dispatching.kernel(names + "dispatch");
       // All of them have the same static part: one word that blocks share.
       sharedBytes =
@@ -118,8 +118,8 @@ final class Kernels implements AutoCloseable {
     return entries;
   }
 
-  /** The others. */
-  static Map<String, KernelConstants> ownFiles() {
+  /** Those that reach no other rank. */
+  static Map<String, KernelConstants> filesOfOneRank() {
     return Map.of(LAYOUT, KernelConstants.NONE, COLUMNS, KernelConstants.NONE);
   }
 

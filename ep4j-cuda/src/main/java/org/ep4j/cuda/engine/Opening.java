@@ -188,7 +188,7 @@ final class Opening implements AutoCloseable {
 
   private static void prepareNode(int device, BufferConfig config) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(false));
-    files.putAll(Kernels.ownFiles());
+    files.putAll(Kernels.filesOfOneRank());
     if (config.lowLatencyMaxTokens() > 0) {
       files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
     }
@@ -202,7 +202,7 @@ final class Opening implements AutoCloseable {
       files.putAll(LowLatencyKernels.files(device.ordinal(), config, Reach.of(far)));
     }
     KernelFiles.of(device, far).prepare(files);
-    new KernelFiles(device, null).prepare(Kernels.ownFiles());
+    new KernelFiles(device, null).prepare(Kernels.filesOfOneRank());
   }
 
   /** Collective. */

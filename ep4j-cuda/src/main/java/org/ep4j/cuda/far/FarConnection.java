@@ -2,7 +2,6 @@ package org.ep4j.cuda.far;
 
 import java.time.Duration;
 import org.ep4j.BufferConfig;
-import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -45,7 +44,7 @@ public final class FarConnection implements AutoCloseable {
     int partners = rails.partners(rank).length;
     boolean complete = false;
     try {
-      link = link(group, device, backend, config, nodes);
+      link = owned.own(link(group, device, backend, config, nodes, partners));
       table = owned.own(new FarTable(device, link, layout, nodes, rank, partners));
       complete = true;
     } finally {
@@ -71,36 +70,23 @@ public final class FarConnection implements AutoCloseable {
   }
 
   private FarLink link(
-      Group group, CudaDevice device, Backend backend, BufferConfig config, Nodes nodes) {
+      Group group,
+      CudaDevice device,
+      Backend backend,
+      BufferConfig config,
+      Nodes nodes,
+      int partners) {
     String wire = WireChoice.of(backend.name(), config.wire());
-    if (wire.equals(WireConfig.BACKEND)) {
-      return library(group, device, backend, nodes, config.timeout());
-    }
-    int partners = new Rails(nodes, new boolean[group.size()]).partners(rank).length;
-    return owned.own(
-        new WireLink(
+    // Windows of a library are of one size on all ranks.
+    return wire.equals(WireConfig.BACKEND)
+        ? new LibraryLink(group, device, backend, nodes, sizes(mostPartners), config.timeout())
+        : new WireLink(
             group,
             device,
             backend.world().ranksOnDevice() == 1,
             FarWire.of(wire, config.timeout(), System.getenv()),
             nodes,
-            sizes(partners)));
-  }
-
-  private FarLink library(
-      Group group, CudaDevice device, Backend backend, Nodes nodes, Duration timeout) {
-    String obstacle = "It has no device functions for that";
-    if (backend.mayCarryPuts()) {
-      LibraryLink library =
-          owned.own(new LibraryLink(group, device, backend, nodes, sizes(mostPartners), timeout));
-      obstacle = library.obstacle();
-      if (obstacle.isEmpty()) {
-        return library;
-      }
-    }
-    throw new EngineUnavailableException(
-        "backend '%s' carries nothing between nodes here, as wire '%s' asks it to: choose backend 'nccl' or 'nvshmem', or another wire. %s"
-            .formatted(backend.name(), WireConfig.BACKEND, obstacle));
+            sizes(partners));
   }
 
   private FarMemorySizes sizes(int partners) {

@@ -2,7 +2,7 @@ package org.ep4j.cuda.far;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.Objects;
+import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
@@ -41,14 +41,16 @@ final class LibraryLink implements FarLink {
   private final PutShape shape;
   private final long outgoing;
   private final PutWindow window;
-  private final @Nullable PutCarrier carrier;
-  private final @Nullable LibraryQuiet quiet;
+  private final PutCarrier carrier;
+  private final LibraryQuiet quiet;
   private boolean closed;
 
   /**
-   * Asks the backend for it; collective. It is there if {@link #obstacle} is empty.
+   * Asks the backend for it; collective.
    *
    * @param sizes the same on all ranks
+   * @throws EngineUnavailableException on all ranks, if the backend carries nothing on one; says
+   *     why, with the remedy
    */
   LibraryLink(
       Group group,
@@ -66,14 +68,9 @@ final class LibraryLink implements FarLink {
     boolean complete = false;
     try {
       window = owned.own(PutWindow.open(group, backend, near(), shape, timeout));
-      carrier = window.carrier();
+      carrier = offered();
       quiet =
-          carrier == null
-              ? null
-              : backend
-                  .world()
-                  .together(
-                      "kernels of its library cannot be loaded", () -> quiet(device, carrier));
+          backend.world().together("kernels of its library cannot be loaded", () -> quiet(device));
       complete = true;
     } finally {
       if (!complete) {
@@ -94,14 +91,19 @@ final class LibraryLink implements FarLink {
     return near;
   }
 
-  private LibraryQuiet quiet(CudaDevice device, PutCarrier library) {
-    return owned.own(
-        new LibraryQuiet(device, library, LANES, sizes.quietCounter(), this::describe));
+  private PutCarrier offered() {
+    PutCarrier offered = window.carrier();
+    if (offered == null) {
+      throw new EngineUnavailableException(
+          "backend '%s' carries nothing between nodes here, as wire '%s' asks it to: choose backend 'nccl' or 'nvshmem', or another wire. %s"
+              .formatted(backend.name(), WireConfig.BACKEND, window.obstacle()));
+    }
+    return offered;
   }
 
-  /** Why the backend carries nothing here, the same on all ranks; empty if it does. */
-  String obstacle() {
-    return window.obstacle();
+  private LibraryQuiet quiet(CudaDevice device) {
+    return owned.own(
+        new LibraryQuiet(device, carrier, LANES, sizes.quietCounter(), this::describe));
   }
 
   @Override
@@ -151,14 +153,14 @@ final class LibraryLink implements FarLink {
 
   @Override
   public PutCarrier carrier() {
-    return Objects.requireNonNull(carrier, "the backend carries");
+    return carrier;
   }
 
   @Override
   public void describe(MemorySegment to) {
     FarCarrierField.COUNTERS.set(to, counters());
-    FarCarrierField.LIBRARY.set(to, carrier().library());
-    FarCarrierField.WINDOW.set(to, carrier().window());
+    FarCarrierField.LIBRARY.set(to, carrier.library());
+    FarCarrierField.WINDOW.set(to, carrier.window());
     FarCarrierField.WORDS.set(to, shape.signalWords());
     // Rings are lanes of the library; there is nothing else of the proxy.
     FarCarrierField.setRings(to, LANES);
@@ -183,8 +185,8 @@ final class LibraryLink implements FarLink {
   @Override
   public String quiet(boolean[] gone, long time, Duration timeout) {
     int node = nodes.of(group.rank());
-    return Objects.requireNonNull(quiet, "the backend carries")
-        .await(group.rank(), group.size(), nodes.first(node), nodes.end(node), time, timeout);
+    return quiet.await(
+        group.rank(), group.size(), nodes.first(node), nodes.end(node), time, timeout);
   }
 
   @Override
@@ -193,7 +195,7 @@ final class LibraryLink implements FarLink {
       window.memory().fill8(0, sizes.landingBytes(), (byte) 0, stream);
       stream.synchronize();
     }
-    Objects.requireNonNull(quiet, "the backend carries").clear(sizes.quietCounter());
+    quiet.clear(sizes.quietCounter());
   }
 
   @Override
@@ -208,9 +210,7 @@ final class LibraryLink implements FarLink {
       return;
     }
     closed = true;
-    if (carrier != null) {
-      part();
-    }
+    part();
     owned.close();
   }
 
@@ -224,6 +224,6 @@ final class LibraryLink implements FarLink {
 
   @Override
   public String toString() {
-    return carrier == null ? obstacle() : carrier.text();
+    return carrier.text();
   }
 }

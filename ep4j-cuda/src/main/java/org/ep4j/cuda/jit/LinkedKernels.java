@@ -106,7 +106,7 @@ public final class LinkedKernels {
 
     @Override
     public String identity() {
-      return "nvrtc" + Nvrtc.version() + "-linked";
+      return "nvrtc" + Nvrtc.version() + "-nvjitlink" + NvJitLink.version();
     }
 
     @Override

@@ -1,11 +1,11 @@
 // What carries slots, words and counts to ranks of other nodes. Kernels say it in commands, and it is
 // chosen when they are compiled (EP4J_PUT_CARRIER):
 //
-//   0   the proxy reads them and posts them to a wire (command_ring.cuh). Counters lie in memory of the
-//       host, and the wire lets them grow.
-//   2   device functions of a backend's library carry them out at once (library.cuh). Landing and outgoing
-//       memory are one window in memory of the GPU, and behind it lie the counters: signals of the library,
-//       each a word that peers add to and what the library counts apart from it.
+//   2     device functions of a backend's library carry them out at once (library.cuh). Landing and outgoing
+//         memory are one window in memory of the GPU, and behind it lie the counters: signals of the library,
+//         each a word that peers add to and what the library counts apart from it.
+//   else  the proxy reads them and posts them to a wire (command_ring.cuh). Counters lie in memory of the
+//         host, and the wire lets them grow.
 //
 // A counter only grows. What was put before an add, to the same rank, by the same warp and through the same
 // ring, is there once the counter has been read with acquire. A ring is a lane of the library.
