@@ -97,6 +97,15 @@ public interface Wire extends AutoCloseable {
     return false;
   }
 
+  /**
+   * Whether memory of a device is to be given to it, to {@link #register} and {@link #expose}:
+   * network cards then read and write it where it is. The same on all ranks. Where not, what a
+   * device sends and receives goes through host memory.
+   */
+  default boolean carriesDeviceMemory() {
+    return false;
+  }
+
   /** Whether {@link #expose} takes such memory. {@link #register} takes any host memory. */
   boolean exposes(WireMemory memory);
 

@@ -10,11 +10,18 @@ import org.jspecify.annotations.Nullable;
  * @param address where it begins, in its address space
  * @param bytes how long it is
  * @param device number of the device; {@link #HOST} for host memory
+ * @param dmaBuf file descriptor of a dma-buf of just this memory, by which a network card may
+ *     register memory of a device; {@link #NO_DMA_BUF} for none. Its owner may close it once the
+ *     wire has been given the memory
  * @param segment the same as a segment; null on a device
  */
-public record WireMemory(long address, long bytes, int device, @Nullable MemorySegment segment) {
+public record WireMemory(
+    long address, long bytes, int device, int dmaBuf, @Nullable MemorySegment segment) {
   /** In place of a device's number. */
   public static final int HOST = -1;
+
+  /** In place of a file descriptor. */
+  public static final int NO_DMA_BUF = -1;
 
   /** Host memory; the segment must be native, and usable by any thread. */
   public static WireMemory host(MemorySegment segment) {
@@ -25,16 +32,21 @@ public record WireMemory(long address, long bytes, int device, @Nullable MemoryS
           "native and shared",
           "allocate it in a shared arena");
     }
-    return new WireMemory(segment.address(), segment.byteSize(), HOST, segment);
+    return new WireMemory(segment.address(), segment.byteSize(), HOST, NO_DMA_BUF, segment);
+  }
+
+  /** Memory of a device without a dma-buf. */
+  public static WireMemory device(long address, long bytes, int device) {
+    return device(address, bytes, device, NO_DMA_BUF);
   }
 
   /** Memory of a device. */
-  public static WireMemory device(long address, long bytes, int device) {
+  public static WireMemory device(long address, long bytes, int device, int dmaBuf) {
     if (device < 0) {
       throw new InvalidArgumentException(
           "device", String.valueOf(device), "at least 0", "pass the number of the GPU");
     }
-    return new WireMemory(address, bytes, device, null);
+    return new WireMemory(address, bytes, device, dmaBuf, null);
   }
 
   /** Whether it lies on the host. */

@@ -78,6 +78,7 @@ final class RdmaFacts {
     values.put(RdmaSettings.QP_DEPTH, String.valueOf(settings.depth()));
     values.put(RdmaSettings.TIMEOUT, String.valueOf(settings.timeout()));
     values.put(RdmaSettings.RETRY_COUNT, String.valueOf(settings.retries()));
+    values.put(RdmaSettings.GPUDIRECT, settings.gpuDirect() ? "on" : "off");
     values.forEach(
         (name, value) ->
             findings.add(Finding.found(SETTINGS, name, value, origin(environment, name))));

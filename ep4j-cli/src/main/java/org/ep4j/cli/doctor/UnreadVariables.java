@@ -21,6 +21,7 @@ final class UnreadVariables {
           "EP4J_CUDA_SPECIAL",
           "EP4J_HEARTBEAT_MS",
           "EP4J_IB_GID_INDEX",
+          "EP4J_IB_GPUDIRECT",
           "EP4J_IB_HCA",
           "EP4J_IB_QPS_PER_PORT",
           "EP4J_IB_QP_DEPTH",

@@ -115,6 +115,11 @@ public final class FaultyWire implements Wire {
   }
 
   @Override
+  public boolean carriesDeviceMemory() {
+    return inner.carriesDeviceMemory();
+  }
+
+  @Override
   public boolean exposes(WireMemory memory) {
     return inner.exposes(memory);
   }

@@ -79,17 +79,17 @@ public abstract class GroupWire implements Wire {
     return open;
   }
 
-  /** Why peers cannot reach memory over a wire of host memory; empty if they can. */
+  /** Why peers cannot reach memory over this wire; empty if they can. */
   protected final String unreachable(WireMemory memory) {
-    return memory.onHost()
+    return memory.onHost() || carriesDeviceMemory()
         ? ""
         : "wire '%s' cannot let peers reach device memory: stage it through host memory"
             .formatted(name);
   }
 
-  /** Refuses memory that this processor cannot read. */
+  /** Refuses memory that this wire cannot read. */
   protected final void requireReadable(WireMemory memory) {
-    if (!memory.onHost()) {
+    if (!memory.onHost() && !carriesDeviceMemory()) {
       throw new WireException(
           "wire '%s' cannot read device memory: copy it to host memory and register that"
               .formatted(name));

@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireMemory;
 
 /** A port that is in use: its device, opened, and a protection domain. Owns both. */
 final class OpenPort implements AutoCloseable {
@@ -128,12 +129,35 @@ final class OpenPort implements AutoCloseable {
   }
 
   /** Registers memory; an {@code ibv_mr}. */
-  long register(long memory, long bytes, boolean exposed) {
+  long register(WireMemory memory, boolean exposed) {
     int access =
         exposed
             ? VerbsConstants.IBV_ACCESS_LOCAL_WRITE | VerbsConstants.IBV_ACCESS_REMOTE_WRITE
             : 0;
-    return Verbs.register(domain, memory, bytes, access);
+    return memory.onHost()
+        ? Verbs.register(domain, memory.address(), memory.bytes(), access)
+        : registerOfDevice(memory, access);
+  }
+
+  /** By its dma-buf; else by its address, which nvidia-peermem makes known to verbs. */
+  private long registerOfDevice(WireMemory memory, int access) {
+    String noDmaBuf = "it has no dma-buf";
+    if (memory.dmaBuf() != WireMemory.NO_DMA_BUF) {
+      try {
+        return Verbs.registerDmaBuf(
+            domain, memory.address(), memory.bytes(), memory.dmaBuf(), access);
+      } catch (VerbsException e) {
+        noDmaBuf = String.valueOf(e.getMessage());
+      }
+    }
+    try {
+      return Verbs.register(domain, memory.address(), memory.bytes(), access);
+    } catch (VerbsException e) {
+      throw new WireException(
+          "port %s cannot reach memory of device %d: %s; %s. Load the kernel module nvidia-peermem, or set %s=0 on all hosts"
+              .formatted(name(), memory.device(), noDmaBuf, e.getMessage(), RdmaSettings.GPUDIRECT),
+          e);
+    }
   }
 
   static int localKey(long registration) {

@@ -51,7 +51,7 @@ final class Opening {
       }
       error = connect(resources, offers);
       Agreement.exchange(group, error, new byte[0], config.timeout());
-      Wire wire = new VerbsWire(group, config, resources);
+      Wire wire = new VerbsWire(group, config, resources, settings.gpuDirect());
       opened = true;
       return wire;
     } finally {
@@ -76,10 +76,11 @@ final class Opening {
 
   /** What must be the same on all ranks. */
   private byte[] plan(PortChoice chosen) {
-    ByteBuffer plan = ByteBuffer.allocate(3 * Integer.BYTES);
+    ByteBuffer plan = ByteBuffer.allocate(4 * Integer.BYTES);
     plan.putInt(chosen.ports().size())
         .putInt(settings.queuePairsPerPort())
-        .putInt(settings.depth());
+        .putInt(settings.depth())
+        .putInt(settings.gpuDirect() ? 1 : 0);
     return plan.array();
   }
 
@@ -90,6 +91,12 @@ final class Opening {
       same(rank, "ports", theirs.getInt(0), mine.getInt(0), RdmaSettings.HCA);
       same(rank, "queue pairs a port", theirs.getInt(4), mine.getInt(4), RdmaSettings.QPS_PER_PORT);
       same(rank, "requests a queue pair", theirs.getInt(8), mine.getInt(8), RdmaSettings.QP_DEPTH);
+      same(
+          rank,
+          "as GPUDirect (0 is off)",
+          theirs.getInt(12),
+          mine.getInt(12),
+          RdmaSettings.GPUDIRECT);
     }
   }
 

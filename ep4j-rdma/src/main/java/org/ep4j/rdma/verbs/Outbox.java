@@ -173,7 +173,8 @@ final class Outbox {
         to.address(peer) + lane.remoteOffset(slot) + at,
         to.remoteKey(peer, portIndex),
         counted ? counter : -1,
-        bytes <= inline);
+        // The processor copies what goes inside a request.
+        bytes <= inline && from.memory().onHost());
     if (last) {
       waiting--;
       log.add(lane, lane.post(), counted);

@@ -19,6 +19,8 @@ import org.jspecify.annotations.Nullable;
  * @param timeout exponent of the time in which a packet must be acknowledged: 4 µs * 2^timeout; 16
  *     (0.27 s) by default
  * @param retries how often a packet is sent again before its queue pair is lost; 7 by default
+ * @param gpuDirect whether ports read and write memory of GPUs; off by default: then what GPUs send
+ *     goes through host memory
  */
 public record RdmaSettings(
     List<List<String>> ports,
@@ -28,7 +30,8 @@ public record RdmaSettings(
     int queuePairsPerPort,
     int depth,
     int timeout,
-    int retries) {
+    int retries,
+    boolean gpuDirect) {
   /**
    * Ports: {@code mlx5_0:1,mlx5_1:1}; lists for several local ranks are separated by semicolons.
    */
@@ -54,6 +57,9 @@ public record RdmaSettings(
 
   /** Repetitions of a packet. */
   public static final String RETRY_COUNT = "EP4J_IB_RETRY_COUNT";
+
+  /** Whether ports read and write memory of GPUs: 1, or 0. */
+  public static final String GPUDIRECT = "EP4J_IB_GPUDIRECT";
 
   /** Most ports that one rank uses. */
   public static final int MOST_PORTS = 8;
@@ -96,7 +102,8 @@ public record RdmaSettings(
         number(variables, QPS_PER_PORT, 1),
         number(variables, QP_DEPTH, 256),
         number(variables, TIMEOUT, 16),
-        number(variables, RETRY_COUNT, 7));
+        number(variables, RETRY_COUNT, 7),
+        isOn(variables, GPUDIRECT));
   }
 
   /** Names of the ports of a rank; empty for a choice by distance. */
@@ -129,6 +136,12 @@ public record RdmaSettings(
           "write for example mlx5_0:1,mlx5_1:1; ./ep4j doctor lists the ports of this host");
     }
     return name;
+  }
+
+  private static boolean isOn(Map<String, String> variables, String name) {
+    int value = number(variables, name, 0);
+    range(name, value, 0, 1);
+    return value == 1;
   }
 
   private static int number(Map<String, String> variables, String name, int otherwise) {

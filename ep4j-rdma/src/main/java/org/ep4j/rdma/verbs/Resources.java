@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Window;
 
 /**
@@ -64,7 +65,7 @@ final class Resources implements AutoCloseable {
       ports[i].require(settings.depth() + 1, entries);
       queues[i] = new CompletionQueue(ports[i], entries, arena);
       completions.add(queues[i]);
-      long registration = ports[i].register(blocks.address(), blocks.byteSize(), true);
+      long registration = ports[i].register(WireMemory.host(blocks), true);
       registrations.add(registration);
       keys[i] = OpenPort.remoteKey(registration);
     }

@@ -9,6 +9,7 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.VarHandle;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Binding of libibverbs for what happens once: devices, ports, registered memory, queues. Objects
@@ -18,6 +19,7 @@ import java.lang.invoke.VarHandle;
 @SuppressWarnings("restricted") // calling native functions is what this class is for
 final class Verbs {
   private static final ValueLayout.OfLong POINTER = ValueLayout.JAVA_LONG;
+  private static final ValueLayout.OfLong LONG = ValueLayout.JAVA_LONG;
   private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT;
   private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
 
@@ -47,6 +49,13 @@ final class Verbs {
   private static final MethodHandle DEALLOC_PD = release("ibv_dealloc_pd");
   private static final MethodHandle REG_MR =
       linkWithErrno("ibv_reg_mr", POINTER, POINTER, POINTER, POINTER, INT);
+
+  /** Null where the library is from before rdma-core 34. */
+  private static final @Nullable MethodHandle REG_DMABUF_MR =
+      VerbsLibrary.has("ibv_reg_dmabuf_mr")
+          ? linkWithErrno("ibv_reg_dmabuf_mr", POINTER, POINTER, LONG, LONG, LONG, INT, INT)
+          : null;
+
   private static final MethodHandle DEREG_MR = release("ibv_dereg_mr");
   private static final MethodHandle CREATE_CQ =
       linkWithErrno("ibv_create_cq", POINTER, POINTER, INT, POINTER, POINTER, INT);
@@ -156,6 +165,25 @@ final class Verbs {
       MemorySegment state = arena.allocate(ERRNO_STATE);
       long region = (long) REG_MR.invokeExact(state, domain, address, bytes, access);
       return checkPointer(region, state, "ibv_reg_mr of " + bytes + " bytes");
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  /**
+   * Registers memory that a dma-buf stands for: an {@code ibv_mr}.
+   *
+   * @param address what requests will call its first byte
+   */
+  static long registerDmaBuf(long domain, long address, long bytes, int dmaBuf, int access) {
+    MethodHandle register = REG_DMABUF_MR;
+    if (register == null) {
+      throw new VerbsException("libibverbs has no ibv_reg_dmabuf_mr: it is from before version 34");
+    }
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment state = arena.allocate(ERRNO_STATE);
+      long region = (long) register.invokeExact(state, domain, 0L, bytes, address, dmaBuf, access);
+      return checkPointer(region, state, "ibv_reg_dmabuf_mr of " + bytes + " bytes");
     } catch (Throwable t) {
       throw thrown(t);
     }

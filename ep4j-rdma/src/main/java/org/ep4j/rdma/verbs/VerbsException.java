@@ -8,14 +8,16 @@ final class VerbsException extends WireException {
 
   private static final int EPERM = 1;
   private static final int ENOMEM = 12;
+  private static final int EFAULT = 14;
   private static final int EINVAL = 22;
+  private static final int EOPNOTSUPP = 95;
   private static final int ETIMEDOUT = 110;
 
   private VerbsException(String message, Throwable cause) {
     super(message, cause);
   }
 
-  private VerbsException(String message) {
+  VerbsException(String message) {
     super(message);
   }
 
@@ -36,6 +38,8 @@ final class VerbsException extends WireException {
       case ENOMEM ->
           "no memory (ENOMEM): the limit of locked memory may be too low (ulimit -l unlimited), or"
               + " the device has no such queues left (lower EP4J_IB_QP_DEPTH)";
+      case EFAULT -> "no memory that the device can reach (EFAULT)";
+      case EOPNOTSUPP -> "the device or its provider cannot (EOPNOTSUPP)";
       case EINVAL -> "the device refuses the values (EINVAL)";
       case ETIMEDOUT -> "no answer (ETIMEDOUT): is the peer's address reachable from this port?";
       default -> "errno " + error;

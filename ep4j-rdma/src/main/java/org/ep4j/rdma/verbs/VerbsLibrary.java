@@ -34,6 +34,11 @@ final class VerbsLibrary {
         : "";
   }
 
+  /** Whether it has a function that older versions lack. */
+  static boolean has(String function) {
+    return SYMBOLS != null && SYMBOLS.find(function).isPresent();
+  }
+
   /** Address of a function. */
   static MemorySegment address(String function) {
     SymbolLookup symbols = SYMBOLS;

@@ -39,7 +39,7 @@ final class VerbsRegion extends GroupRegion {
     boolean done = false;
     try {
       for (int port = 0; memory.bytes() > 0 && port < ports.length; port++) {
-        long registration = ports[port].register(memory.address(), memory.bytes(), exposed);
+        long registration = ports[port].register(memory, exposed);
         region.registrations[port] = registration;
         region.localKeys[port] = OpenPort.localKey(registration);
       }

@@ -22,14 +22,16 @@ final class VerbsWire extends GroupWire {
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
   private final Resources resources;
+  private final boolean gpuDirect;
   private final List<VerbsRegion> regions = new CopyOnWriteArrayList<>();
   private final VerbsLane[][] lanes;
   private final VerbsStrand[] strands;
 
   /** A wire over queue pairs that are connected; owns the resources from here on. */
-  VerbsWire(Group group, WireConfig config, Resources resources) {
+  VerbsWire(Group group, WireConfig config, Resources resources, boolean gpuDirect) {
     super(VerbsWireProvider.NAME, group, config);
     this.resources = resources;
+    this.gpuDirect = gpuDirect;
     lanes = new VerbsLane[group.size()][config.lanes()];
     strands = new VerbsStrand[config.strands()];
     for (int strand = 0; strand < strands.length; strand++) {
@@ -116,8 +118,13 @@ final class VerbsWire extends GroupWire {
   }
 
   @Override
+  public boolean carriesDeviceMemory() {
+    return gpuDirect;
+  }
+
+  @Override
   public boolean exposes(WireMemory memory) {
-    return memory.onHost();
+    return memory.onHost() || gpuDirect;
   }
 
   /** A lane fails once this end of its queue pair is stopped: the device takes no more from it. */

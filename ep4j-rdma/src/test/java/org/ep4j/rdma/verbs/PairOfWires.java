@@ -25,9 +25,17 @@ final class PairOfWires implements AutoCloseable {
 
   /** Two wires; {@code ports} of them are used. */
   PairOfWires(int ports, int queuePairs, WireConfig.Builder config) throws Exception {
+    this(ports, queuePairs, false, config);
+  }
+
+  /** Two wires, to which memory of devices may be given. */
+  PairOfWires(int ports, int queuePairs, boolean gpuDirect, WireConfig.Builder config)
+      throws Exception {
     RdmaSettings settings =
         RdmaSettings.of(
             Map.of(
+                RdmaSettings.GPUDIRECT,
+                gpuDirect ? "1" : "0",
                 RdmaSettings.HCA,
                 ports == 1 ? "rxe_a0;rxe_b0" : "rxe_a0,rxe_a1;rxe_b0,rxe_b1",
                 RdmaSettings.QPS_PER_PORT,

@@ -16,6 +16,7 @@ class RdmaSettingsTest {
     assertThat(settings).isEqualTo(RdmaSettings.DEFAULTS);
     assertThat(settings.gidIndex()).isEqualTo(-1);
     assertThat(settings.portsOf(5)).isEmpty();
+    assertThat(settings.gpuDirect()).isFalse();
   }
 
   @Test
@@ -41,6 +42,8 @@ class RdmaSettingsTest {
     "EP4J_IB_QP_DEPTH, 15",
     "EP4J_IB_TIMEOUT, 0",
     "EP4J_IB_RETRY_COUNT, 8",
+    "EP4J_IB_GPUDIRECT, 2",
+    "EP4J_IB_GPUDIRECT, yes",
   })
   void badValuesAreRefusedByName(String variable, String value) {
     assertThatThrownBy(() -> RdmaSettings.of(Map.of(variable, value)))

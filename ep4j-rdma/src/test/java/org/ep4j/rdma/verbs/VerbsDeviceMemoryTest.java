@@ -1,0 +1,85 @@
+package org.ep4j.rdma.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.WireMemory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIf;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Memory that ports read and write and the processor does not: here, without a GPU, pages that are
+ * taken from the process once they are registered by their address, as nvidia-peermem has it.
+ */
+@EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#present", disabledReason = Fabric.REASON)
+class VerbsDeviceMemoryTest {
+  private static final int SOME_FILE = 0;
+
+  /** The shortest would go inside a request, if the processor could read it. */
+  @ParameterizedTest
+  @ValueSource(longs = {1, 8, 200, 4096, 3_000_001})
+  void bytesTravelThatTheProcessorDoesNotTouch(long bytes) throws Exception {
+    try (ForbiddenMemory from = new ForbiddenMemory(bytes);
+        ForbiddenMemory to = new ForbiddenMemory(bytes);
+        PairOfWires wires = pair(true)) {
+      from.segment().fill((byte) 7);
+      // Without a dma-buf that this device could take, its address is tried next.
+      List<Region> target = wires.expose(device(to, SOME_FILE), device(to, WireMemory.NO_DMA_BUF));
+      Region source = wires.a.register(device(from, WireMemory.NO_DMA_BUF));
+      from.forbid();
+      to.forbid();
+      Lane lane = wires.a.lane(1, 0);
+      assertThat(lane.put(source, 0, target.get(0), 0, bytes, 0)).isEqualTo(1);
+      wires.until(() -> wires.b.counters().get(0) == 1, "the put");
+      from.allow();
+      to.allow();
+      assertThat(from.segment().mismatch(to.segment())).isEqualTo(-1);
+    }
+  }
+
+  @Test
+  void memoryThatNoPortReachesIsRefusedOnBothSidesWithTheRemedy() throws Exception {
+    WireMemory nowhere = WireMemory.device(4096, 4096, 3, SOME_FILE);
+    try (ForbiddenMemory there = new ForbiddenMemory(4096);
+        PairOfWires wires = pair(true)) {
+      assertThatThrownBy(() -> wires.expose(device(there, WireMemory.NO_DMA_BUF), nowhere))
+          .isInstanceOf(ExecutionException.class)
+          .cause()
+          .isInstanceOf(WireException.class)
+          .hasMessageContaining("rank 1: ")
+          .hasMessageContaining("memory of device 3: ibv_reg_dmabuf_mr")
+          .hasMessageContaining("EOPNOTSUPP")
+          .hasMessageContaining("ibv_reg_mr of 4096 bytes failed")
+          .hasMessageContaining("nvidia-peermem");
+    }
+  }
+
+  @Test
+  void memoryOfADeviceIsRefusedUnlessItIsAskedFor() throws Exception {
+    try (ForbiddenMemory memory = new ForbiddenMemory(64);
+        PairOfWires wires = pair(false)) {
+      WireMemory device = device(memory, WireMemory.NO_DMA_BUF);
+      assertThat(wires.a.carriesDeviceMemory()).isFalse();
+      assertThat(wires.a.exposes(device)).isFalse();
+      assertThatThrownBy(() -> wires.a.register(device))
+          .isInstanceOf(WireException.class)
+          .hasMessageContaining("cannot read device memory");
+    }
+  }
+
+  private static PairOfWires pair(boolean gpuDirect) throws Exception {
+    return new PairOfWires(1, 1, gpuDirect, WireConfig.builder());
+  }
+
+  private static WireMemory device(ForbiddenMemory memory, int dmaBuf) {
+    return WireMemory.device(memory.segment().address(), memory.segment().byteSize(), 0, dmaBuf);
+  }
+}
