@@ -77,8 +77,12 @@ final class CudaFacts {
                   device.computeCapability(),
                   device.multiprocessors(),
                   Units.bytes(device.memoryBytes())),
-          "bus %s; kernels are compiled for %s"
-              .formatted(device.pciBusId(), device.architecture()));
+          "bus %s; kernels are compiled for %s; GPUDirect: %s, %s"
+              .formatted(
+                  device.pciBusId(),
+                  device.architecture(),
+                  device.ordersRemoteWrites() ? "writes are ordered" : "no, writes are not ordered",
+                  device.dmaBuf() ? "dma-bufs" : "by nvidia-peermem alone"));
     } catch (CudaException e) {
       return Finding.warning(TOPIC, name, "cannot be asked", String.valueOf(e.getMessage()));
     }

@@ -25,6 +25,8 @@ import org.ep4j.InvalidArgumentException;
  * @param posixHandles whether memory can be shared by file descriptors
  * @param fabricHandles whether memory can be shared between hosts over NVLink
  * @param dmaBuf whether memory can be registered with a network card as dma-buf
+ * @param ordersRemoteWrites whether kernels that hear of something through the host see what a
+ *     network card has written before into memory of this device
  * @param numaNode the host's NUMA node next to it, -1 where unknown
  */
 public record DeviceProperties(
@@ -45,6 +47,7 @@ public record DeviceProperties(
     boolean posixHandles,
     boolean fabricHandles,
     boolean dmaBuf,
+    boolean ordersRemoteWrites,
     int numaNode) {
   private static final int TEXT_BYTES = 256;
 
@@ -86,6 +89,8 @@ public record DeviceProperties(
             != 0,
         valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0) != 0,
         valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0) != 0,
+        valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 0)
+            >= DriverConstants.CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER,
         valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1));
   }
 

@@ -20,6 +20,7 @@ final class DriverConstants {
   static final int CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95;
   static final int CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97;
   static final int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103;
+  static final int CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING = 118;
   static final int CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH = 120;
   static final int CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124;
   static final int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED = 128;
@@ -61,6 +62,10 @@ final class DriverConstants {
   static final int CU_MEM_HANDLE_TYPE_NONE = 0;
   static final int CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1;
   static final int CU_MEM_HANDLE_TYPE_FABRIC = 8;
+
+  static final int CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1;
+
+  static final int CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER = 100;
   static final int CU_MEM_ALLOCATION_TYPE_PINNED = 1;
   static final int CU_MEM_LOCATION_TYPE_DEVICE = 1;
   static final int CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3;

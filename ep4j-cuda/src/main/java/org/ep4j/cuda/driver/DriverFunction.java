@@ -228,7 +228,14 @@ enum DriverFunction {
       "cuMemGetAllocationGranularity",
       ValueLayout.JAVA_LONG,
       ValueLayout.JAVA_LONG,
-      ValueLayout.JAVA_INT);
+      ValueLayout.JAVA_INT),
+  MEM_GET_HANDLE_FOR_ADDRESS_RANGE(
+      "cuMemGetHandleForAddressRange",
+      ValueLayout.JAVA_LONG,
+      ValueLayout.JAVA_LONG,
+      ValueLayout.JAVA_LONG,
+      ValueLayout.JAVA_INT,
+      ValueLayout.JAVA_LONG);
 
   private final String symbol;
 

@@ -27,6 +27,8 @@ final class SharingCalls {
   private static final MethodHandle MEM_IMPORT = link(DriverFunction.MEM_IMPORT);
   private static final MethodHandle MEM_GET_ALLOCATION_GRANULARITY =
       link(DriverFunction.MEM_GET_ALLOCATION_GRANULARITY);
+  private static final MethodHandle MEM_GET_HANDLE_FOR_ADDRESS_RANGE =
+      link(DriverFunction.MEM_GET_HANDLE_FOR_ADDRESS_RANGE);
 
   private SharingCalls() {}
 
@@ -193,6 +195,18 @@ final class SharingCalls {
       CudaException.check(result, DriverFunction.MEM_GET_ALLOCATION_GRANULARITY);
       return out.get(ValueLayout.JAVA_LONG, 0);
     }
+  }
+
+  /** Writes a handle of a range of addresses; of which kind it is, {@code type} says. */
+  static void rangeHandle(long handle, long address, long bytes, int type, long flags) {
+    int result;
+    try {
+      result =
+          (int) MEM_GET_HANDLE_FOR_ADDRESS_RANGE.invokeExact(handle, address, bytes, type, flags);
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
+    }
+    CudaException.check(result, DriverFunction.MEM_GET_HANDLE_FOR_ADDRESS_RANGE);
   }
 
   private static MethodHandle link(DriverFunction function) {

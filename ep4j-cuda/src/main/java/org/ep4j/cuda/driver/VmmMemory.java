@@ -190,6 +190,20 @@ public final class VmmMemory implements AutoCloseable {
     }
   }
 
+  /**
+   * A dma-buf of the memory: a file descriptor by which a network card can register it; the caller
+   * closes it.
+   */
+  public int exportDmaBuf() {
+    try (var _ = device.enter();
+        Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
+      SharingCalls.rangeHandle(
+          out.address(), address(), bytes, DriverConstants.CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+      return out.get(ValueLayout.JAVA_INT, 0);
+    }
+  }
+
   private void requireSharing(Sharing wanted) {
     checkOpen();
     if (sharing != wanted) {

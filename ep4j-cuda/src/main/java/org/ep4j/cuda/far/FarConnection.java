@@ -175,7 +175,7 @@ public final class FarConnection implements AutoCloseable {
     return link.counters();
   }
 
-  /** Bytes of memory for what travels: of the host, page-locked, or of the backend. */
+  /** Bytes of memory for what travels: of the host, page-locked, of the GPU, or of the backend. */
   public long memoryBytes() {
     return link.memoryBytes();
   }

@@ -1,7 +1,6 @@
 package org.ep4j.cuda.far;
 
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.PutCarrier;
@@ -22,6 +21,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * A wire whose memory kernels see, and the proxy that drives it.
  *
+ * <p>Memory is the host's, or the GPU's where the wire carries that: landing memory, and behind it
+ * outgoing memory. Counters are the host's in any case.
+ *
  * <p>Where the wire's memory of other ranks can be mapped, kernels write it themselves; else they
  * write outgoing memory and the proxy puts it. Which of the two is the same for all ranks, as the
  * kind of wire is.
@@ -40,14 +42,14 @@ final class WireLink implements FarLink {
   private final int cleared;
 
   private final Wire wire;
-  private final Region landing;
+  private final LandingMemory landing;
 
   /** Landing memory of each rank as kernels see it; 0 where they do not, or need not. */
   private final long[] mapped;
 
   private final boolean puts;
-  private final long ownLanding;
   private final long outgoing;
+  private final long outgoingSource;
   private final long counters;
   private final long memoryBytes;
 
@@ -81,8 +83,13 @@ final class WireLink implements FarLink {
     try {
       wire = owned.own(settings.open(group, sizes.counters(), bus()));
       quiet = new FarQuiet(wire, sizes.quietCounter());
-      landing = wire.allocate(sizes.landingBytes(), settings.timeout());
-      ownLanding = register(landing.segment());
+      boolean onDevice = wire.carriesDeviceMemory();
+      long bytes = sizes.landingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
+      landing =
+          owned.own(
+              onDevice
+                  ? new DeviceLanding(group, wire, device, bytes, settings.timeout())
+                  : HostLanding.allocate(wire, device, bytes, settings.timeout()));
       counters = register(wire.counters().words());
       puts = !reachable();
       settings.requireReach(wire, puts);
@@ -90,14 +97,19 @@ final class WireLink implements FarLink {
       // Owners of this process have locked their memory by now, on all ranks.
       group.barrier(settings.timeout());
       mapOthers();
-      Region read = landing;
-      if (puts) {
+      Region read = landing.region();
+      if (puts && onDevice) {
+        outgoing = landing.address() + sizes.landingBytes();
+        outgoingSource = sizes.landingBytes();
+      } else if (puts) {
         PageArena arena = owned.own(new PageArena());
         MemorySegment memory = arena.allocate(sizes.outgoingBytes(), 4096);
         read = wire.register(WireMemory.host(memory));
         outgoing = register(memory);
+        outgoingSource = 0;
       } else {
         outgoing = 0;
+        outgoingSource = 0;
       }
       memoryBytes = sizes.landingBytes() + (puts ? sizes.outgoingBytes() : 0);
       source = read;
@@ -115,7 +127,7 @@ final class WireLink implements FarLink {
   }
 
   private Proxy startProxy() {
-    return Proxy.open(device, wire, source, landing, settings.proxy(bus(), alone, 0));
+    return Proxy.open(device, wire, source, landing.region(), settings.proxy(bus(), alone, 0));
   }
 
   private long register(MemorySegment memory) {
@@ -125,7 +137,7 @@ final class WireLink implements FarLink {
   /** Whether the memory of all ranks of other nodes can be mapped. */
   private boolean reachable() {
     for (int r = 0; r < group.size(); r++) {
-      if (!nodes.together(r, group.rank()) && landing.mapped(r) == null) {
+      if (!nodes.together(r, group.rank()) && landing.region().mapped(r) == null) {
         return false;
       }
     }
@@ -134,7 +146,8 @@ final class WireLink implements FarLink {
 
   private void mapOthers() {
     for (int r = 0; r < mapped.length; r++) {
-      MemorySegment part = puts || nodes.together(r, group.rank()) ? null : landing.mapped(r);
+      MemorySegment part =
+          puts || nodes.together(r, group.rank()) ? null : landing.region().mapped(r);
       if (part != null) {
         mapped[r] = group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
       }
@@ -148,7 +161,7 @@ final class WireLink implements FarLink {
 
   @Override
   public long landing() {
-    return ownLanding;
+    return landing.address();
   }
 
   @Override
@@ -168,7 +181,7 @@ final class WireLink implements FarLink {
 
   @Override
   public long outgoingSource() {
-    return 0;
+    return outgoingSource;
   }
 
   @Override
@@ -232,7 +245,7 @@ final class WireLink implements FarLink {
 
   @Override
   public void beginAnew() {
-    landing.segment().fill((byte) 0);
+    landing.clear();
     Counters words = wire.counters();
     for (int i = 0; i < cleared; i++) {
       // Counters only change by additions.
@@ -243,7 +256,7 @@ final class WireLink implements FarLink {
 
   @Override
   public void setLandingWord(long offset, long value) {
-    landing.segment().set(ValueLayout.JAVA_LONG, offset, value);
+    landing.setWord(offset, value);
   }
 
   /**
@@ -259,6 +272,8 @@ final class WireLink implements FarLink {
 
   @Override
   public String toString() {
-    return wire.name() + (puts ? "" : ", mapped");
+    return wire.name()
+        + (puts ? "" : ", mapped")
+        + (wire.carriesDeviceMemory() ? ", memory of the GPU" : "");
   }
 }

@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -83,6 +85,19 @@ class SharingTest {
         long[] seen = new long[1];
         DeviceCopies.toHost(device, MemorySegment.ofArray(seen), memory.address());
         assertThat(seen[0]).isEqualTo(8);
+      }
+    }
+  }
+
+  @Test
+  void memoryForNetworkCardsHasADmaBuf() throws IOException {
+    try (CudaDevice device = Gpu.open()) {
+      assumeTrue(device.properties().dmaBuf(), "the device has no dma-bufs");
+      try (VmmMemory memory = VmmMemory.allocate(device, BYTES, VmmMemory.Sharing.NONE, true)) {
+        int descriptor = memory.exportDmaBuf();
+        Path file = Path.of("/proc/self/fd", String.valueOf(descriptor));
+        assertThat(Files.readSymbolicLink(file).toString()).contains("dmabuf");
+        FileDescriptors.close(descriptor);
       }
     }
   }

@@ -1,0 +1,104 @@
+package org.ep4j.cuda.engine;
+
+import java.time.Duration;
+import java.util.stream.IntStream;
+import org.ep4j.conformance.EngineKit;
+import org.ep4j.conformance.ResetKit;
+import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.VectorKit;
+import org.ep4j.conformance.World;
+import org.junit.jupiter.api.Nested;
+
+/**
+ * What travels between nodes lies in memory of the GPUs. The wire is {@code
+ * org.ep4j.cuda.far.CopyingWire}: copy engines in the place of network cards.
+ */
+class GpuDirectTest {
+  private static final String WIRE = "copying";
+
+  private static World threads() {
+    return new ThreadWorld(Duration.ofMinutes(5));
+  }
+
+  /** Nodes of all sizes. */
+  @Nested
+  class AnyNodes extends EngineKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected IntStream worldSizes() {
+      return IntStream.of(2, 3, 4);
+    }
+
+    @Override
+    protected int cases() {
+      return 60;
+    }
+
+    @Override
+    protected World world() {
+      return threads();
+    }
+
+    @Override
+    protected String wire() {
+      return WIRE;
+    }
+
+    @Override
+    protected boolean masks() {
+      return false;
+    }
+  }
+
+  /** Two ranks a node. */
+  @Nested
+  class RecordedVectors extends VectorKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected World world() {
+      return threads();
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return WIRE;
+    }
+  }
+
+  /** Missed deadlines: memory of the GPU begins anew. */
+  @Nested
+  class Resets extends ResetKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected World world() {
+      return threads();
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return WIRE;
+    }
+  }
+}

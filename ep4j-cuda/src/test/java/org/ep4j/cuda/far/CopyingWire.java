@@ -1,0 +1,161 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicLong;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.group.Group;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Counters;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.NumberedRegions;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A wire between threads of this JVM on which memory of GPUs travels, for machines without a
+ * network card: where a card would read and write, the GPU's copy engines do, in streams beside the
+ * kernels. What is counted is counted by the sender's thread, once its copies are done.
+ */
+final class CopyingWire extends GroupWire {
+  static final String NAME = "copying";
+
+  private static final AtomicLong NUMBERS = new AtomicLong();
+  private static final Map<Long, CopyingWire> OPEN = new ConcurrentHashMap<>();
+
+  private final ResourceStack owned = new ResourceStack();
+  private final long number = NUMBERS.incrementAndGet();
+  private final CudaDevice device;
+  private final Counters counters;
+  private final CopyingStrand[] strands;
+  private final CopyingLane[][] lanes;
+  private final CopyingWire[] peers;
+  private final NumberedRegions<CopyingRegion> exposed = new NumberedRegions<>();
+  private final List<CopyingRegion> regions = new CopyOnWriteArrayList<>();
+  private volatile boolean left;
+
+  /** Collective. */
+  CopyingWire(Group group, WireConfig config, int ordinal) {
+    super(NAME, group, config);
+    device = owned.own(CudaDevice.open(ordinal));
+    counters = Counters.allocate(Arena.ofAuto(), config.counters());
+    peers = new CopyingWire[group.size()];
+    lanes = new CopyingLane[group.size()][];
+    strands = new CopyingStrand[config.strands()];
+    for (int s = 0; s < strands.length; s++) {
+      strands[s] = owned.own(new CopyingStrand(device));
+    }
+    OPEN.put(number, this);
+    long[] numbers = Agreement.numbers(group, "", number, config.timeout());
+    for (int peer = 0; peer < peers.length; peer++) {
+      peers[peer] = Objects.requireNonNull(OPEN.get(numbers[peer]));
+      lanes[peer] = new CopyingLane[peer == group.rank() ? 0 : config.lanes()];
+      for (int i = 0; i < lanes[peer].length; i++) {
+        lanes[peer][i] = new CopyingLane(this, peers[peer], config, peer, i);
+        strands[i % strands.length].add(lanes[peer][i]);
+      }
+    }
+    // All have looked.
+    group.barrier(config.timeout());
+    OPEN.remove(number);
+  }
+
+  /** Whether its rank has closed it. */
+  boolean hasLeft() {
+    return left;
+  }
+
+  /** The region that all ranks know by a number, of this rank; null once it is closed. */
+  @Nullable CopyingRegion region(int number) {
+    return exposed.get(number);
+  }
+
+  void forget(CopyingRegion region) {
+    regions.remove(region);
+    if (region.exposed()) {
+      exposed.remove(region.number());
+    }
+  }
+
+  @Override
+  public Lane lane(int peer, int index) {
+    Checks.lane(peer, index, group.rank(), group.size(), config);
+    return lanes[peer][index];
+  }
+
+  @Override
+  public Region allocate(long bytes, Duration timeout) {
+    PageArena arena = new PageArena();
+    return exposed(WireMemory.host(arena.allocate(bytes, 4096)), arena, timeout);
+  }
+
+  @Override
+  public Region expose(WireMemory memory, Duration timeout) {
+    return exposed(memory, null, timeout);
+  }
+
+  private Region exposed(WireMemory memory, @Nullable PageArena arena, Duration timeout) {
+    requireOpen();
+    CopyingRegion region = exposed.add(n -> new CopyingRegion(this, memory, arena, n));
+    byte[] mine = ByteBuffer.allocate(Long.BYTES).putLong(memory.bytes()).array();
+    byte[][] all = Agreement.exchange(group, "", mine, timeout);
+    long[] sizes = new long[all.length];
+    for (int r = 0; r < sizes.length; r++) {
+      sizes[r] = ByteBuffer.wrap(all[r]).getLong();
+    }
+    region.sizes(sizes);
+    regions.add(region);
+    return region;
+  }
+
+  @Override
+  public Region register(WireMemory memory) {
+    requireOpen();
+    CopyingRegion region = new CopyingRegion(this, memory, null, CopyingRegion.OWN);
+    regions.add(region);
+    return region;
+  }
+
+  @Override
+  public boolean carriesDeviceMemory() {
+    return true;
+  }
+
+  @Override
+  public boolean exposes(WireMemory memory) {
+    return true;
+  }
+
+  @Override
+  public Counters counters() {
+    return counters;
+  }
+
+  @Override
+  public int poll(int strand) {
+    requireOpen();
+    Checks.strand(strand, config);
+    return strands[strand].poll();
+  }
+
+  @Override
+  public void close() {
+    if (shut()) {
+      left = true;
+      regions.forEach(CopyingRegion::close);
+      owned.close();
+    }
+  }
+}
