@@ -20,7 +20,8 @@ final class CopyingStrand implements AutoCloseable {
 
   CopyingStrand(CudaDevice device) {
     this.device = device;
-    stream = owned.own(CudaStream.create(device));
+    // Of another priority than kernels, so it shares no queue with one that waits for its copies.
+    stream = owned.own(CudaStream.createUrgent(device));
     done = owned.own(CudaEvent.create(device));
   }
 
