@@ -7,6 +7,8 @@ final class KernelMistakes {
   /** Of worlds that put. */
   private static final String WRONG_BLOCK = "from rank|the result";
 
+  private static final String LOST_COMMANDS = "commands were read, \\d+ wait, \\d+ were accepted";
+
   private KernelMistakes() {}
 
   /**
@@ -159,14 +161,14 @@ final class KernelMistakes {
             "command_ring.cuh",
             "(ticket & rings.capacity) == 0 ?",
             "true ?",
-            "ring .*: \\d+ commands of \\d+ came"),
+            LOST_COMMANDS),
         new Mistake(
             "a warp takes a place that the host has not read yet",
             "proxy_world",
             "command_ring.cuh",
             "end <= tail + rings.capacity",
             "end <= tail + 2 * rings.capacity",
-            "refused though there was time"),
+            LOST_COMMANDS),
         new Mistake(
             "one lane signals before the others have stored",
             "put_stores_world",

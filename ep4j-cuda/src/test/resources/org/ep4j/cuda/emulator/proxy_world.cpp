@@ -127,6 +127,19 @@ inline void host_threads() {
   }
 }
 
+// Commands that are written and the host has not read: it has read `read`, and no warp goes further ahead
+// than the ring is long.
+u64 unread(u64 ring, u64 read) {
+  const CommandRings& rings = now->rings;
+  u64 written = 0;
+  for (u64 ticket = read; ticket < read + rings.capacity; ticket++) {
+    const u64* at = rings.commands + (ring * rings.capacity + ticket % rings.capacity) * 2;
+    u64 lap = ticket / rings.capacity % 2 == 0 ? COMMAND_LAP : 0;
+    written += (at[0] & COMMAND_LAP) == lap && (at[1] & COMMAND_LAP) == lap;
+  }
+  return written;
+}
+
 void check_ring(u64 ring) {
   std::vector<u64> numbers(now->warps);
   for (const Command& command : now->read[ring]) {
@@ -146,8 +159,15 @@ void check_ring(u64 ring) {
     }
   }
   bool refused = false;
+  u64 accepted = 0;
   for (u32 warp = (u32)ring; warp < now->warps; warp += now->rings.rings) {
     refused |= now->refused[warp];
+    accepted += now->pushed[warp] + !now->refused[warp];
+  }
+  u64 read = now->read[ring].size();
+  if (read + unread(ring, read) != accepted) {
+    fail("ring %llu: %llu commands were read, %llu wait, %llu were accepted", ring, read,
+         unread(ring, read), accepted);
   }
   // Who was refused has left a hole; what others could push behind it, the host does not read.
   bool complete = now->host <= HOST_NAPS && !refused;
