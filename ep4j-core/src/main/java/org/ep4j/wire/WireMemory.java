@@ -10,9 +10,9 @@ import org.jspecify.annotations.Nullable;
  * @param address where it begins, in its address space
  * @param bytes how long it is
  * @param device number of the device; {@link #HOST} for host memory
- * @param dmaBuf file descriptor of a dma-buf of just this memory, by which a network card may
- *     register memory of a device; {@link #NO_DMA_BUF} for none. Its owner may close it once the
- *     wire has been given the memory
+ * @param dmaBuf file descriptor of a dma-buf that begins with this memory, by which a network card
+ *     may register memory of a device; {@link #NO_DMA_BUF} for none. Its owner may close it once
+ *     the wire has been given the memory
  * @param segment the same as a segment; null on a device
  */
 public record WireMemory(
@@ -33,11 +33,6 @@ public record WireMemory(
           "allocate it in a shared arena");
     }
     return new WireMemory(segment.address(), segment.byteSize(), HOST, NO_DMA_BUF, segment);
-  }
-
-  /** Memory of a device without a dma-buf. */
-  public static WireMemory device(long address, long bytes, int device) {
-    return device(address, bytes, device, NO_DMA_BUF);
   }
 
   /** Memory of a device. */

@@ -25,31 +25,44 @@ final class PairOfWires implements AutoCloseable {
 
   /** Two wires; {@code ports} of them are used. */
   PairOfWires(int ports, int queuePairs, WireConfig.Builder config) throws Exception {
-    this(ports, queuePairs, false, config);
+    this(ports, queuePairs, "0", "0", config);
   }
 
-  /** Two wires, to which memory of devices may be given. */
-  PairOfWires(int ports, int queuePairs, boolean gpuDirect, WireConfig.Builder config)
+  /** Two wires; what each says of {@link RdmaSettings#GPUDIRECT}. */
+  PairOfWires(
+      int ports, int queuePairs, String directOfA, String directOfB, WireConfig.Builder config)
       throws Exception {
-    RdmaSettings settings =
-        RdmaSettings.of(
-            Map.of(
-                RdmaSettings.GPUDIRECT,
-                gpuDirect ? "1" : "0",
-                RdmaSettings.HCA,
-                ports == 1 ? "rxe_a0;rxe_b0" : "rxe_a0,rxe_a1;rxe_b0,rxe_b1",
-                RdmaSettings.QPS_PER_PORT,
-                String.valueOf(queuePairs),
-                // 67 ms, three times: faults show soon.
-                RdmaSettings.TIMEOUT,
-                "14",
-                RdmaSettings.RETRY_COUNT,
-                "3"));
     WireConfig built = config.wire("verbs").timeout(PATIENCE).build();
-    Future<VerbsWire> first = threads.submit(() -> open(0, built, settings));
-    Future<VerbsWire> second = threads.submit(() -> open(1, built, settings));
-    a = first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-    b = second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+    RdmaSettings settingsOfA = settings(ports, queuePairs, directOfA);
+    RdmaSettings settingsOfB = settings(ports, queuePairs, directOfB);
+    boolean complete = false;
+    try {
+      Future<VerbsWire> first = threads.submit(() -> open(0, built, settingsOfA));
+      Future<VerbsWire> second = threads.submit(() -> open(1, built, settingsOfB));
+      a = first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      b = second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      complete = true;
+    } finally {
+      if (!complete) {
+        leave();
+      }
+    }
+  }
+
+  private static RdmaSettings settings(int ports, int queuePairs, String gpuDirect) {
+    return RdmaSettings.of(
+        Map.of(
+            RdmaSettings.GPUDIRECT,
+            gpuDirect,
+            RdmaSettings.HCA,
+            ports == 1 ? "rxe_a0;rxe_b0" : "rxe_a0,rxe_a1;rxe_b0,rxe_b1",
+            RdmaSettings.QPS_PER_PORT,
+            String.valueOf(queuePairs),
+            // 67 ms, three times: faults show soon.
+            RdmaSettings.TIMEOUT,
+            "14",
+            RdmaSettings.RETRY_COUNT,
+            "3"));
   }
 
   private VerbsWire open(int rank, WireConfig config, RdmaSettings settings) {
@@ -98,6 +111,10 @@ final class PairOfWires implements AutoCloseable {
   public void close() {
     a.close();
     b.close();
+    leave();
+  }
+
+  private void leave() {
     groups.forEach(Group::close);
     threads.shutdownNow();
   }
