@@ -2,8 +2,6 @@ package org.ep4j.cuda.backend;
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.group.Group;
@@ -62,11 +60,7 @@ public final class PutWindow implements AutoCloseable {
 
   private SymmetricRegion allocate(long bytes) {
     SymmetricRegion made = owned.own(backend.allocate(bytes));
-    CudaDevice device = backend.world().device();
-    try (CudaStream stream = CudaStream.create(device)) {
-      made.memory().fill8(0, made.memory().bytes(), (byte) 0, stream);
-      stream.synchronize();
-    }
+    made.memory().zero(0, made.memory().bytes());
     return made;
   }
 

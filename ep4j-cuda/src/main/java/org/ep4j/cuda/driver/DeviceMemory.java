@@ -77,6 +77,15 @@ public final class DeviceMemory implements AutoCloseable {
     DeviceCopies.fill8(at(offset, count), value, count, stream);
   }
 
+  /** Zeroes {@code count} bytes and waits; work of other streams is not waited for. */
+  public void zero(long offset, long count) {
+    try (var _ = device.enter();
+        CudaStream stream = CudaStream.create(device)) {
+      fill8(offset, count, (byte) 0, stream);
+      stream.synchronize();
+    }
+  }
+
   /** Sets {@code count} 32-bit words in stream order; {@code offset} is a multiple of 4. */
   public void fill32(long offset, long count, int value, CudaStream stream) {
     DeviceCopies.fill32(

@@ -82,8 +82,7 @@ public final class FarConnection implements AutoCloseable {
         ? new LibraryLink(group, device, backend, nodes, sizes(mostPartners), config.timeout())
         : new WireLink(
             group,
-            device,
-            backend.world().ranksOnDevice() == 1,
+            backend.world(),
             FarWire.of(wire, config.timeout(), System.getenv()),
             nodes,
             sizes(partners));

@@ -8,7 +8,6 @@ import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
@@ -191,10 +190,7 @@ final class LibraryLink implements FarLink {
 
   @Override
   public void beginAnew() {
-    try (CudaStream stream = CudaStream.create(backend.world().device())) {
-      window.memory().fill8(0, sizes.landingBytes(), (byte) 0, stream);
-      stream.synchronize();
-    }
+    window.memory().zero(0, sizes.landingBytes());
     quiet.clear(sizes.quietCounter());
   }
 

@@ -3,6 +3,7 @@ package org.ep4j.cuda.far;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
+import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
@@ -21,8 +22,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * A wire whose memory kernels see, and the proxy that drives it.
  *
- * <p>Memory is the host's, or the GPU's where the wire carries that: landing memory, and behind it
- * outgoing memory. Counters are the host's in any case.
+ * <p>Memory is the host's, or where the wire carries that, the GPU's: then outgoing memory lies
+ * behind landing memory. Counters are the host's in any case.
  *
  * <p>Where the wire's memory of other ranks can be mapped, kernels write it themselves; else they
  * write outgoing memory and the proxy puts it. Which of the two is the same for all ranks, as the
@@ -34,9 +35,9 @@ final class WireLink implements FarLink {
 
   private final Group group;
   private final Nodes nodes;
+  private final BackendWorld world;
   private final CudaDevice device;
   private final FarWire settings;
-  private final boolean alone;
 
   /** Counters that are cleared when everything begins anew. */
   private final int cleared;
@@ -61,23 +62,13 @@ final class WireLink implements FarLink {
   /** Any thread asks how it is. */
   private volatile Proxy proxy;
 
-  /**
-   * Opens the wire; collective.
-   *
-   * @param alone whether no other rank has this device
-   */
-  WireLink(
-      Group group,
-      CudaDevice device,
-      boolean alone,
-      FarWire settings,
-      Nodes nodes,
-      FarMemorySizes sizes) {
+  /** Opens the wire; collective. */
+  WireLink(Group group, BackendWorld world, FarWire settings, Nodes nodes, FarMemorySizes sizes) {
     this.group = group;
     this.nodes = nodes;
-    this.device = device;
+    this.world = world;
+    device = world.device();
     this.settings = settings;
-    this.alone = alone;
     cleared = sizes.quietCounter();
     boolean complete = false;
     try {
@@ -88,7 +79,7 @@ final class WireLink implements FarLink {
       landing =
           owned.own(
               onDevice
-                  ? new DeviceLanding(group, wire, device, bytes, settings.timeout())
+                  ? new DeviceLanding(world, wire, bytes, settings.timeout())
                   : HostLanding.allocate(wire, device, bytes, settings.timeout()));
       counters = register(wire.counters().words());
       puts = !reachable();
@@ -127,6 +118,7 @@ final class WireLink implements FarLink {
   }
 
   private Proxy startProxy() {
+    boolean alone = world.ranksOnDevice() == 1;
     return Proxy.open(device, wire, source, landing.region(), settings.proxy(bus(), alone, 0));
   }
 

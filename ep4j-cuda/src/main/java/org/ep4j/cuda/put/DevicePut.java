@@ -19,7 +19,6 @@ import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
-import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.far.FarPuts;
@@ -90,7 +89,7 @@ public final class DevicePut implements AutoCloseable {
       tellWhatIsMissing(window.obstacle());
       far = carrier == null && nodes.count() > 1 ? rings() : null;
       tables = owned.own(DeviceMemory.allocate(device, tableBytes()));
-      clear(tables);
+      tables.zero(0, tables.bytes());
       tables.copyFrom(0, MemorySegment.ofArray(addresses()));
       group.barrier(config.timeout());
       complete = true;
@@ -127,13 +126,6 @@ public final class DevicePut implements AutoCloseable {
             "the ranks cannot put to each other: rank %d has %s, rank %d %s"
                 .formatted(group.rank(), mine, r, other));
       }
-    }
-  }
-
-  private void clear(DeviceMemory memory) {
-    try (CudaStream stream = CudaStream.create(device)) {
-      memory.fill8(0, memory.bytes(), (byte) 0, stream);
-      stream.synchronize();
     }
   }
 

@@ -20,7 +20,7 @@ final class CopyingStrand implements AutoCloseable {
 
   CopyingStrand(CudaDevice device) {
     this.device = device;
-    // Of another priority than kernels, so it shares no queue with one that waits for its copies.
+    // Streams of one priority may share a queue, and a kernel would wait for copies behind itself.
     stream = owned.own(CudaStream.createUrgent(device));
     done = owned.own(CudaEvent.create(device));
   }
