@@ -1,25 +1,21 @@
 package org.ep4j.cuda.far;
 
-import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
-import org.jspecify.annotations.Nullable;
 
-/** Memory of the host or of a GPU, at an address that the driver knows in any case. */
+/** Memory of a GPU that somebody else owns. */
 final class CopyingRegion extends GroupRegion {
   /** Number of what peers do not know. */
   static final int OWN = -1;
 
   private final CopyingWire wire;
-  private final @Nullable PageArena owned;
   private final int number;
 
-  CopyingRegion(CopyingWire wire, WireMemory memory, @Nullable PageArena owned, int number) {
+  CopyingRegion(CopyingWire wire, WireMemory memory, int number) {
     super(wire, memory, number != OWN);
     this.wire = wire;
-    this.owned = owned;
     this.number = number;
   }
 
@@ -38,9 +34,6 @@ final class CopyingRegion extends GroupRegion {
   public void close() {
     if (shut()) {
       wire.forget(this);
-      if (owned != null) {
-        owned.close();
-      }
     }
   }
 }

@@ -1,7 +1,6 @@
 package org.ep4j.cuda.far;
 
 import java.lang.foreign.Arena;
-import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -12,11 +11,11 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.group.Group;
-import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.Agreement;
 import org.ep4j.wire.support.Checks;
@@ -27,7 +26,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * A wire between threads of this JVM on which memory of GPUs travels, for machines without a
  * network card: where a card would read and write, the GPU's copy engines do, in streams beside the
- * kernels. What is counted is counted by the sender's thread, once its copies are done.
+ * kernels. What is counted is counted by the sender's thread, once its copies are done. Memory of
+ * the host is refused: who was told that a wire carries memory of devices should give it that.
  */
 final class CopyingWire extends GroupWire {
   static final String NAME = "copying";
@@ -97,25 +97,19 @@ final class CopyingWire extends GroupWire {
 
   @Override
   public Region allocate(long bytes, Duration timeout) {
-    PageArena arena = new PageArena();
-    return exposed(WireMemory.host(arena.allocate(bytes, 4096)), arena, timeout);
+    throw onlyOfDevices();
+  }
+
+  private static WireException onlyOfDevices() {
+    return new WireException("wire 'copying' is for memory of GPUs");
   }
 
   @Override
   public Region expose(WireMemory memory, Duration timeout) {
-    return exposed(memory, null, timeout);
-  }
-
-  private Region exposed(WireMemory memory, @Nullable PageArena arena, Duration timeout) {
     requireOpen();
-    CopyingRegion region = exposed.add(n -> new CopyingRegion(this, memory, arena, n));
-    byte[] mine = ByteBuffer.allocate(Long.BYTES).putLong(memory.bytes()).array();
-    byte[][] all = Agreement.exchange(group, "", mine, timeout);
-    long[] sizes = new long[all.length];
-    for (int r = 0; r < sizes.length; r++) {
-      sizes[r] = ByteBuffer.wrap(all[r]).getLong();
-    }
-    region.sizes(sizes);
+    requireDevice(memory);
+    CopyingRegion region = exposed.add(n -> new CopyingRegion(this, memory, n));
+    region.sizes(Agreement.numbers(group, "", memory.bytes(), timeout));
     regions.add(region);
     return region;
   }
@@ -123,9 +117,16 @@ final class CopyingWire extends GroupWire {
   @Override
   public Region register(WireMemory memory) {
     requireOpen();
-    CopyingRegion region = new CopyingRegion(this, memory, null, CopyingRegion.OWN);
+    requireDevice(memory);
+    CopyingRegion region = new CopyingRegion(this, memory, CopyingRegion.OWN);
     regions.add(region);
     return region;
+  }
+
+  private static void requireDevice(WireMemory memory) {
+    if (memory.onHost()) {
+      throw onlyOfDevices();
+    }
   }
 
   @Override
@@ -135,7 +136,7 @@ final class CopyingWire extends GroupWire {
 
   @Override
   public boolean exposes(WireMemory memory) {
-    return true;
+    return !memory.onHost();
   }
 
   @Override
