@@ -11,21 +11,27 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
+import java.util.stream.Stream;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
+import org.ep4j.cuda.jit.PrebuiltKernel;
+import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.put.PutConfig;
 import org.ep4j.cuda.put.PutProbe;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Puts, signals and flushes of kernels with backend {@code nccl}. */
@@ -116,19 +122,23 @@ class NcclPutTest {
         .hasMessageContaining("no device headers of NCCL 2.99.1 here");
   }
 
-  @Test
-  void kernelsAreLinkedToGinWhereItsHeadersAre() {
+  /** Linking refuses kernels that spill. */
+  @TestFactory
+  Stream<DynamicTest> kernelsAreLinkedToGinWhereItsHeadersAre() {
     assumeTrue(NcclLibrary.version() >= NcclShim.OLDEST, "no NCCL with GIN");
     LibraryShim shim = NcclShim.of();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
-    byte[] cubin =
-        LinkedKernels.link(
-            ARCHITECTURE,
-            "put_probe.cu",
-            Map.of("EP4J_PUT_CARRIER", "2"),
-            List.of(shim.compile(ARCHITECTURE)));
-    assertThat(cubin).startsWith(0x7f, 'E', 'L', 'F');
+    List<DevicePart> parts = List.of(shim.compile(ARCHITECTURE));
+    return Stream.concat(
+            Stream.of("put_probe.cu"),
+            PrebuiltKernels.betweenNodes().stream().map(PrebuiltKernel::entry))
+        .map(entry -> DynamicTest.dynamicTest(entry, () -> link(entry, parts)));
+  }
+
+  private static void link(String entry, List<DevicePart> parts) {
+    assertThat(LinkedKernels.link(ARCHITECTURE, entry, LibraryModule.DEFINES, parts))
+        .startsWith(0x7f, 'E', 'L', 'F');
   }
 
   /**

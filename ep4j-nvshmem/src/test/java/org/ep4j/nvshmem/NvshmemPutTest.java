@@ -8,21 +8,25 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
+import java.util.stream.Stream;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
+import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
+import org.ep4j.cuda.jit.PrebuiltKernel;
+import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.put.PutConfig;
 import org.ep4j.cuda.put.PutProbe;
 import org.ep4j.group.Group;
+import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Puts, signals and flushes of kernels by NVSHMEM's device library. */
@@ -64,17 +68,24 @@ class NvshmemPutTest {
         .hasMessageContaining("headers of another version of NVSHMEM");
   }
 
-  @Test
-  void kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre() {
+  /** Linking refuses kernels that spill. */
+  @TestFactory
+  Stream<DynamicTest> kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre() {
     assumeTrue(!NvshmemLibrary.name().isEmpty(), "no NVSHMEM");
     LibraryShim shim = NvshmemDevice.shim();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
-    List<DevicePart> parts = new ArrayList<>(NvshmemDevice.parts(ARCHITECTURE));
+    List<DevicePart> parts = NvshmemDevice.parts(ARCHITECTURE);
     assertThat(parts).extracting(DevicePart::kind).contains(NvJitLink.Input.LIBRARY);
-    byte[] cubin =
-        LinkedKernels.link(ARCHITECTURE, "put_probe.cu", Map.of("EP4J_PUT_CARRIER", "2"), parts);
-    assertThat(cubin).startsWith(0x7f, 'E', 'L', 'F');
+    return Stream.concat(
+            Stream.of("put_probe.cu"),
+            PrebuiltKernels.betweenNodes().stream().map(PrebuiltKernel::entry))
+        .map(entry -> DynamicTest.dynamicTest(entry, () -> link(entry, parts)));
+  }
+
+  private static void link(String entry, List<DevicePart> parts) {
+    assertThat(LinkedKernels.link(ARCHITECTURE, entry, LibraryModule.DEFINES, parts))
+        .startsWith(0x7f, 'E', 'L', 'F');
   }
 
   /**

@@ -113,15 +113,28 @@ public final class NvJitLink implements AutoCloseable {
     }
   }
 
+  /** What the linker and its assembler said, as the options asked them to. */
+  public String infoLog() {
+    return log(NvJitLinkCalls::infoLogSize, NvJitLinkCalls::infoLog);
+  }
+
   private String errorLog() {
+    return log(NvJitLinkCalls::errorLogSize, NvJitLinkCalls::errorLog);
+  }
+
+  /** A function of the library that writes through an address, and its result. */
+  @FunctionalInterface
+  private interface Getter {
+    int get(long linker, long target);
+  }
+
+  private String log(Getter bytes, Getter text) {
     MemorySegment size = arena.allocate(ValueLayout.JAVA_LONG);
-    if (NvJitLinkCalls.errorLogSize(linker(), size.address()) != 0) {
+    if (bytes.get(linker(), size.address()) != 0) {
       return "no log";
     }
     MemorySegment log = arena.allocate(size.get(ValueLayout.JAVA_LONG, 0) + 1);
-    return NvJitLinkCalls.errorLog(linker(), log.address()) == 0
-        ? log.getString(0).strip()
-        : "no log";
+    return text.get(linker(), log.address()) == 0 ? log.getString(0).strip() : "no log";
   }
 
   private long linker() {

@@ -46,6 +46,18 @@ final class NvJitLinkCalls {
           ValueLayout.JAVA_INT,
           ValueLayout.JAVA_LONG,
           ValueLayout.JAVA_LONG);
+  private static final MethodHandle GET_INFO_LOG_SIZE =
+      link(
+          "nvJitLinkGetInfoLogSize",
+          ValueLayout.JAVA_INT,
+          ValueLayout.JAVA_LONG,
+          ValueLayout.JAVA_LONG);
+  private static final MethodHandle GET_INFO_LOG =
+      link(
+          "nvJitLinkGetInfoLog",
+          ValueLayout.JAVA_INT,
+          ValueLayout.JAVA_LONG,
+          ValueLayout.JAVA_LONG);
   private static final MethodHandle GET_ERROR_LOG_SIZE =
       link(
           "nvJitLinkGetErrorLogSize",
@@ -137,6 +149,24 @@ final class NvJitLinkCalls {
   static int errorLog(long linker, long target) {
     try {
       return (int) GET_ERROR_LOG.invokeExact(linker, target);
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
+    }
+  }
+
+  /** Writes the size, with the final zero. */
+  static int infoLogSize(long linker, long size) {
+    try {
+      return (int) GET_INFO_LOG_SIZE.invokeExact(linker, size);
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
+    }
+  }
+
+  /** Writes the log. */
+  static int infoLog(long linker, long target) {
+    try {
+      return (int) GET_INFO_LOG.invokeExact(linker, target);
     } catch (Throwable t) {
       throw CudaException.unexpected(t);
     }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.jit;
 
+import static java.util.stream.Collectors.joining;
+
 import java.lang.System.Logger.Level;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -27,6 +29,9 @@ public final class LinkedKernels {
   private static final String LINKED_TO = "EP4J_LINKED_TO";
 
   private static final int FINGERPRINT_BYTES = 8;
+
+  /** Makes the linker's log say registers and spills. */
+  private static final String TELLS_RESOURCES = "-Xptxas=-v";
 
   /** By fingerprint of the spec: two that ask for the same wait for one link. */
   private static final ConcurrentHashMap<String, byte[]> LINKED = new ConcurrentHashMap<>();
@@ -153,11 +158,32 @@ public final class LinkedKernels {
 
   private static byte[] link(String architecture, List<DevicePart> parts) {
     try (NvJitLink link =
-        NvJitLink.create(List.of(KernelSpec.ARCHITECTURE_OPTION + architecture, "-lto"))) {
+        NvJitLink.create(
+            List.of(KernelSpec.ARCHITECTURE_OPTION + architecture, "-lto", TELLS_RESOURCES))) {
       for (DevicePart part : parts) {
         link.add(part.kind(), part.image(), part.name());
       }
-      return link.link();
+      byte[] cubin = link.link();
+      refuseSpills(architecture, parts, link.infoLog());
+      return cubin;
+    }
+  }
+
+  /**
+   * In a kernel that spilled around calls of NVSHMEM the assembler (of nvJitLink 13.0, for sm_90a)
+   * lost a predicate: what one lane was to store was stored by none, or by all.
+   */
+  static void refuseSpills(String architecture, List<DevicePart> parts, String log) {
+    for (KernelResources kernel : KernelResources.parse(log)) {
+      if (kernel.spills()) {
+        throw new EngineUnavailableException(
+            "%s, linked for %s, is not used: it spills registers (%s), and a kernel that did had wrong results. Choose another wire than 'backend', or another version of the library or of nvJitLink (%s)"
+                .formatted(
+                    parts.stream().map(DevicePart::name).collect(joining(" with ")),
+                    architecture,
+                    kernel,
+                    NvJitLink.LIBRARY_VARIABLE));
+      }
     }
   }
 }

@@ -90,6 +90,13 @@ public final class PrebuiltKernels {
         .toList();
   }
 
+  /** Those that a library may carry for, once they are linked to it. */
+  public static List<PrebuiltKernel> betweenNodes() {
+    return ALL.stream()
+        .filter(kernel -> kernel.entry().startsWith("far_") || kernel.entry().endsWith("_puts.cu"))
+        .toList();
+  }
+
   /** All of them. */
   public static List<PrebuiltKernel> all() {
     return ALL;

@@ -164,7 +164,7 @@ struct Summer {
                                               u32 begin, u32 end) const {
     constexpr u32 E = T::ELEMENTS;
     constexpr u32 U = H::ELEMENTS == E ? 3 : 2;  // vectors of a lane at a time
-    constexpr u32 ROWS = H::ELEMENTS == E ? 1 : 2;  // rows: what registers allow
+    constexpr u32 ROWS = H::ELEMENTS == E || CALLS_LIBRARY ? 1 : 2;  // rows: what registers allow
     MemoryRows near{rows + found.before};
     StagedRows after{staged.first + found.before * staged.bytes, staged.bytes};
     u64 place = ((u64)token * p.hidden + p.column) * (16 / E);

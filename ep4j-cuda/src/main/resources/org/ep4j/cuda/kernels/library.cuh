@@ -11,6 +11,10 @@
 #define EP4J_PUT_CARRIER 0
 #endif
 
+// Whether a kernel calls them. What is in registers across a call takes some of them, and a kernel may not
+// spill then (org.ep4j.cuda.jit.LinkedKernels): it holds fewer rows at a time.
+constexpr bool CALLS_LIBRARY = EP4J_PUT_CARRIER == 2;
+
 #if EP4J_PUT_CARRIER == 2
 extern "C" {
 __device__ void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source,

@@ -1,5 +1,6 @@
 // The warps of a low-latency combine that push rows home.
 #pragma once
+#include "library.cuh"
 #include "low_latency_choices.cuh"
 #include "low_latency_lines.cuh"
 #include "low_latency_sums.cuh"
@@ -7,6 +8,10 @@
 // How rows come home: one a choice, or one a holder, which has summed them or, by ranks, whose caller
 // has.
 enum Travel { TRAVEL_BF16, TRAVEL_LOGFMT, TRAVEL_PARTIAL, TRAVEL_SUMMED };
+
+// Rows that a warp holds at a time, to push them or to add them up: what registers allow.
+constexpr u32 ROWS_PUSHED = CALLS_LIBRARY ? 1 : PUTS ? 2 : 4;
+constexpr u32 ROWS_ADDED = CALLS_LIBRARY ? 1 : 2;
 
 // A flag of this lane that is still to be raised. What it says has been stored has had time to arrive
 // when it is raised after the next loads have been issued.
@@ -133,7 +138,7 @@ __device__ __forceinline__ void push_choices(const Operation& op, char* area, co
     if constexpr (TRAVEL == TRAVEL_LOGFMT) {
       packed = push_logfmt(lanes, row, home, parcel.piece, hidden, signal);
     } else {
-      push_pieces<PUTS ? 2 : 4>(lanes, row, home, parcel.piece, hidden, signal);
+      push_pieces<ROWS_PUSHED>(lanes, row, home, parcel.piece, hidden, signal);
     }
     __syncwarp();
     if (post.takes(lanes, slot)) {
@@ -180,7 +185,7 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
     }
     u32 lanes = __ballot_sync(0xffffffff, bits != NO_WEIGHT);
     const char* row = p.x + (u64)place * hidden * 2;
-    add_weighted<2>(sums, lanes, row, __uint_as_float(bits), parcel.piece * PIECE, hidden);
+    add_weighted<ROWS_ADDED>(sums, lanes, row, __uint_as_float(bits), parcel.piece * PIECE, hidden);
   }
   if constexpr (LINES) {
     if (any) {

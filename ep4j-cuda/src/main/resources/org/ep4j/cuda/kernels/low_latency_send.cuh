@@ -107,10 +107,11 @@ __device__ __forceinline__ void post_token(const Operation& op, const Targets& t
   }
   __syncwarp();
   u64 target = (u64)(op.row(nullptr, op.token_slot((u32)p.rank, token)) - (char*)nullptr);
-#pragma unroll
+  // Calls of a library stand here once: what is held across them takes registers.
+#pragma unroll (CALLS_LIBRARY ? 1 : 2)
   for (u32 i = 0; i < 2; i++) {
-    post_rows(op, mine[i], targets.rank[i], source, target,
-              multiple_of_16(p.row_bytes + p.scale_bytes));
+    post_rows(op, i == 0 ? mine[0] : mine[1], i == 0 ? targets.rank[0] : targets.rank[1], source,
+              target, multiple_of_16(p.row_bytes + p.scale_bytes));
   }
 }
 #endif
