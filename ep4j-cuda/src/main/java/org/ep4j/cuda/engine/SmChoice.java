@@ -20,9 +20,11 @@ final class SmChoice {
   private static final int ENOUGH_BETWEEN_NODES = 12;
 
   /**
-   * Fewest blocks of a low-latency operation: one tells the routing, others move pieces at once.
+   * Fewest blocks of a low-latency operation: one tells the routing, others move pieces at once. A
+   * token alone is no faster with 16 or 32, but the end of an operation waits for all
+   * (docs/performance.md).
    */
-  private static final int LEAST_FOR_LATENCY = 32;
+  private static final int LEAST_FOR_LATENCY = 8;
 
   /** Pieces of a block: half of its warps receive while the others send. */
   private static final int PIECES_FOR_LATENCY = Kernels.WARPS / 2;
