@@ -178,6 +178,18 @@ final class NvshmemRuntime {
             NvshmemCalls.finish();
             return 0;
           });
+      // Ranks do not end it at the same moment, and one that leaves the group meanwhile would be
+      // taken for
+      // a loss by those that still do.
+      awaitParting(world);
+    }
+  }
+
+  private static void awaitParting(BackendWorld world) {
+    try {
+      world.meeting().group().barrier(PARTING);
+    } catch (Ep4jException | IllegalStateException e) {
+      LOG.log(Level.DEBUG, "NVSHMEM has ended here, and not on all ranks: {0}", e.getMessage());
     }
   }
 
