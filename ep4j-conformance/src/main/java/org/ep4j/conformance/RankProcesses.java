@@ -2,6 +2,7 @@ package org.ep4j.conformance;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -115,10 +116,10 @@ public final class RankProcesses implements AutoCloseable {
     return processes.get(rank).isAlive();
   }
 
-  /** What a rank has written so far, standard output and error. */
+  /** What a rank has written so far, standard output and error; libraries write any bytes there. */
   public String output(int rank) {
     try {
-      return Files.readString(outputs.get(rank));
+      return new String(Files.readAllBytes(outputs.get(rank)), StandardCharsets.UTF_8);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
