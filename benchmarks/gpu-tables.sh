@@ -49,6 +49,8 @@ ht="bench ht --device cuda --ranks $ranks"
 ll="bench ll --device cuda --ranks $ranks"
 few="--iterations 60 --warmup 20"
 nodes="--processes --nodes 2 --iterations 20 --warmup 10"
+# Two JVMs that carry the rows have much to compile.
+sockets="--processes --nodes 2 --iterations 30 --warmup 15"
 
 # shellcheck disable=SC2086 # commands of several words
 {
@@ -76,8 +78,8 @@ nodes="--processes --nodes 2 --iterations 20 --warmup 10"
   table put bench put --processes --backend direct,nccl,nvshmem
   table proxy bench proxy
   table nodes-ht-staged $ht $nodes --wire staged --sms 8,12
-  table nodes-ht-tcp $ht $nodes --wire tcp --dtype bf16 --against-nccl
-  table nodes-ht-nccl $ht $nodes --wire nccl --dtype bf16 --against-nccl
+  table nodes-ht-tcp $ht $sockets --wire tcp --dtype bf16 --against-nccl
+  table nodes-ht-nccl $ht $sockets --wire nccl --dtype bf16 --against-nccl
   table nodes-ll-staged $ll $nodes --wire staged --tokens 128 --dtype fp8 --partial --sms 8,12
   table nodes-ll-tcp $ll $nodes --wire tcp --tokens 128 --dtype fp8 --partial
 }
