@@ -16,6 +16,13 @@ typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+// For Blackwell kernels would spill around what is inlined of NCCL (see the kernels' library.cuh).
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define EP4J_LIBRARY extern "C" __device__ __noinline__
+#else
+#define EP4J_LIBRARY extern "C" __device__
+#endif
+
 // A signal that is seen after all puts of its context to the same peer.
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 30, 7)
 typedef ncclGin_StrongSignalAdd OrderedAdd;
@@ -31,26 +38,26 @@ __device__ __forceinline__ ncclGin gin_of(const ncclDevComm& comm, u32 lane) {
   return ncclGin(comm, (int)(lane % (u32)comm.ginContextCount));
 }
 
-extern "C" __device__ void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target,
-                                            u64 source, u64 bytes) {
+EP4J_LIBRARY void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source,
+                                   u64 bytes) {
   const ncclDevComm& comm = comm_of(library);
   ncclWindow_t memory = (ncclWindow_t)window;
   gin_of(comm, lane).put(ncclTeamWorld(comm), (int)peer, memory, target, memory, source, bytes,
                          ncclGin_None{}, ncclGin_None{}, ncclCoopWarp());
 }
 
-extern "C" __device__ void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer,
-                                               u32 signal, u64 value) {
+EP4J_LIBRARY void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer, u32 signal,
+                                      u64 value) {
   const ncclDevComm& comm = comm_of(library);
   gin_of(comm, lane).signal(ncclTeamWorld(comm), (int)peer, OrderedAdd{signal, value},
                             ncclCoopWarp());
 }
 
-extern "C" __device__ void ep4j_library_flush(u64 library, u32 lane) {
+EP4J_LIBRARY void ep4j_library_flush(u64 library, u32 lane) {
   gin_of(comm_of(library), lane).flush(ncclCoopWarp());
 }
 
-extern "C" __device__ u64 ep4j_library_signals(u64 library, u32 signal) {
+EP4J_LIBRARY u64 ep4j_library_signals(u64 library, u32 signal) {
   const ncclDevComm& comm = comm_of(library);
   u64 sum = 0;
   for (u32 context = 0; context < (u32)comm.ginContextCount; context++) {

@@ -37,6 +37,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Puts, signals and flushes of kernels with backend {@code nccl}. */
 class NcclPutTest {
   private static final String ARCHITECTURE = "sm_90a";
+  private static final String BLACKWELL = "sm_100a";
 
   /** A version whose shim is in no cache. */
   private static final int NOBODY_HAS_IT = 29901;
@@ -129,15 +130,27 @@ class NcclPutTest {
     LibraryShim shim = NcclShim.of();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
-    List<DevicePart> parts = List.of(shim.compile(ARCHITECTURE));
-    return Stream.concat(
-            Stream.of("put_probe.cu"),
-            PrebuiltKernels.betweenNodes().stream().map(PrebuiltKernel::entry))
-        .map(entry -> DynamicTest.dynamicTest(entry, () -> link(entry, parts)));
+    return Stream.of(ARCHITECTURE, BLACKWELL)
+        .flatMap(
+            architecture -> {
+              List<DevicePart> parts = List.of(shim.compile(architecture));
+              return Stream.concat(
+                      Stream.of("put_probe.cu"),
+                      PrebuiltKernels.betweenNodes().stream().map(PrebuiltKernel::entry))
+                  // Those of low latency spill for Blackwell, and are refused (docs/operations.md).
+                  .filter(
+                      entry ->
+                          architecture.equals(ARCHITECTURE) || !entry.startsWith("low_latency"))
+                  .map(
+                      entry ->
+                          DynamicTest.dynamicTest(
+                              entry + " for " + architecture,
+                              () -> link(architecture, entry, parts)));
+            });
   }
 
-  private static void link(String entry, List<DevicePart> parts) {
-    assertThat(LinkedKernels.link(ARCHITECTURE, entry, LibraryModule.DEFINES, parts))
+  private static void link(String architecture, String entry, List<DevicePart> parts) {
+    assertThat(LinkedKernels.link(architecture, entry, LibraryModule.DEFINES, parts))
         .startsWith(0x7f, 'E', 'L', 'F');
   }
 

@@ -163,7 +163,8 @@ struct Summer {
   __device__ __forceinline__ void sum_columns(u32 token, FoundRows found, StagedRows staged,
                                               u32 begin, u32 end) const {
     constexpr u32 E = T::ELEMENTS;
-    constexpr u32 U = H::ELEMENTS == E ? 3 : 2;  // vectors of a lane at a time
+    // Vectors of a lane at a time.
+    constexpr u32 U = SAVES_REGISTERS ? 1 : H::ELEMENTS == E ? 3 : 2;
     constexpr u32 ROWS = H::ELEMENTS == E || CALLS_LIBRARY ? 1 : 2;  // rows: what registers allow
     MemoryRows near{rows + found.before};
     StagedRows after{staged.first + found.before * staged.bytes, staged.bytes};

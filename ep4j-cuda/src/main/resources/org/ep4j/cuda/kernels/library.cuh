@@ -15,6 +15,13 @@
 // spill then (org.ep4j.cuda.jit.LinkedKernels): it holds fewer rows at a time.
 constexpr bool CALLS_LIBRARY = EP4J_PUT_CARRIER == 2;
 
+// Compiled for Blackwell kernels take more registers: fewer vectors of a row, too.
+#if EP4J_PUT_CARRIER == 2 && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr bool SAVES_REGISTERS = true;
+#else
+constexpr bool SAVES_REGISTERS = false;
+#endif
+
 #if EP4J_PUT_CARRIER == 2
 extern "C" {
 __device__ void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source,
