@@ -178,9 +178,8 @@ final class NvshmemRuntime {
             NvshmemCalls.finish();
             return 0;
           });
-      // Ranks do not end it at the same moment, and one that leaves the group meanwhile would be
-      // taken for
-      // a loss by those that still do.
+      // Who leaves the group before all have ended it would be taken for a loss by those that have
+      // not.
       awaitParting(world);
     }
   }

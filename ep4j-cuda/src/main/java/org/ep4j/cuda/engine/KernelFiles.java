@@ -42,8 +42,12 @@ record KernelFiles(CudaDevice device, @Nullable PutCarrier carrier) {
     }
   }
 
+  /**
+   * Those for any shape: a link takes long, and some of those for one shape spill, which is
+   * refused.
+   */
   private static Map<String, String> linked(KernelConstants constants) {
-    Map<String, String> defines = new TreeMap<>(constants.wanted());
+    Map<String, String> defines = new TreeMap<>(constants.general());
     defines.putAll(LibraryModule.DEFINES);
     return defines;
   }

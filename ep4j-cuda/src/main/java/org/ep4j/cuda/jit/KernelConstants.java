@@ -28,12 +28,12 @@ public record KernelConstants(Map<String, String> way, Map<String, String> shape
   }
 
   /** What to compile with where everything can be compiled. */
-  public Map<String, String> wanted() {
+  Map<String, String> wanted() {
     return KernelCompiler.SPECIAL ? special() : general();
   }
 
   /** Of the kernel for any shape. */
-  Map<String, String> general() {
+  public Map<String, String> general() {
     return way;
   }
 }
