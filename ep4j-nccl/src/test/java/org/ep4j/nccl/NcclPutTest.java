@@ -11,7 +11,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.stream.Stream;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.InvalidArgumentException;
@@ -21,23 +20,22 @@ import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.jit.DevicePart;
+import org.ep4j.cuda.jit.KernelResources;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
-import org.ep4j.cuda.jit.PrebuiltKernel;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.put.PutConfig;
 import org.ep4j.cuda.put.PutProbe;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
-import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Puts, signals and flushes of kernels with backend {@code nccl}. */
 class NcclPutTest {
   private static final String ARCHITECTURE = "sm_90a";
-  private static final String BLACKWELL = "sm_100a";
 
   /** A version whose shim is in no cache. */
   private static final int NOBODY_HAS_IT = 29901;
@@ -123,35 +121,19 @@ class NcclPutTest {
         .hasMessageContaining("no device headers of NCCL 2.99.1 here");
   }
 
-  /** Linking refuses kernels that spill. */
-  @TestFactory
-  Stream<DynamicTest> kernelsAreLinkedToGinWhereItsHeadersAre() {
+  /** Linking refuses kernels that spill, where the log tells of them. */
+  @ParameterizedTest
+  @ValueSource(strings = {ARCHITECTURE, "sm_100a"})
+  void kernelsAreLinkedToGinWhereItsHeadersAre(String architecture) {
     assumeTrue(NcclLibrary.version() >= NcclShim.OLDEST, "no NCCL with GIN");
     LibraryShim shim = NcclShim.of();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
-    return Stream.of(ARCHITECTURE, BLACKWELL)
-        .flatMap(
-            architecture -> {
-              List<DevicePart> parts = List.of(shim.compile(architecture));
-              return Stream.concat(
-                      Stream.of("put_probe.cu"),
-                      PrebuiltKernels.betweenNodes().stream().map(PrebuiltKernel::entry))
-                  // Those of low latency spill for Blackwell, and are refused (docs/operations.md).
-                  .filter(
-                      entry ->
-                          architecture.equals(ARCHITECTURE) || !entry.startsWith("low_latency"))
-                  .map(
-                      entry ->
-                          DynamicTest.dynamicTest(
-                              entry + " for " + architecture,
-                              () -> link(architecture, entry, parts)));
-            });
-  }
-
-  private static void link(String architecture, String entry, List<DevicePart> parts) {
-    assertThat(LinkedKernels.link(architecture, entry, LibraryModule.DEFINES, parts))
-        .startsWith(0x7f, 'E', 'L', 'F');
+    List<DevicePart> parts = List.of(shim.compile(architecture));
+    for (String file : PrebuiltKernels.linkedFiles(architecture)) {
+      String log = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).log();
+      assertThat(KernelResources.parse(log)).as(file).isNotEmpty();
+    }
   }
 
   /**

@@ -9,7 +9,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.stream.Stream;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
@@ -17,22 +16,21 @@ import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.jit.DevicePart;
+import org.ep4j.cuda.jit.KernelResources;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
-import org.ep4j.cuda.jit.PrebuiltKernel;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.put.PutConfig;
 import org.ep4j.cuda.put.PutProbe;
 import org.ep4j.group.Group;
-import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Puts, signals and flushes of kernels by NVSHMEM's device library. */
 class NvshmemPutTest {
   private static final String ARCHITECTURE = "sm_90a";
-  private static final String BLACKWELL = "sm_100a";
 
   /** A version whose shim is in no cache. */
   private static final int[] NOBODY_HAS_IT = {3, 99, 0};
@@ -69,36 +67,20 @@ class NvshmemPutTest {
         .hasMessageContaining("headers of another version of NVSHMEM");
   }
 
-  /** Linking refuses kernels that spill. */
-  @TestFactory
-  Stream<DynamicTest> kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre() {
+  /** Linking refuses kernels that spill, where the log tells of them. */
+  @ParameterizedTest
+  @ValueSource(strings = {ARCHITECTURE, "sm_100a"})
+  void kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre(String architecture) {
     assumeTrue(!NvshmemLibrary.name().isEmpty(), "no NVSHMEM");
     LibraryShim shim = NvshmemDevice.shim();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
-    return Stream.of(ARCHITECTURE, BLACKWELL)
-        .flatMap(
-            architecture -> {
-              List<DevicePart> parts = NvshmemDevice.parts(architecture);
-              assertThat(parts).extracting(DevicePart::kind).contains(NvJitLink.Input.LIBRARY);
-              return Stream.concat(
-                      Stream.of("put_probe.cu"),
-                      PrebuiltKernels.betweenNodes().stream().map(PrebuiltKernel::entry))
-                  // Those of low latency spill for Blackwell, and are refused (docs/operations.md).
-                  .filter(
-                      entry ->
-                          architecture.equals(ARCHITECTURE) || !entry.startsWith("low_latency"))
-                  .map(
-                      entry ->
-                          DynamicTest.dynamicTest(
-                              entry + " for " + architecture,
-                              () -> link(architecture, entry, parts)));
-            });
-  }
-
-  private static void link(String architecture, String entry, List<DevicePart> parts) {
-    assertThat(LinkedKernels.link(architecture, entry, LibraryModule.DEFINES, parts))
-        .startsWith(0x7f, 'E', 'L', 'F');
+    List<DevicePart> parts = NvshmemDevice.parts(architecture);
+    assertThat(parts).extracting(DevicePart::kind).contains(NvJitLink.Input.LIBRARY);
+    for (String file : PrebuiltKernels.linkedFiles(architecture)) {
+      String log = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).log();
+      assertThat(KernelResources.parse(log)).as(file).isNotEmpty();
+    }
   }
 
   /**

@@ -21,8 +21,7 @@ final class SmChoice {
 
   /**
    * Fewest blocks of a low-latency operation: one tells the routing, others move pieces at once. A
-   * token alone is no faster with 16 or 32, but the end of an operation waits for all
-   * (docs/performance.md).
+   * token alone takes longer with 16 or 32 (docs/performance.md).
    */
   private static final int LEAST_FOR_LATENCY = 8;
 

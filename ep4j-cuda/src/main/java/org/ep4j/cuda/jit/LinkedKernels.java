@@ -116,7 +116,7 @@ public final class LinkedKernels {
 
     @Override
     public Compiled compile(KernelSpec spec) {
-      return new Compiled(link(spec, parts), "");
+      return link(spec, parts);
     }
   }
 
@@ -126,11 +126,11 @@ public final class LinkedKernels {
    * @param name for messages
    */
   public static CudaModule load(CudaDevice device, String name, List<DevicePart> parts) {
-    return CudaModule.load(device, link(device.architecture(), parts), name);
+    return CudaModule.load(device, link(device.architecture(), parts).cubin(), name);
   }
 
-  /** The cubin alone, in no cache; needs no device. */
-  public static byte[] link(
+  /** Links alone, past all caches; needs no device. */
+  public static CompilerBackend.Compiled link(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
     if (!problem().isEmpty()) {
       throw new EngineUnavailableException(entry + " must be linked: " + problem());
@@ -138,7 +138,7 @@ public final class LinkedKernels {
     return link(KernelSpec.of(entry, defines, architecture), parts);
   }
 
-  private static byte[] link(KernelSpec spec, List<DevicePart> parts) {
+  private static CompilerBackend.Compiled link(KernelSpec spec, List<DevicePart> parts) {
     List<String> options = new ArrayList<>(spec.options());
     options.addAll(List.of("-dlto", "-rdc=true"));
     String entry = spec.sources().entry();
@@ -156,7 +156,7 @@ public final class LinkedKernels {
     return link(spec.architecture(), all);
   }
 
-  private static byte[] link(String architecture, List<DevicePart> parts) {
+  private static CompilerBackend.Compiled link(String architecture, List<DevicePart> parts) {
     try (NvJitLink link =
         NvJitLink.create(
             List.of(KernelSpec.ARCHITECTURE_OPTION + architecture, "-lto", TELLS_RESOURCES))) {
@@ -164,8 +164,9 @@ public final class LinkedKernels {
         link.add(part.kind(), part.image(), part.name());
       }
       byte[] cubin = link.link();
-      refuseSpills(architecture, parts, link.infoLog());
-      return cubin;
+      String log = link.infoLog();
+      refuseSpills(architecture, parts, log);
+      return new CompilerBackend.Compiled(cubin, log);
     }
   }
 
@@ -174,15 +175,17 @@ public final class LinkedKernels {
    * lost a predicate: what one lane was to store was stored by none, or by all.
    */
   static void refuseSpills(String architecture, List<DevicePart> parts, String log) {
-    for (KernelResources kernel : KernelResources.parse(log)) {
+    String what = parts.stream().map(DevicePart::name).collect(joining(" with "));
+    List<KernelResources> kernels = KernelResources.parse(log);
+    if (kernels.isEmpty()) {
+      LOG.log(
+          Level.WARNING, "Whether {0} spills for {1} is not known: {2}", what, architecture, log);
+    }
+    for (KernelResources kernel : kernels) {
       if (kernel.spills()) {
         throw new EngineUnavailableException(
             "%s, linked for %s, is not used: it spills registers (%s), and a kernel that did had wrong results. Choose another wire than 'backend', or another version of the library or of nvJitLink (%s)"
-                .formatted(
-                    parts.stream().map(DevicePart::name).collect(joining(" with ")),
-                    architecture,
-                    kernel,
-                    NvJitLink.LIBRARY_VARIABLE));
+                .formatted(what, architecture, kernel, NvJitLink.LIBRARY_VARIABLE));
       }
     }
   }

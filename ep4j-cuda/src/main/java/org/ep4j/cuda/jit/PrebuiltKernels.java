@@ -90,10 +90,20 @@ public final class PrebuiltKernels {
         .toList();
   }
 
-  /** Those that a library may carry for, once they are linked to it. */
-  public static List<PrebuiltKernel> betweenNodes() {
+  /**
+   * Files that can be linked to a library that carries for them. Those of low latency spill for
+   * Blackwell, which linking refuses.
+   */
+  public static List<String> linkedFiles(String architecture) {
+    boolean lowLatency = !architecture.equals("sm_100a");
     return ALL.stream()
-        .filter(kernel -> kernel.entry().startsWith("far_") || kernel.entry().endsWith("_puts.cu"))
+        .map(PrebuiltKernel::entry)
+        .distinct()
+        .filter(
+            entry ->
+                entry.startsWith("far_")
+                    || entry.startsWith("put_")
+                    || (lowLatency && entry.endsWith("_puts.cu")))
         .toList();
   }
 

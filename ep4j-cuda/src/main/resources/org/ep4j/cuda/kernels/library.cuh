@@ -11,8 +11,8 @@
 #define EP4J_PUT_CARRIER 0
 #endif
 
-// Whether a kernel calls them. What is in registers across a call takes some of them, and a kernel may not
-// spill then (org.ep4j.cuda.jit.LinkedKernels): it holds fewer rows at a time.
+// Whether a kernel calls them. Calls leave it fewer registers, and it may not spill
+// (org.ep4j.cuda.jit.LinkedKernels), so it holds fewer rows at a time.
 constexpr bool CALLS_LIBRARY = EP4J_PUT_CARRIER == 2;
 
 // Compiled for Blackwell kernels take more registers: fewer vectors of a row, too.
