@@ -5,11 +5,14 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
+import java.util.function.IntUnaryOperator;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.Seat;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.jspecify.annotations.Nullable;
@@ -114,9 +117,28 @@ public final class NvshmemBackendProvider implements BackendProvider {
   public String objection(BackendWorld world) {
     int[] two = world.sharingProcess();
     return two == null
-        ? ""
+        ? objection(world.seats(), world.meeting()::number)
         : "ranks %d and %d are in one process, and NVSHMEM serves one rank a process: start a process for each rank (./ep4j launch), or use backend 'direct' or 'nccl'"
             .formatted(two[0], two[1]);
+  }
+
+  /**
+   * Against ranks that share GPUs unevenly: NVSHMEM takes the team of the ranks of one GPU for as
+   * large on all GPUs, and otherwise never comes back from its start.
+   *
+   * @param number of the rank at an index
+   */
+  static String objection(List<Seat> seats, IntUnaryOperator number) {
+    List<String> devices = seats.stream().map(Seat::device).toList();
+    int[] ranks =
+        devices.stream().mapToInt(device -> Collections.frequency(devices, device)).toArray();
+    for (int i = 1; i < ranks.length; i++) {
+      if (ranks[i] != ranks[0]) {
+        return "the GPU of rank %d has %d of the ranks, that of rank %d has %d, and NVSHMEM wants as many on each: start a rank for each GPU, or as many on all, or use backend 'direct'"
+            .formatted(number.applyAsInt(0), ranks[0], number.applyAsInt(i), ranks[i]);
+      }
+    }
+    return "";
   }
 
   @Override

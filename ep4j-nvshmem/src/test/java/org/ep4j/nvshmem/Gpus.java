@@ -31,10 +31,12 @@ final class Gpus {
             : "";
   }
 
-  /** Worlds with a GPU a rank, or such as are to share one. */
+  /** Worlds with a GPU a rank, or such as are to share them: evenly, or NVSHMEM does not start. */
   static IntStream worlds() {
-    int most = SHARED ? MOST : Math.max(2, CudaDevice.count());
-    return IntStream.rangeClosed(2, Math.min(MOST, most));
+    int gpus = Math.max(1, CudaDevice.count());
+    int most = SHARED ? MOST : Math.max(2, gpus);
+    return IntStream.rangeClosed(2, Math.min(MOST, most))
+        .filter(ranks -> ranks <= gpus || !SHARED || ranks % gpus == 0);
   }
 
   /** Buffers that leave the choice open take this backend, in processes that are started too. */

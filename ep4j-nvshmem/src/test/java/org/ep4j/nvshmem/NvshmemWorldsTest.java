@@ -1,13 +1,16 @@
 package org.ep4j.nvshmem;
 
+import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
+import java.util.stream.Stream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.SeveralBuffersJob;
+import org.ep4j.cuda.backend.Seat;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
@@ -38,5 +41,23 @@ class NvshmemWorldsTest {
                 .isInstanceOf(ConfigurationMismatchException.class)
                 .hasMessageContaining("ranks 0 and 1 are in one process")
                 .hasMessageContaining("launch"));
+  }
+
+  @Test
+  void gpusWithUnequalNumbersOfRanksAreRefusedWithTheirRanks() {
+    assertThat(objection("a", "b", "a"))
+        .startsWith("the GPU of rank 0 has 2 of the ranks, that of rank 11 has 1, and NVSHMEM");
+    assertThat(objection("a", "b", "c", "c"))
+        .startsWith("the GPU of rank 0 has 1 of the ranks, that of rank 12 has 2, and NVSHMEM");
+    assertThat(objection("a", "a", "a")).isEmpty();
+    assertThat(objection("a", "b", "b", "a")).isEmpty();
+    assertThat(objection("a", "b", "c")).isEmpty();
+  }
+
+  /** Of ranks on these devices, numbered 0, 11, 12 ... as where some were lost before. */
+  private static String objection(String... devices) {
+    return NvshmemBackendProvider.objection(
+        Stream.of(devices).map(device -> new Seat(device, "process", "3.4.5", "")).toList(),
+        index -> index == 0 ? 0 : 10 + index);
   }
 }
