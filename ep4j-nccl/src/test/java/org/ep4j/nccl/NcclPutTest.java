@@ -121,7 +121,6 @@ class NcclPutTest {
         .hasMessageContaining("no device headers of NCCL 2.99.1 here");
   }
 
-  /** Linking refuses kernels that spill, where the log tells of them. */
   @ParameterizedTest
   @ValueSource(strings = {ARCHITECTURE, "sm_100a"})
   void kernelsAreLinkedToGinWhereItsHeadersAre(String architecture) {
@@ -130,7 +129,7 @@ class NcclPutTest {
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
     List<DevicePart> parts = List.of(shim.compile(architecture));
-    for (String file : PrebuiltKernels.linkedFiles(architecture)) {
+    for (String file : PrebuiltKernels.linkedFiles()) {
       String log = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).log();
       assertThat(KernelResources.parse(log)).as(file).isNotEmpty();
     }

@@ -67,7 +67,6 @@ class NvshmemPutTest {
         .hasMessageContaining("headers of another version of NVSHMEM");
   }
 
-  /** Linking refuses kernels that spill, where the log tells of them. */
   @ParameterizedTest
   @ValueSource(strings = {ARCHITECTURE, "sm_100a"})
   void kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre(String architecture) {
@@ -77,7 +76,7 @@ class NvshmemPutTest {
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
     List<DevicePart> parts = NvshmemDevice.parts(architecture);
     assertThat(parts).extracting(DevicePart::kind).contains(NvJitLink.Input.LIBRARY);
-    for (String file : PrebuiltKernels.linkedFiles(architecture)) {
+    for (String file : PrebuiltKernels.linkedFiles()) {
       String log = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).log();
       assertThat(KernelResources.parse(log)).as(file).isNotEmpty();
     }

@@ -42,10 +42,7 @@ record KernelFiles(CudaDevice device, @Nullable PutCarrier carrier) {
     }
   }
 
-  /**
-   * Those for any shape: a link takes long, and some of those for one shape spill, which is
-   * refused.
-   */
+  /** Those for any shape: a link takes long, and one serves all. */
   private static Map<String, String> linked(KernelConstants constants) {
     Map<String, String> defines = new TreeMap<>(constants.general());
     defines.putAll(LibraryModule.DEFINES);

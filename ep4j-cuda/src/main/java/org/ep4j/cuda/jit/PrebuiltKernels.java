@@ -90,20 +90,14 @@ public final class PrebuiltKernels {
         .toList();
   }
 
-  /**
-   * Files that can be linked to a library that carries for them. Those of low latency spill for
-   * Blackwell, which linking refuses.
-   */
-  public static List<String> linkedFiles(String architecture) {
-    boolean lowLatency = !architecture.equals("sm_100a");
+  /** Files that are linked to a library that carries for them. */
+  public static List<String> linkedFiles() {
     return ALL.stream()
         .map(PrebuiltKernel::entry)
         .distinct()
         .filter(
             entry ->
-                entry.startsWith("far_")
-                    || entry.startsWith("put_")
-                    || (lowLatency && entry.endsWith("_puts.cu")))
+                entry.startsWith("far_") || entry.startsWith("put_") || entry.endsWith("_puts.cu"))
         .toList();
   }
 

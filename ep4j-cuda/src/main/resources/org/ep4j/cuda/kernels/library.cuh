@@ -11,8 +11,8 @@
 #define EP4J_PUT_CARRIER 0
 #endif
 
-// Whether a kernel calls them. Calls leave it fewer registers, and it may not spill
-// (org.ep4j.cuda.jit.LinkedKernels), so it holds fewer rows at a time.
+// Whether a kernel calls them. Calls leave it fewer registers, so it holds fewer rows at a time rather
+// than spill.
 constexpr bool CALLS_LIBRARY = EP4J_PUT_CARRIER == 2;
 
 // Compiled for Blackwell kernels take more registers: fewer vectors of a row, too.
