@@ -2,6 +2,7 @@ package org.ep4j.nvshmem;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.List;
 import java.util.stream.Stream;
@@ -9,8 +10,11 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.conformance.ProcessWorld;
+import org.ep4j.conformance.RankJob;
 import org.ep4j.conformance.SeveralBuffersJob;
 import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
@@ -25,22 +29,46 @@ class NvshmemWorldsTest {
   @Test
   void threadsOfOneProcessAreRefusedOnAllRanks() {
     Gpus.require(1);
-    BufferConfig config =
-        BufferConfig.builder()
-            .hidden(128)
-            .topK(1)
-            .experts(8)
-            .maxTokens(8)
-            .engine("cuda")
-            .backend("nvshmem")
-            .build();
     ThreadRanks.run(
         2,
         group ->
-            assertThatThrownBy(() -> ExpertBuffer.open(group, config))
+            assertThatThrownBy(() -> ExpertBuffer.open(group, config(2)))
                 .isInstanceOf(ConfigurationMismatchException.class)
                 .hasMessageContaining("ranks 0 and 1 are in one process")
                 .hasMessageContaining("launch"));
+  }
+
+  @Test
+  void processesThatShareGpusUnevenlyAreRefusedOnAllRanks() {
+    Gpus.require(2);
+    int gpus = CudaDevice.count();
+    assumeTrue(gpus > 1, "on one GPU all ranks are even");
+    new ProcessWorld().run(gpus + 1, Refused.class, List.of());
+  }
+
+  /** More processes than GPUs, so that the first GPU has one more. */
+  public static final class Refused implements RankJob {
+    /** Used by reflection. */
+    public Refused() {}
+
+    @Override
+    public void run(Group group, List<String> arguments) {
+      assertThatThrownBy(() -> ExpertBuffer.open(group, config(group.size())))
+          .isInstanceOf(ConfigurationMismatchException.class)
+          .hasMessageContaining("the GPU of rank 0 has 2 of the ranks, that of rank 1 has 1")
+          .hasMessageContaining("backend 'direct'");
+    }
+  }
+
+  private static BufferConfig config(int ranks) {
+    return BufferConfig.builder()
+        .hidden(128)
+        .topK(1)
+        .experts(4 * ranks)
+        .maxTokens(8)
+        .engine("cuda")
+        .backend("nvshmem")
+        .build();
   }
 
   @Test

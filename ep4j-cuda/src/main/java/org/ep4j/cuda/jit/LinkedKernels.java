@@ -114,6 +114,7 @@ public final class LinkedKernels {
       return problem.isEmpty() ? Nvrtc.find() : new LibrarySearch("", problem);
     }
 
+    /** With the level: what older ep4j has linked with another stays unread in caches. */
     @Override
     public String identity() {
       return "nvrtc" + Nvrtc.version() + "-nvjitlink" + NvJitLink.version() + "-o1";
