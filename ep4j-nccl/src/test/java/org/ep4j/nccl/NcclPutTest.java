@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -20,7 +21,6 @@ import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.jit.DevicePart;
-import org.ep4j.cuda.jit.KernelResources;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
 import org.ep4j.cuda.jit.PrebuiltKernels;
@@ -130,8 +130,9 @@ class NcclPutTest {
     assumeTrue(LinkedKernels.problem().isEmpty(), LinkedKernels::problem);
     List<DevicePart> parts = List.of(shim.compile(architecture));
     for (String file : PrebuiltKernels.linkedFiles()) {
-      String log = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).log();
-      assertThat(KernelResources.parse(log)).as(file).isNotEmpty();
+      byte[] cubin = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).cubin();
+      assertThat(cubin).as(file).startsWith(0x7f, 'E', 'L', 'F');
+      assertThat(new String(cubin, StandardCharsets.ISO_8859_1)).as(file).contains(".text.ep4j_");
     }
   }
 

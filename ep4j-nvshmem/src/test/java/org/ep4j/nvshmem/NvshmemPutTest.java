@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -16,7 +17,6 @@ import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.jit.DevicePart;
-import org.ep4j.cuda.jit.KernelResources;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
 import org.ep4j.cuda.jit.PrebuiltKernels;
@@ -77,8 +77,9 @@ class NvshmemPutTest {
     List<DevicePart> parts = NvshmemDevice.parts(architecture);
     assertThat(parts).extracting(DevicePart::kind).contains(NvJitLink.Input.LIBRARY);
     for (String file : PrebuiltKernels.linkedFiles()) {
-      String log = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).log();
-      assertThat(KernelResources.parse(log)).as(file).isNotEmpty();
+      byte[] cubin = LinkedKernels.link(architecture, file, LibraryModule.DEFINES, parts).cubin();
+      assertThat(cubin).as(file).startsWith(0x7f, 'E', 'L', 'F');
+      assertThat(new String(cubin, StandardCharsets.ISO_8859_1)).as(file).contains(".text.ep4j_");
     }
   }
 
