@@ -75,7 +75,7 @@ final class DeviceSession {
       // The probe has worked on other devices with this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
-      NodeUse use = new NodeUse(work);
+      NodeUse use = new NodeUse(own, work.buffer, work.device);
       for (int sms : settings.sms()) {
         work.buffer.setNumSms(sms);
         results.addAll(measure(work, dispatchCeiling, combineCeiling));

@@ -184,16 +184,10 @@ final class LatencyBench implements AutoCloseable {
 
   /** Keeps what was timed. */
   private void add(String operation, Payload rows, String how, int chain, Moved moved) {
-    double sent = work.once.meanRemote() * payload.dispatchBytes(work.settings.hidden());
-    Traffic returned = work.settings.options().returnsOnce() ? work.once : work.each;
-    double back = returned.meanRemote() * Payload.BF16.dispatchBytes(work.settings.hidden());
+    boolean once = work.settings.options().returnsOnce();
     double remote =
-        switch (moved) {
-          case ROWS -> sent;
-          case RETURNED -> back;
-          case BOTH -> sent + back;
-          case NOTHING -> 0;
-        };
+        bytes(moved, work.once.meanRemote(), (once ? work.once : work.each).meanRemote());
+    double far = bytes(moved, work.onceFar, once ? work.onceFar : work.eachFar);
     Result result =
         new Result(
             operation,
@@ -205,7 +199,25 @@ final class LatencyBench implements AutoCloseable {
             Double.NaN);
     results.add(
         new LatencyResult(
-            result, how, work.settings.lowLatencyTokens(), sms, timings(hostNanos, chain)));
+            result,
+            how,
+            work.settings.lowLatencyTokens(),
+            sms,
+            timings(hostNanos, chain),
+            far,
+            null));
+  }
+
+  /** Of so many rows that are sent, and returned. */
+  private double bytes(Moved moved, double rows, double returned) {
+    double sent = rows * payload.dispatchBytes(work.settings.hidden());
+    double back = returned * Payload.BF16.dispatchBytes(work.settings.hidden());
+    return switch (moved) {
+      case ROWS -> sent;
+      case RETURNED -> back;
+      case BOTH -> sent + back;
+      case NOTHING -> 0;
+    };
   }
 
   private Timings timings(long[] nanos, int chain) {

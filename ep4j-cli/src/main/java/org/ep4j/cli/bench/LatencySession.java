@@ -60,6 +60,7 @@ final class LatencySession {
   private static List<LatencyResult> measure(RankContext own) {
     List<LatencyResult> results = new ArrayList<>();
     try (LatencyWork work = new LatencyWork(own)) {
+      NodeUse use = new NodeUse(own, work.buffer, work.device);
       for (int sms : own.settings().sms()) {
         work.buffer.setNumSms(sms);
         for (Payload payload : own.settings().payloads()) {
@@ -75,6 +76,10 @@ final class LatencySession {
         }
       }
       work.settle();
+      if (own.settings().nodes().several(own.group().size())) {
+        NodeLimits limits = use.limits();
+        results.replaceAll(result -> result.within(limits));
+      }
     }
     return results;
   }
@@ -87,7 +92,8 @@ final class LatencySession {
   }
 
   private static String table(Style style, List<LatencyResult> results) {
-    Table table = new Table(LatencyResult.COLUMNS);
+    NodeLimits limits = results.getFirst().limits();
+    Table table = new Table(limits == null ? LatencyResult.COLUMNS : LatencyResult.NODE_COLUMNS);
     results.forEach(result -> table.row(result.cells()));
     return "verified  "
         + style.good("every byte equals the oracle's, before and after the timing of each line")
@@ -97,6 +103,20 @@ final class LatencySession {
             "calls, graph: period of an operation in a chain back to back in a stream, the slowest"
                 + " rank of each chain;\nhost: the caller's time; alone: the GPU's part of a half with a hook, begun"
                 + " when all ranks had ended what came before\nand the half was enqueued; nothing: a"
-                + " kernel that ends at once measured so, events and start\n");
+                + " kernel that ends at once measured so, events and start\n"
+                + (limits == null ? "" : betweenNodes(limits)));
+  }
+
+  /** With several numbers of tokens a ceiling is measured for each; the first one's is named. */
+  private static String betweenNodes(NodeLimits limits) {
+    return ("ceiling: %s;\n"
+            + "CPU while this was checked and timed: %.1f cores in proxies of all ranks, %.1f beside them\n")
+        .formatted(
+            limits.isMeasured()
+                ? "time of %s for the bytes to other nodes, %s GB/s each way, all ranks at once, in this run"
+                    .formatted(limits.ceiling(), Units.significant(limits.ceilingGbps()))
+                : limits.ceiling(),
+            limits.proxyCores(),
+            limits.otherCores());
   }
 }

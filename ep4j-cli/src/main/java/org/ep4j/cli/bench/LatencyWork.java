@@ -43,6 +43,11 @@ final class LatencyWork implements AutoCloseable {
   /** Rows as experts get them and return them. */
   final Traffic each;
 
+  /** As {@link #once} and {@link #each}, of ranks of other nodes only. */
+  final double onceFar;
+
+  final double eachFar;
+
   private final List<DeviceInputs> sets = new ArrayList<>();
   private final DeviceStream callers;
   private final DeviceMemory expertMemory;
@@ -72,6 +77,8 @@ final class LatencyWork implements AutoCloseable {
     List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
     once = Traffic.of(worlds, Layout.FLAT, 1);
     each = Traffic.of(worlds, Layout.EXPERT_MAJOR, 1);
+    onceFar = Traffic.far(worlds, Layout.FLAT, settings.nodes());
+    eachFar = Traffic.far(worlds, Layout.EXPERT_MAJOR, settings.nodes());
     long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
     long capacity = settings.latencyCapacity(ranks);
     expertMemory =

@@ -6,6 +6,7 @@ import java.util.Set;
 import org.ep4j.cli.launch.Agreement;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.HostLinkProbe;
 import org.ep4j.memory.Meeting;
 import org.ep4j.wire.WireConfig;
@@ -24,16 +25,20 @@ final class NodeCeiling {
   private static final int COPIES = 32;
   private static final Duration PATIENCE = Duration.ofMinutes(1);
 
-  private final DeviceWork work;
-
-  /** With the wire that the buffer has been opened with, as far as it was named. */
+  private final RankContext context;
   private final NodeChoice nodes;
+  private final CudaDevice device;
 
   private String name = "copies to and from memory of the host";
 
-  NodeCeiling(DeviceWork work) {
-    this.work = work;
-    nodes = new NodeChoice(work.settings.nodes().ranksPerNode(), work.buffer.config().wire());
+  /**
+   * @param wire that the buffer has been opened with, as far as it was named
+   * @param device of this rank
+   */
+  NodeCeiling(RankContext context, String wire, CudaDevice device) {
+    this.context = context;
+    nodes = new NodeChoice(context.settings().nodes().ranksPerNode(), wire);
+    this.device = device;
   }
 
   /** What has been measured, for people. */
@@ -53,8 +58,7 @@ final class NodeCeiling {
 
   /** The same of a wire that carries rows; 0 if the one that the ranks have does not. */
   private double carried() {
-    try (WireCeiling wire =
-        new WireCeiling(work.context.group(), work.context.agreement(), nodes)) {
+    try (WireCeiling wire = new WireCeiling(context.group(), context.agreement(), nodes)) {
       if (MAPPED.contains(wire.wire())) {
         return 0;
       }
@@ -68,15 +72,15 @@ final class NodeCeiling {
 
   /** Ranks that share a GPU share its link: one of them measures, and each has its part of it. */
   private double copied() {
-    Agreement agreement = work.context.agreement();
+    Agreement agreement = context.agreement();
     BackendWorld world =
         BackendWorld.gather(
-            Meeting.ofAll(work.context.group()),
-            work.device,
+            Meeting.ofAll(context.group()),
+            device,
             PATIENCE,
             BackendProbe.found("", "", List.of()));
     boolean measures = world.isFirstOnDevice();
-    try (HostLinkProbe probe = HostLinkProbe.open(work.device)) {
+    try (HostLinkProbe probe = HostLinkProbe.open(device)) {
       if (measures) {
         probe.measure(TRIAL);
       }

@@ -63,6 +63,39 @@ record Traffic(double mean, double meanRemote, long most) {
   }
 
   /**
+   * Rows of low latency that a rank gets from ranks of other nodes: one for each rank (FLAT) or
+   * expert (EXPERT_MAJOR) of a token; mean of ranks and input sets.
+   */
+  static double far(List<WorldRouting> sets, Layout layout, NodeChoice nodes) {
+    long rows = 0;
+    int ranks = sets.getFirst().ranks();
+    for (WorldRouting world : sets) {
+      for (int source = 0; source < ranks; source++) {
+        for (int token = 0; token < world.tokens(source); token++) {
+          for (int receiver = 0; receiver < ranks; receiver++) {
+            if (nodes.of(receiver) == nodes.of(source)) {
+              continue;
+            }
+            rows +=
+                layout == Layout.FLAT
+                    ? world.goesTo(source, token, receiver) ? 1 : 0
+                    : experts(world, source, token, receiver);
+          }
+        }
+      }
+    }
+    return (double) rows / ranks / sets.size();
+  }
+
+  private static int experts(WorldRouting world, int source, int token, int receiver) {
+    int count = 0;
+    for (int k = 0; k < world.topK(); k++) {
+      count += world.destination(source, token, k) == receiver ? 1 : 0;
+    }
+    return count;
+  }
+
+  /**
    * Rows that a rank gets from other ranks of its node, those among them that came from another
    * node and were forwarded; mean of ranks and input sets.
    */

@@ -87,6 +87,42 @@ class FiguresTest {
   }
 
   @Test
+  void lowLatencyRowsCrossToEachRankOfAnotherNode() {
+    // Three ranks of two experts each; ranks 0 and 1 are a node, rank 2 is another.
+    WorldRouting world =
+        world(
+            3,
+            6,
+            Routing.of(new int[] {4, 5, 0, 2}, new float[4], 2),
+            Routing.of(new int[] {-1, 1}, new float[2], 2),
+            Routing.of(new int[] {0, 1, 2, 4}, new float[4], 2));
+
+    NodeChoice two = new NodeChoice(2, "auto");
+    assertThat(Traffic.far(List.of(world), Layout.FLAT, two)).isEqualTo((1 + 2) / 3.0);
+    assertThat(Traffic.far(List.of(world), Layout.EXPERT_MAJOR, two)).isEqualTo((2 + 3) / 3.0);
+    assertThat(Traffic.far(List.of(world), Layout.FLAT, NodeChoice.HOSTS)).isZero();
+  }
+
+  @Test
+  void lowLatencyIsComparedWithWhatTheWireTakesForItsBytes() {
+    Timings timings = new Timings(new double[] {100});
+    Result result = new Result("ll_pair", "fp8", timings, 1, 4e6, 4e6, Double.NaN);
+    LatencyResult one = new LatencyResult(result, "graph", 128, 12, timings, 2e6, null);
+    assertThat(one.cells()).hasSameSizeAs(LatencyResult.COLUMNS);
+
+    LatencyResult bound = one.within(new NodeLimits("copies", 40, 0, 0));
+    assertThat(bound.cells()).hasSameSizeAs(LatencyResult.NODE_COLUMNS).endsWith("50.0 us", "2.00");
+    assertThat(bound.tree())
+        .extractingByKey("nodes", InstanceOfAssertFactories.MAP)
+        .containsEntry("scale_out_bytes", 2e6)
+        .containsEntry("ceiling_us", 50.0)
+        .containsEntry("percent_of_ceiling", 50.0);
+
+    LatencyResult unbound = one.within(new NodeLimits("none", Double.NaN, 0, 0));
+    assertThat(unbound.cells()).hasSameSizeAs(LatencyResult.NODE_COLUMNS).endsWith("", "");
+  }
+
+  @Test
   void theRowsOfACeilingAreThoseOfTheDispatch() {
     try (Arena arena = Arena.ofConfined()) {
       RoutingGenerator generator = new RoutingGenerator(RoutingKind.HOT, 5, 32, 4);
