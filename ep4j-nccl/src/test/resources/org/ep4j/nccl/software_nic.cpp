@@ -7,8 +7,9 @@
 // them, so a put is a copy by the driver. What a network promises, and no more:
 //   a context  has one of two streams at each rank. Copies of different contexts overtake each other
 //   a signal   is raised once all has been copied that its context was given before at this rank, strong or
-//              not. It is a word that only this adapter writes; what it stands at is kept here, and one
-//              thread at a time writes, under a lock and to its end, so that it only grows
+//              not. It is a word that only this adapter writes, by a stream of the rank that has it: other
+//              GPUs may not reach that word. What it stands at is kept here, and one thread at a time
+//              writes, under a lock and to its end, so that it only grows
 // Regions are registered by all ranks in the same order, which is how those of one are found at another.
 #include <dlfcn.h>
 #include <stdint.h>
@@ -90,11 +91,14 @@ struct Region {
   size_t bytes;
 };
 
-// One rank of a communicator; what peers look up is guarded by `lock`.
+// One rank of a communicator; what peers look up is guarded by `lock`, but for the last two: they are there
+// before any rank has its device communicator, so before anybody puts.
 struct Port {
   std::mutex lock;
   std::map<u64, Region*> regions;
   u64 registered = 0;
+  void* cuda = nullptr;     // the rank's context
+  void* signals = nullptr;  // and a stream of it
 };
 
 struct Communicator {
@@ -121,7 +125,6 @@ struct Contexts {
   Communicator* communicator;
   void* cuda;
   void* copies[COPY_STREAMS];
-  void* signals;
 
   void* stream_of(int context) const { return copies[context % COPY_STREAMS]; }
 };
@@ -130,6 +133,7 @@ struct Contexts {
 struct Request {
   const Contexts* contexts;
   void* event;
+  const Port* target;
   char* word;
   u64 value;
 };
@@ -138,14 +142,16 @@ std::mutex signal_lock;
 std::map<char*, u64> signals;  // what each word stands at; guarded by the lock
 
 bool raise_signal(const Request& request) {
-  void* stream = request.contexts->signals;
+  InContext in(request.target->cuda);
+  void* stream = request.target->signals;
   std::lock_guard<std::mutex> guard(signal_lock);
   u64 sum = signals[request.word] += request.value;
   return driver().write(stream, (u64)request.word, sum, 0) == 0 && driver().synchronize(stream) == 0;
 }
 
-int begin_request(const Contexts& contexts, int context, char* word, u64 value, void** request) {
-  std::unique_ptr<Request> made(new Request{&contexts, nullptr, word, value});
+int begin_request(const Contexts& contexts, int context, const Port* target, char* word, u64 value,
+                  void** request) {
+  std::unique_ptr<Request> made(new Request{&contexts, nullptr, target, word, value});
   if (driver().create_event(&made->event, NO_TIMING) != 0 ||
       driver().record(made->event, contexts.stream_of(context)) != 0) {
     return INTERNAL_ERROR;
@@ -246,13 +252,22 @@ struct Wanted {
 };
 
 int create_context(void* communicator, Wanted*, void** contexts) {
-  std::unique_ptr<Contexts> made(new Contexts{(Communicator*)communicator, nullptr, {}, nullptr});
-  bool good = driver().current(&made->cuda) == 0 && made->cuda != nullptr &&
-              driver().create_stream(&made->signals, NON_BLOCKING) == 0;
+  std::unique_ptr<Contexts> made(new Contexts{(Communicator*)communicator, nullptr, {}});
+  Port& port = *made->communicator->own;
+  bool good = driver().current(&made->cuda) == 0 && made->cuda != nullptr;
+  if (good && port.signals == nullptr) {
+    port.cuda = made->cuda;
+    good = driver().create_stream(&port.signals, NON_BLOCKING) == 0;
+  }
   for (void*& stream : made->copies) {
     good = good && driver().create_stream(&stream, NON_BLOCKING) == 0;
   }
   if (!good) {
+    for (void* stream : made->copies) {
+      if (stream != nullptr) {
+        driver().destroy_stream(stream);
+      }
+    }
     return INTERNAL_ERROR;
   }
   *contexts = made.release();
@@ -291,7 +306,6 @@ int remove_region(void* communicator, void* region) {
 int destroy_context(void* contexts) {
   std::unique_ptr<Contexts> old((Contexts*)contexts);
   InContext in(old->cuda);
-  driver().destroy_stream(old->signals);
   for (void* stream : old->copies) {
     driver().destroy_stream(stream);
   }
@@ -312,7 +326,7 @@ int put(void* contexts, int context, uint64_t source, void* source_region, size_
   InContext in(made.cuda);
   char* there = made.communicator->reach(rank, *(Region*)target_region, target, bytes);
   int copied = copy(made, context, there, ((Region*)source_region)->address + source, bytes);
-  return copied == SUCCESS ? begin_request(made, context, nullptr, 0, request) : copied;
+  return copied == SUCCESS ? begin_request(made, context, nullptr, nullptr, 0, request) : copied;
 }
 
 constexpr uint32_t INCREMENT = 1;
@@ -333,7 +347,8 @@ int put_signal(void* contexts, int context, uint64_t source, void* source_region
   if (word == nullptr) {
     return INTERNAL_ERROR;
   }
-  return begin_request(made, context, word, operation == INCREMENT ? 1 : value, request);
+  const Port* other = made.communicator->ports.at(rank);
+  return begin_request(made, context, other, word, operation == INCREMENT ? 1 : value, request);
 }
 
 int get(void* contexts, int context, uint64_t remote, void* remote_region, size_t bytes, uint64_t local,
@@ -342,7 +357,7 @@ int get(void* contexts, int context, uint64_t remote, void* remote_region, size_
   InContext in(made.cuda);
   char* there = made.communicator->reach(rank, *(Region*)remote_region, remote, bytes);
   int copied = copy(made, context, ((Region*)local_region)->address + local, there, bytes);
-  return copied == SUCCESS ? begin_request(made, context, nullptr, 0, request) : copied;
+  return copied == SUCCESS ? begin_request(made, context, nullptr, nullptr, 0, request) : copied;
 }
 
 // What a get has brought is there once it is done.
