@@ -100,6 +100,13 @@ record BenchSettings(
     boolean returnsOnce() {
       return partial || rankMajor;
     }
+
+    /** Bytes of a row that comes back. */
+    double returnedBytes(int hidden) {
+      return logFmt
+          ? hidden * LOGFMT_BITS / 8.0 + (double) hidden / LOGFMT_BLOCK * Float.BYTES
+          : DType.BF16.bytes(hidden);
+    }
   }
 
   /** Groups of rows that a rank with so many local experts receives in low latency. */
@@ -111,6 +118,9 @@ record BenchSettings(
   long latencyCapacity(int ranks) {
     return (options.rankMajor ? 1L : ranks) * maxTokens;
   }
+
+  private static final int LOGFMT_BITS = 10;
+  private static final int LOGFMT_BLOCK = 128;
 
   private static final int SMALL_TOKENS = 32;
 

@@ -182,12 +182,10 @@ final class DeviceSession {
   private static String betweenNodes(NodeLimits limits) {
     return (" scale-out: rows sent to other nodes, each once a node;\n"
             + "ceiling: %s;\n"
-            + "scale-up: rows from other ranks of the node, forwarded ones among them;\n"
-            + "CPU while this was checked and timed: %.1f cores in proxies of all ranks, %.1f beside them\n")
+            + "scale-up: rows from other ranks of the node, forwarded ones among them;\n%s")
         .formatted(
             limits.ceiling()
                 + (limits.isMeasured() ? ", all ranks at once, GB/s each way, in this run" : ""),
-            limits.proxyCores(),
-            limits.otherCores());
+            limits.cores());
   }
 }

@@ -211,7 +211,7 @@ final class LatencyBench implements AutoCloseable {
   /** Of so many rows that are sent, and returned. */
   private double bytes(Moved moved, double rows, double returned) {
     double sent = rows * payload.dispatchBytes(work.settings.hidden());
-    double back = returned * Payload.BF16.dispatchBytes(work.settings.hidden());
+    double back = returned * work.settings.options().returnedBytes(work.settings.hidden());
     return switch (moved) {
       case ROWS -> sent;
       case RETURNED -> back;

@@ -1,7 +1,10 @@
 package org.ep4j.cli.bench;
 
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.ep4j.cli.text.Units;
 import org.jspecify.annotations.Nullable;
 
@@ -26,66 +29,43 @@ record LatencyResult(
     @Nullable NodeLimits limits) {
   /** Columns of the table. */
   static final String[] COLUMNS = {
-    "operation", "as", "tokens", "median", "p99", "p99.9", "min", "host", "remote GB/s"
+    "operation", "as", "tokens", "SMs", "median", "p99", "p99.9", "min", "host", "remote GB/s"
   };
 
   /** The same across nodes. */
-  static final String[] NODE_COLUMNS = {
-    "operation",
-    "as",
-    "tokens",
-    "SMs",
-    "median",
-    "p99",
-    "min",
-    "host",
-    "remote GB/s",
-    "ceiling",
-    "times it"
-  };
+  static final String[] NODE_COLUMNS =
+      Stream.concat(Stream.of(COLUMNS), Stream.of("ceiling", "times it")).toArray(String[]::new);
 
   /** The same with its limits. */
   LatencyResult within(NodeLimits known) {
     return new LatencyResult(result, how, tokens, sms, host, farBytes, known);
   }
 
-  /** What the ceiling between nodes takes for the bytes, in both directions at once. */
-  private static double wireMicros(double bytes, NodeLimits limits) {
-    return bytes / limits.ceilingGbps() / 1e3;
-  }
-
   /** The line of the table. */
   String[] cells() {
     Timings timings = result.timings();
-    NodeLimits bounds = limits;
-    if (bounds != null) {
-      boolean measured = bounds.isMeasured() && farBytes > 0;
-      double wire = wireMicros(farBytes, bounds);
-      return new String[] {
-        result.operation() + " " + result.payload(),
-        how,
-        String.valueOf(tokens),
-        sms == 0 ? "auto" : String.valueOf(sms),
-        Units.micros(timings.median()),
-        Units.micros(timings.p99()),
-        Units.micros(timings.min()),
-        host.max() > 0 ? Units.micros(host.median()) : "",
-        Units.significant(result.remoteGbps()),
-        measured ? Units.micros(wire) : "",
-        measured ? Units.fixed(timings.median() / wire, 2) : ""
-      };
+    List<String> cells = new ArrayList<>();
+    cells.add(result.operation() + " " + result.payload());
+    cells.add(how);
+    cells.add(String.valueOf(tokens));
+    cells.add(sms == 0 ? "auto" : String.valueOf(sms));
+    cells.add(Units.micros(timings.median()));
+    cells.add(Units.micros(timings.p99()));
+    cells.add(Units.micros(timings.p999()));
+    cells.add(Units.micros(timings.min()));
+    cells.add(host.max() > 0 ? Units.micros(host.median()) : "");
+    cells.add(Units.significant(result.remoteGbps()));
+    if (limits != null) {
+      boolean compared = isCompared(limits);
+      double ceiling = limits.micros(farBytes);
+      cells.add(compared ? Units.micros(ceiling) : "");
+      cells.add(compared ? Units.fixed(timings.median() / ceiling, 2) : "");
     }
-    return new String[] {
-      result.operation() + " " + result.payload(),
-      how,
-      String.valueOf(tokens),
-      Units.micros(timings.median()),
-      Units.micros(timings.p99()),
-      Units.micros(timings.p999()),
-      Units.micros(timings.min()),
-      host.max() > 0 ? Units.micros(host.median()) : "",
-      Units.significant(result.remoteGbps())
-    };
+    return cells.toArray(String[]::new);
+  }
+
+  private boolean isCompared(NodeLimits bounds) {
+    return bounds.isMeasured() && farBytes > 0;
   }
 
   /** For the artifact. */
@@ -95,14 +75,12 @@ record LatencyResult(
     tree.put("tokens", tokens);
     tree.put("sms", sms);
     tree.put("host_median_us", host.median());
-    NodeLimits bounds = limits;
-    if (bounds != null) {
-      double median = result.timings().median();
+    if (limits != null) {
       Map<String, Object> far = new LinkedHashMap<>();
       far.put("scale_out_bytes", farBytes);
-      bounds.addTo(far, farBytes / median / 1e3);
-      if (bounds.isMeasured() && farBytes > 0) {
-        far.put("ceiling_us", wireMicros(farBytes, bounds));
+      limits.addTo(far, farBytes / result.timings().median() / 1e3);
+      if (isCompared(limits)) {
+        far.put("ceiling_us", limits.micros(farBytes));
       }
       tree.put("nodes", far);
     }

@@ -109,14 +109,11 @@ final class LatencySession {
 
   /** With several numbers of tokens a ceiling is measured for each; the first one's is named. */
   private static String betweenNodes(NodeLimits limits) {
-    return ("ceiling: %s;\n"
-            + "CPU while this was checked and timed: %.1f cores in proxies of all ranks, %.1f beside them\n")
-        .formatted(
-            limits.isMeasured()
-                ? "time of %s for the bytes to other nodes, %s GB/s each way, all ranks at once, in this run"
-                    .formatted(limits.ceiling(), Units.significant(limits.ceilingGbps()))
-                : limits.ceiling(),
-            limits.proxyCores(),
-            limits.otherCores());
+    String ceiling =
+        limits.isMeasured()
+            ? "time of %s for the bytes to other nodes, %s GB/s each way, all ranks at once, in this run"
+                .formatted(limits.ceiling(), Units.significant(limits.ceilingGbps()))
+            : limits.ceiling();
+    return "ceiling: " + ceiling + ";\n" + limits.cores();
   }
 }

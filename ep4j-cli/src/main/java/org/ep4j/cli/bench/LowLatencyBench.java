@@ -30,8 +30,6 @@ final class LowLatencyBench implements AutoCloseable {
   private static final int WARMUPS = 30;
   private static final int CHECKED_WARMUPS = 5;
   private static final int BF16_BYTES = 2;
-  private static final int LOGFMT_BITS = 10;
-  private static final int LOGFMT_BLOCK = 128;
 
   /** One operation, run and timed again and again. */
   @FunctionalInterface
@@ -196,7 +194,7 @@ final class LowLatencyBench implements AutoCloseable {
   List<Result> measure() {
     Ceilings ceilings = new Ceilings(buffer, context.agreement());
     List<Result> results = new ArrayList<>();
-    double combineBytes = traffic.mean() * combineRowBytes();
+    double combineBytes = traffic.mean() * settings.options().returnedBytes(settings.hidden());
     double readMicros = ceilings.readMicros((long) combineBytes);
     for (Payload payload : settings.payloads()) {
       String name = BenchSettings.word(payload);
@@ -229,13 +227,6 @@ final class LowLatencyBench implements AutoCloseable {
               Double.NaN));
     }
     return results;
-  }
-
-  private double combineRowBytes() {
-    int hidden = settings.hidden();
-    return settings.options().logFmt()
-        ? hidden * LOGFMT_BITS / 8.0 + (double) hidden / LOGFMT_BLOCK * Float.BYTES
-        : hidden * (double) BF16_BYTES;
   }
 
   private double copyMicros(Ceilings ceilings, Payload payload, long bytes) {

@@ -17,6 +17,17 @@ record NodeLimits(String ceiling, double ceilingGbps, double proxyCores, double 
     return !Double.isNaN(ceilingGbps);
   }
 
+  /** What the ceiling takes for so many bytes each way; not a number if nothing was measured. */
+  double micros(double bytes) {
+    return bytes / ceilingGbps / 1e3;
+  }
+
+  /** For people. */
+  String cores() {
+    return "CPU while this was checked and timed: %.1f cores in proxies of all ranks, %.1f beside them%n"
+        .formatted(proxyCores, otherCores);
+  }
+
   double percent(double gbps) {
     return 100 * gbps / ceilingGbps;
   }

@@ -23,15 +23,9 @@ record Traffic(double mean, double meanRemote, long most) {
         long[] perExpert = new long[world.placement().localExperts(receiver)];
         long received = 0;
         for (int source = 0; source < ranks; source++) {
-          long before = received;
-          for (int token = 0; token < world.tokens(source); token++) {
-            if (layout == Layout.FLAT) {
-              received += world.goesTo(source, token, receiver) ? 1 : 0;
-            } else {
-              received += countExperts(world, source, token, receiver, perExpert);
-            }
-          }
-          remote += source == receiver ? 0 : received - before;
+          long come = rows(world, layout, source, receiver, perExpert);
+          received += come;
+          remote += source == receiver ? 0 : come;
         }
         rows += received;
         most = Math.max(most, layout == Layout.FLAT ? received : padded(perExpert, alignment));
@@ -70,29 +64,28 @@ record Traffic(double mean, double meanRemote, long most) {
     long rows = 0;
     int ranks = sets.getFirst().ranks();
     for (WorldRouting world : sets) {
-      for (int source = 0; source < ranks; source++) {
-        for (int token = 0; token < world.tokens(source); token++) {
-          for (int receiver = 0; receiver < ranks; receiver++) {
-            if (nodes.of(receiver) == nodes.of(source)) {
-              continue;
-            }
-            rows +=
-                layout == Layout.FLAT
-                    ? world.goesTo(source, token, receiver) ? 1 : 0
-                    : experts(world, source, token, receiver);
-          }
+      for (int receiver = 0; receiver < ranks; receiver++) {
+        long[] perExpert = new long[world.placement().localExperts(receiver)];
+        for (int source = 0; source < ranks; source++) {
+          boolean far = nodes.of(source) != nodes.of(receiver);
+          rows += far ? rows(world, layout, source, receiver, perExpert) : 0;
         }
       }
     }
     return (double) rows / ranks / sets.size();
   }
 
-  private static int experts(WorldRouting world, int source, int token, int receiver) {
-    int count = 0;
-    for (int k = 0; k < world.topK(); k++) {
-      count += world.destination(source, token, k) == receiver ? 1 : 0;
+  /** Rows from one rank to another; those of each of its experts are added up. */
+  private static long rows(
+      WorldRouting world, Layout layout, int source, int receiver, long[] perExpert) {
+    long rows = 0;
+    for (int token = 0; token < world.tokens(source); token++) {
+      rows +=
+          layout == Layout.FLAT
+              ? world.goesTo(source, token, receiver) ? 1 : 0
+              : countExperts(world, source, token, receiver, perExpert);
     }
-    return count;
+    return rows;
   }
 
   /**

@@ -123,6 +123,16 @@ class FiguresTest {
   }
 
   @Test
+  void rowsThatComeBackAreSmallerInLogFmt() {
+    BenchSettings.LowLatencyWays plain =
+        new BenchSettings.LowLatencyWays(false, false, false, false, false);
+    BenchSettings.LowLatencyWays logFmt =
+        new BenchSettings.LowLatencyWays(true, false, false, false, false);
+    assertThat(plain.returnedBytes(256)).isEqualTo(512);
+    assertThat(logFmt.returnedBytes(256)).isEqualTo(320 + 8);
+  }
+
+  @Test
   void theRowsOfACeilingAreThoseOfTheDispatch() {
     try (Arena arena = Arena.ofConfined()) {
       RoutingGenerator generator = new RoutingGenerator(RoutingKind.HOT, 5, 32, 4);
