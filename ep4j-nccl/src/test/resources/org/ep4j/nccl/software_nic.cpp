@@ -312,7 +312,7 @@ int destroy_context(void* contexts) {
   return SUCCESS;
 }
 
-// Ports stay: a peer may still look something up.
+// Ports stay, and their streams: a peer may still look something up, or raise a signal.
 int close_communicator(void* communicator) {
   delete (Communicator*)communicator;
   return SUCCESS;
