@@ -23,7 +23,7 @@ final class Available {
    */
   static Stream<DynamicTest> orSkipped(
       String engine, String lacking, Supplier<Stream<DynamicTest>> tests) {
-    String problem = problem(engine).isEmpty() ? lacking : problem(engine);
+    String problem = problem(engine, lacking);
     if (problem.isEmpty()) {
       return tests.get();
     }
@@ -33,8 +33,18 @@ final class Available {
 
   /** Skips the test that calls it where the engine cannot run. */
   static void orSkip(String engine) {
-    String problem = problem(engine);
+    orSkip(engine, "");
+  }
+
+  /** The same where more is needed than the engine. */
+  static void orSkip(String engine, String lacking) {
+    String problem = problem(engine, lacking);
     Assumptions.assumeTrue(problem.isEmpty(), problem);
+  }
+
+  private static String problem(String engine, String lacking) {
+    String problem = problem(engine);
+    return problem.isEmpty() ? lacking : problem;
   }
 
   private static String problem(String engine) {

@@ -12,7 +12,8 @@ import org.ep4j.group.Group;
  * Operations without end, until a rank is killed; then a reset, and verified operations among those
  * that are left. What happens is written to standard output. Arguments: engine, whether it has
  * low-latency operations, and without whom buffers go on ({@link KillKit.GoesOn}): where they do
- * not, the others are told so, and open another among themselves; then {@link NodeArguments}.
+ * not, the others are told so, and open another among themselves, with the backend and the wire
+ * that are named next; then {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
@@ -58,8 +59,9 @@ final class KillJob implements RankJob {
       }
       isRefused(buffer);
     }
+    BufferConfig next = config.toBuilder().backend(arguments.get(3)).wire(arguments.get(4)).build();
     try (Group live = group.survivors(TIMEOUT);
-        ExpertBuffer another = ExpertBuffer.open(live, config)) {
+        ExpertBuffer another = ExpertBuffer.open(live, next)) {
       runWithout(another, -1);
     }
   }

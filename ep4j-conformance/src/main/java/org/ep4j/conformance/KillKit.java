@@ -20,8 +20,6 @@ import org.junit.jupiter.api.Test;
  * {@code ep4j.stops} that of ranks stopped for too long.
  */
 public abstract class KillKit {
-  private static final int RANKS = 3;
-
   /** Far below the operations' own timeout of two minutes: death is noticed, not waited for. */
   private static final Duration LIMIT = Duration.ofSeconds(60);
 
@@ -53,6 +51,16 @@ public abstract class KillKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
+  /** What these tests need beside the engine and is not here; empty (default): nothing. */
+  protected String lacking() {
+    return "";
+  }
+
+  /** How many ranks there are, at least 2. */
+  protected int ranks() {
+    return 3;
+  }
+
   /** Whether the engine has low-latency operations. */
   protected boolean lowLatency() {
     return true;
@@ -73,24 +81,40 @@ public abstract class KillKit {
     return GoesOn.WITHOUT_ANY_RANK;
   }
 
+  /** Backend of the buffer that those open who are left; "auto" (default): as before. */
+  protected String nextBackend() {
+    return "auto";
+  }
+
+  /** Wire of that buffer; as before by default. */
+  protected String nextWire() {
+    return wire();
+  }
+
+  /** Within what time after ranks have met one is killed that is to die while buffers open. */
+  protected int openingMillis() {
+    return 20;
+  }
+
   /** How many are killed in each test, unless {@code ep4j.kills} says otherwise. */
   protected int kills() {
     return 2;
   }
 
   private List<String> arguments() {
-    return new NodeArguments(ranksPerNode(), wire())
-        .behind(List.of(engine(), String.valueOf(lowLatency()), goesOn().name()));
+    List<String> own =
+        List.of(engine(), String.valueOf(lowLatency()), goesOn().name(), nextBackend(), nextWire());
+    return new NodeArguments(ranksPerNode(), wire()).behind(own);
   }
 
   @Test
   final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
     SplittableRandom random = start("in operations");
-    int first = random.nextInt(RANKS);
+    int first = random.nextInt(ranks());
     int kills = Integer.getInteger("ep4j.kills", kills());
     for (int i = 0; i < kills; i++) {
-      try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
-        int victim = (first + i) % RANKS;
+      try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
+        int victim = (first + i) % ranks();
         ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
         Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
         ranks.kill(victim);
@@ -104,10 +128,10 @@ public abstract class KillKit {
     SplittableRandom random = start("in open");
     int kills = Integer.getInteger("ep4j.kills", kills());
     for (int i = 0; i < kills; i++) {
-      try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
-        int victim = random.nextInt(RANKS);
+      try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
+        int victim = random.nextInt(ranks());
         ranks.awaitOutput(victim, KillJob.JOINED, LIMIT);
-        Thread.sleep(random.nextInt(20), random.nextInt(1_000_000));
+        Thread.sleep(random.nextInt(openingMillis()), random.nextInt(1_000_000));
         ranks.kill(victim);
         for (String output : outputsOfOthers(ranks, victim)) {
           assertTrue(output.contains(KillJob.SURVIVED) || output.contains(KillJob.GAVE_UP), output);
@@ -119,21 +143,21 @@ public abstract class KillKit {
   @Test
   final void aRankStoppedForAWhileIsWaitedFor() throws Exception {
     SplittableRandom random = start("stopped");
-    int stopped = random.nextInt(RANKS);
-    try (RankProcesses ranks = new ProcessWorld().start(RANKS, KillJob.class, arguments())) {
+    int stopped = random.nextInt(ranks());
+    try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
       ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
       signal("STOP", ranks.pid(stopped));
       Thread.sleep(STOPPED_MILLIS);
       List<Integer> before = new ArrayList<>();
-      for (int rank = 0; rank < RANKS; rank++) {
+      for (int rank = 0; rank < ranks(); rank++) {
         assertFalse(ranks.output(rank).contains(KillJob.LOST), ranks.output(rank));
         before.add(ranks.output(rank).length());
       }
       signal("CONT", ranks.pid(stopped));
-      for (int rank = 0; rank < RANKS; rank++) {
+      for (int rank = 0; rank < ranks(); rank++) {
         ranks.awaitMoreOutput(rank, before.get(rank), LIMIT);
       }
-      int victim = (stopped + 1) % RANKS;
+      int victim = (stopped + 1) % ranks();
       ranks.kill(victim);
       assertOthersEndWell(ranks, victim);
     }
@@ -156,8 +180,8 @@ public abstract class KillKit {
     SplittableRandom random = start(where);
     ProcessWorld world = new ProcessWorld(LIMIT, SHORT_LIVENESS);
     for (int i = 0; i < Integer.getInteger("ep4j.stops", 1); i++) {
-      int stopped = random.nextInt(RANKS);
-      try (RankProcesses ranks = world.start(RANKS, KillJob.class, arguments())) {
+      int stopped = random.nextInt(ranks());
+      try (RankProcesses ranks = world.start(ranks(), KillJob.class, arguments())) {
         ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
         Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
         signal("STOP", ranks.pid(stopped));
@@ -174,7 +198,7 @@ public abstract class KillKit {
     }
   }
 
-  private static void assertOthersEndWell(RankProcesses ranks, int victim) {
+  private void assertOthersEndWell(RankProcesses ranks, int victim) {
     for (String output : outputsOfOthers(ranks, victim)) {
       assertTrue(output.contains(KillJob.LOST + victim), output);
       assertTrue(output.contains(KillJob.SURVIVED), output);
@@ -182,9 +206,9 @@ public abstract class KillKit {
   }
 
   /** What the others wrote, once they have ended; no file of the job has a name then. */
-  private static List<String> outputsOfOthers(RankProcesses ranks, int victim) {
+  private List<String> outputsOfOthers(RankProcesses ranks, int victim) {
     List<String> outputs = new ArrayList<>();
-    for (int rank = 0; rank < RANKS; rank++) {
+    for (int rank = 0; rank < ranks(); rank++) {
       if (rank != victim) {
         int exit = ranks.awaitExit(rank, LIMIT);
         assertEquals(0, exit, ranks.output(rank));
@@ -202,7 +226,7 @@ public abstract class KillKit {
   }
 
   private SplittableRandom start(String where) {
-    Available.orSkip(engine());
+    Available.orSkip(engine(), lacking());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d %s%n",
         getClass().getSimpleName(),

@@ -22,7 +22,7 @@ public final class RankProcesses implements AutoCloseable {
   private static final Duration POLL = Duration.ofMillis(20);
   private static final Duration NEWS = Duration.ofSeconds(1);
   private static final Duration END = Duration.ofSeconds(10);
-  private static final int TAIL = 4_000;
+  private static final int TAIL = 16_000;
 
   /** No rank. */
   private static final int NONE = -1;
@@ -129,11 +129,12 @@ public final class RankProcesses implements AutoCloseable {
    * Waits for a rank to end.
    *
    * @return its exit code
-   * @throws IllegalStateException if it still runs after {@code limit}
+   * @throws IllegalStateException if it still runs after {@code limit}; says where
    */
   public int awaitExit(int rank, Duration limit) {
     try {
       if (!processes.get(rank).waitFor(limit.toMillis(), TimeUnit.MILLISECONDS)) {
+        askForStacks(rank);
         throw new IllegalStateException(
             "rank "
                 + rank
@@ -146,6 +147,18 @@ public final class RankProcesses implements AutoCloseable {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new IllegalStateException("interrupted while waiting for rank " + rank, e);
+    }
+  }
+
+  /** A JVM that gets this signal writes what its threads do. */
+  private void askForStacks(int rank) throws InterruptedException {
+    try {
+      Process kill = new ProcessBuilder("kill", "-QUIT", String.valueOf(pid(rank))).start();
+      if (kill.waitFor(END.toMillis(), TimeUnit.MILLISECONDS)) {
+        Thread.sleep(NEWS);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
     }
   }
 

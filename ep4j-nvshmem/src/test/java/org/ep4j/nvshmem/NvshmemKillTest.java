@@ -1,0 +1,84 @@
+package org.ep4j.nvshmem;
+
+import org.ep4j.conformance.KillKit;
+import org.ep4j.wire.WireConfig;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Nested;
+
+/** Ranks that are killed while the others have memory of NVSHMEM with them. */
+class NvshmemKillTest {
+  @BeforeAll
+  static void choose() {
+    Gpus.choose();
+  }
+
+  @AfterAll
+  static void chooseNot() {
+    Gpus.chooseNot();
+  }
+
+  abstract static class Killed extends KillKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected String lacking() {
+      return Gpus.lacking(2);
+    }
+
+    @Override
+    protected int ranks() {
+      return Gpus.worlds().filter(ranks -> ranks <= 3).max().orElse(2);
+    }
+
+    /** Until CUDA has started and NVSHMEM has. */
+    @Override
+    protected int openingMillis() {
+      return 2_000;
+    }
+  }
+
+  /** Kernels store where the library has mapped the others' memory. */
+  @Nested
+  class InANode extends Killed {}
+
+  /**
+   * Kernels put by its device library. NVSHMEM serves one group a process, so the next has none.
+   */
+  @Nested
+  class BetweenNodes extends Killed {
+    @Override
+    protected String lacking() {
+      String lacking = super.lacking();
+      return lacking.isEmpty() ? NvshmemDevice.problem() : lacking;
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 1;
+    }
+
+    @Override
+    protected String wire() {
+      return WireConfig.BACKEND;
+    }
+
+    @Override
+    protected GoesOn goesOn() {
+      return GoesOn.WITH_ALL_RANKS;
+    }
+
+    @Override
+    protected String nextBackend() {
+      return "direct";
+    }
+
+    @Override
+    protected String nextWire() {
+      return "auto";
+    }
+  }
+}
