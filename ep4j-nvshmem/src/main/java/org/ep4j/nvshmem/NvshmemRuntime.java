@@ -9,6 +9,7 @@ import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.Bounded;
+import org.ep4j.cuda.driver.NativeExit;
 
 /**
  * NVSHMEM in this process: there is one, for all buffers. The first that is opened starts it and
@@ -105,7 +106,7 @@ final class NvshmemRuntime {
         });
     if (NvshmemCalls.rank() != rank || NvshmemCalls.ranks() != ranks) {
       // It runs, and all ranks would have to end it together.
-      broken = true;
+      breakDown();
       throw new NvshmemException(
           "NVSHMEM took this for rank %d of %d, which is rank %d of %d"
               .formatted(NvshmemCalls.rank(), NvshmemCalls.ranks(), rank, ranks));
@@ -130,8 +131,18 @@ final class NvshmemRuntime {
       done = true;
       return result;
     } finally {
-      broken |= !done;
+      if (!done) {
+        breakDown();
+        // NVSHMEM waits for other ranks on the device, in a kernel that has no deadline.
+        world.device().hold();
+      }
     }
+  }
+
+  /** It will not be ended, and does not bear the end of the process without that. */
+  private static void breakDown() {
+    broken = true;
+    NativeExit.skipDestructors();
   }
 
   /** Allocates on all ranks; collective. */
@@ -199,7 +210,7 @@ final class NvshmemRuntime {
         world.meeting().group().barrier(PARTING);
         return true;
       } catch (Ep4jException | IllegalStateException e) {
-        broken = true;
+        breakDown();
         LOG.log(
             Level.WARNING,
             "NVSHMEM gives its {0} back with all ranks only, and not all are there ({1}): it stays"

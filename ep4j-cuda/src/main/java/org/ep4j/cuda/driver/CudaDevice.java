@@ -3,6 +3,8 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * A device whose primary context this object holds: the context that the CUDA runtime and other
@@ -10,6 +12,9 @@ import java.lang.foreign.ValueLayout;
  * everything that was made on it.
  */
 public final class CudaDevice implements AutoCloseable {
+  /** Contexts in which nothing is given back any more; those that hold them keep them alive. */
+  private static final Set<Long> HELD = ConcurrentHashMap.newKeySet();
+
   private final DeviceProperties properties;
   private final int handle;
   private final long context;
@@ -150,6 +155,24 @@ public final class CudaDevice implements AutoCloseable {
     return ContextScope.enter(context());
   }
 
+  /**
+   * Says that a kernel runs in the context which nobody ends, for instance one of a library whose
+   * partner is gone. The driver takes nothing back before all kernels have ended; so from now on
+   * whatever is closed on this device stays with this process, its other buffers included.
+   */
+  public void hold() {
+    HELD.add(context());
+  }
+
+  /** Gives something back with the context current, if that comes to an end. */
+  void giveBack(Runnable call) {
+    if (!HELD.contains(context())) {
+      try (var _ = enter()) {
+        call.run();
+      }
+    }
+  }
+
   private void checkOpen() {
     if (closed) {
       throw new IllegalStateException("device " + ordinal() + " is closed");
@@ -161,7 +184,9 @@ public final class CudaDevice implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
-      DeviceCalls.releasePrimaryContext(handle);
+      if (!HELD.contains(context)) {
+        DeviceCalls.releasePrimaryContext(handle);
+      }
     }
   }
 

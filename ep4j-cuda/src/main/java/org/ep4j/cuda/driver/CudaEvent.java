@@ -101,9 +101,7 @@ public final class CudaEvent implements AutoCloseable {
     if (!closed) {
       closed = true;
       if (owned) {
-        try (var _ = device.enter()) {
-          StreamCalls.destroyEvent(handle);
-        }
+        device.giveBack(() -> StreamCalls.destroyEvent(handle));
       }
     }
   }

@@ -44,9 +44,7 @@ public final class CudaGraph implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
-      try (var _ = device.enter()) {
-        GraphCalls.destroy(handle);
-      }
+      device.giveBack(() -> GraphCalls.destroy(handle));
     }
   }
 }

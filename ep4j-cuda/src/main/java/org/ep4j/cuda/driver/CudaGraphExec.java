@@ -34,9 +34,7 @@ public final class CudaGraphExec implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
-      try (var _ = device.enter()) {
-        GraphCalls.destroyExec(handle);
-      }
+      device.giveBack(() -> GraphCalls.destroyExec(handle));
     }
   }
 }

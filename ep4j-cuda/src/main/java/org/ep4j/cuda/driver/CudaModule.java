@@ -133,9 +133,7 @@ public final class CudaModule implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
-      try (var _ = device.enter()) {
-        ModuleCalls.unload(handle);
-      }
+      device.giveBack(() -> ModuleCalls.unload(handle));
     }
   }
 }

@@ -133,9 +133,7 @@ public final class CudaStream implements AutoCloseable {
       closed = true;
       arena.close();
       if (owned) {
-        try (var _ = device.enter()) {
-          StreamCalls.destroy(handle);
-        }
+        device.giveBack(() -> StreamCalls.destroy(handle));
       }
     }
   }

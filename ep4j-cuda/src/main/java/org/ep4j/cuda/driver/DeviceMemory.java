@@ -118,9 +118,7 @@ public final class DeviceMemory implements AutoCloseable {
       if (!owned) {
         return;
       }
-      try (var _ = device.enter()) {
-        MemoryCalls.free(address);
-      }
+      device.giveBack(() -> MemoryCalls.free(address));
     }
   }
 }

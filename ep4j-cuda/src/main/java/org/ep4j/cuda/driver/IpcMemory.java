@@ -84,9 +84,7 @@ public final class IpcMemory implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
-      try (var _ = device.enter()) {
-        SharingCalls.closeIpcHandle(address);
-      }
+      device.giveBack(() -> SharingCalls.closeIpcHandle(address));
     }
   }
 }

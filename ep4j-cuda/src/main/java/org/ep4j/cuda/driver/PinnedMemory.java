@@ -81,9 +81,7 @@ public final class PinnedMemory implements AutoCloseable {
     if (!closed) {
       closed = true;
       arena.close();
-      try (var _ = device.enter()) {
-        MemoryCalls.freeHost(hostAddress);
-      }
+      device.giveBack(() -> MemoryCalls.freeHost(hostAddress));
     }
   }
 }

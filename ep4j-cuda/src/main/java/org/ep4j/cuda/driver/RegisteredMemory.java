@@ -69,9 +69,7 @@ public final class RegisteredMemory implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
-      try (var _ = device.enter()) {
-        MemoryCalls.unregisterHost(first);
-      }
+      device.giveBack(() -> MemoryCalls.unregisterHost(first));
     }
   }
 }

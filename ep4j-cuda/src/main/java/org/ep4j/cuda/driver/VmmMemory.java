@@ -234,11 +234,12 @@ public final class VmmMemory implements AutoCloseable {
   public synchronized void close() {
     if (!closed) {
       closed = true;
-      try (var _ = device.enter()) {
-        SharingCalls.unmap(address, bytes);
-        SharingCalls.freeAddresses(address, bytes);
-        SharingCalls.release(handle);
-      }
+      device.giveBack(
+          () -> {
+            SharingCalls.unmap(address, bytes);
+            SharingCalls.freeAddresses(address, bytes);
+            SharingCalls.release(handle);
+          });
     }
   }
 

@@ -1,0 +1,58 @@
+package org.ep4j.cuda.driver;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.memory.NativeMemory;
+import org.junit.jupiter.api.Test;
+
+/** Closing what is on a device beside a kernel that nobody ends. */
+class HeldDeviceTest {
+  /** When the kernel ends by itself: the driver would have waited until then. */
+  private static final Duration LIMIT = Duration.ofSeconds(40);
+
+  /** Closes everything while a kernel runs; in a process of its own, where it stays. */
+  static final class Program {
+    private Program() {}
+
+    public static void main(String[] arguments) {
+      CudaDevice device = CudaDevice.open(0);
+      device.makeCurrent();
+      CudaStream stream = CudaStream.create(device);
+      CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
+      PinnedMemory gate = PinnedMemory.allocate(device, Long.BYTES);
+      NativeMemory.putLongRelease(gate.hostAddress(), 0);
+      DeviceMemory memory = DeviceMemory.allocate(device, 1 << 20);
+      CudaEvent end = CudaEvent.create(device);
+      try (Launch holding =
+          Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8)) {
+        holding.setLong(0, gate.deviceAddress());
+        holding.setLong(1, 1);
+        holding.setLong(2, LIMIT.toNanos());
+        holding.launch(stream);
+      }
+      end.record(stream);
+      device.hold();
+      memory.close();
+      gate.close();
+      module.close();
+      System.out.println("ended: " + end.query());
+      end.close();
+      stream.close();
+      device.close();
+      System.out.println("closed");
+    }
+  }
+
+  @Test
+  void nothingThatIsClosedWaitsForAKernelThatNobodyEnds() throws Exception {
+    Gpu.require(1);
+    long begin = System.nanoTime();
+    assertThat(ForkedJvm.run(Program.class, Map.of(), List.of()))
+        .contains("ended: false", "closed");
+    assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(LIMIT);
+  }
+}

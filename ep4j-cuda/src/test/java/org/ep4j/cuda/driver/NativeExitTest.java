@@ -1,0 +1,64 @@
+package org.ep4j.cuda.driver;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.ValueLayout;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/** Processes in which something is bound to fail at the end. */
+class NativeExitTest {
+  private static final int ABORTED = 128 + 6;
+
+  /** Arguments: whether to leave destructors out, and the status; without one, main returns. */
+  @SuppressWarnings("restricted") // it adds what is bound to fail
+  static final class Program {
+    private Program() {}
+
+    public static void main(String[] arguments) throws Throwable {
+      Linker linker = Linker.nativeLinker();
+      int failed =
+          (int)
+              linker
+                  .downcallHandle(
+                      linker.defaultLookup().findOrThrow("on_exit"),
+                      FunctionDescriptor.of(
+                          ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG))
+                  .invokeExact(linker.defaultLookup().findOrThrow("abort").address(), 0L);
+      if (failed != 0) {
+        throw new IllegalStateException("on_exit takes nothing more");
+      }
+      Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println("hook")));
+      if (Boolean.parseBoolean(arguments[0])) {
+        NativeExit.skipDestructors();
+        NativeExit.skipDestructors();
+      }
+      if (arguments.length > 1) {
+        System.exit(Integer.parseInt(arguments[1]));
+      }
+    }
+  }
+
+  private static int status(String... arguments) throws Exception {
+    Process process = ForkedJvm.start(Program.class, Map.of(), List.of(arguments));
+    try (var reader = process.inputReader(StandardCharsets.UTF_8)) {
+      assertThat(reader.lines()).contains("hook");
+    }
+    return process.waitFor();
+  }
+
+  @Test
+  void whatLibrariesWouldDoAtTheEndIsLeftOutAndTheStatusStays() throws Exception {
+    assertThat(status("true", "7")).isEqualTo(7);
+    assertThat(status("true")).isZero();
+  }
+
+  @Test
+  void itIsDoneWhereNobodyAskedToLeaveItOut() throws Exception {
+    assertThat(status("false", "7")).isEqualTo(ABORTED);
+  }
+}
