@@ -5,6 +5,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
@@ -125,15 +126,26 @@ final class NvshmemRuntime {
   /** A call that waits for the other ranks. */
   private static long ask(
       BackendWorld world, NvshmemFunction function, Duration limit, LongSupplier call) {
+    AtomicBoolean returned = new AtomicBoolean();
+    LongSupplier watched =
+        () -> {
+          try {
+            return call.getAsLong();
+          } finally {
+            returned.set(true);
+          }
+        };
     boolean done = false;
     try {
-      long result = Bounded.call(world, function.symbol(), limit, call);
+      long result = Bounded.call(world, function.symbol(), limit, watched);
       done = true;
       return result;
     } finally {
       if (!done) {
         breakDown();
-        // NVSHMEM waits for other ranks on the device, in a kernel that has no deadline.
+      }
+      if (!returned.get()) {
+        // It waits for other ranks on the device, in a kernel that has no deadline.
         world.device().hold();
       }
     }
