@@ -101,6 +101,11 @@ record BenchSettings(
       return partial || rankMajor;
     }
 
+    /** What rows come back as, in tables. */
+    String returnedWord() {
+      return logFmt ? "logfmt10" : word(Payload.BF16);
+    }
+
     /** Bytes of a row that comes back. */
     double returnedBytes(int hidden) {
       return logFmt

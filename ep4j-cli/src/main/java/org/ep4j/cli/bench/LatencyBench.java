@@ -49,6 +49,11 @@ final class LatencyBench implements AutoCloseable {
 
   private final LatencyWork work;
   private final Payload payload;
+
+  /** What rows travel as, in tables. */
+  private final String sentAs;
+
+  private final String returnedAs;
   private final int sms;
   private final LowLatencyDispatchOptions options;
   private final StartSignal start;
@@ -68,6 +73,8 @@ final class LatencyBench implements AutoCloseable {
   LatencyBench(LatencyWork work, Payload payload, int sms) {
     this.work = work;
     this.payload = payload;
+    sentAs = BenchSettings.word(payload);
+    returnedAs = work.settings.options().returnedWord();
     this.sms = sms;
     options = work.dispatching(payload);
     start = new StartSignal(work.context.agreement());
@@ -80,12 +87,12 @@ final class LatencyBench implements AutoCloseable {
   /** Times everything. */
   List<LatencyResult> measure() {
     int sets = work.sets();
-    chains("ll_dispatch", payload, i -> work.dispatch(i % sets, options), Moved.ROWS);
+    chains("ll_dispatch", sentAs, i -> work.dispatch(i % sets, options), Moved.ROWS);
     LowLatencyHandle handle = work.dispatch(0, options).handle();
-    chains("ll_combine", Payload.BF16, _ -> work.combine(0, handle), Moved.RETURNED);
+    chains("ll_combine", returnedAs, _ -> work.combine(0, handle), Moved.RETURNED);
     chains(
         "ll_pair",
-        payload,
+        sentAs,
         i -> work.combine(i % sets, work.dispatch(i % sets, options).handle()),
         Moved.BOTH);
     if (work.settings.options().hook()) {
@@ -95,7 +102,7 @@ final class LatencyBench implements AutoCloseable {
   }
 
   /** A chain as calls, then as a graph. */
-  private void chains(String operation, Payload rows, Link link, Moved moved) {
+  private void chains(String operation, String rows, Link link, Moved moved) {
     CudaStream stream = work.stream;
     link.enqueue(0);
     link.enqueue(1);
@@ -170,7 +177,7 @@ final class LatencyBench implements AutoCloseable {
     for (int h = 0; h < halves.length; h++) {
       deviceNanos = halves[h];
       hostNanos = new long[count];
-      add(names[h], h < 2 ? payload : Payload.BF16, "alone", 1, moved[h]);
+      add(names[h], h < 2 ? sentAs : returnedAs, "alone", 1, moved[h]);
     }
   }
 
@@ -183,7 +190,7 @@ final class LatencyBench implements AutoCloseable {
   }
 
   /** Keeps what was timed. */
-  private void add(String operation, Payload rows, String how, int chain, Moved moved) {
+  private void add(String operation, String rows, String how, int chain, Moved moved) {
     boolean once = work.settings.options().returnsOnce();
     double remote =
         bytes(moved, work.once.meanRemote(), (once ? work.once : work.each).meanRemote());
@@ -191,7 +198,7 @@ final class LatencyBench implements AutoCloseable {
     Result result =
         new Result(
             operation,
-            BenchSettings.word(rows),
+            rows,
             timings(deviceNanos, chain),
             (work.settings.options().rankMajor() ? work.once : work.each).mean(),
             remote,

@@ -213,7 +213,7 @@ final class LowLatencyBench implements AutoCloseable {
         results.add(
             result(
                 "ll_combine",
-                settings.options().logFmt() ? "logfmt10" : "bf16",
+                settings.options().returnedWord(),
                 time(set -> timeCombine(set, options)),
                 combineBytes,
                 readMicros));

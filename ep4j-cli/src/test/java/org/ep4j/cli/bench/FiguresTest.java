@@ -130,6 +130,8 @@ class FiguresTest {
         new BenchSettings.LowLatencyWays(true, false, false, false, false);
     assertThat(plain.returnedBytes(256)).isEqualTo(512);
     assertThat(logFmt.returnedBytes(256)).isEqualTo(320 + 8);
+    assertThat(plain.returnedWord()).isEqualTo("bf16");
+    assertThat(logFmt.returnedWord()).isEqualTo("logfmt10");
   }
 
   @Test
