@@ -158,7 +158,8 @@ public final class RankProcesses implements AutoCloseable {
         Thread.sleep(NEWS);
       }
     } catch (IOException e) {
-      throw new UncheckedIOException(e);
+      // That the rank still runs is what matters, and is told without them.
+      System.out.println("no stacks of rank " + rank + ": " + e);
     }
   }
 
