@@ -147,6 +147,12 @@ final class NvshmemRuntime {
       if (!returned.get()) {
         // It waits for other ranks on the device, in a kernel that has no deadline.
         world.device().hold();
+        LOG.log(
+            Level.WARNING,
+            "{0} does not come back, and may wait on {1} in a kernel without a deadline: memory of"
+                + " buffers that are closed there stays with this process from now on; end it soon",
+            function.symbol(),
+            world.device());
       }
     }
   }
