@@ -54,7 +54,7 @@ public abstract class EngineKit {
     return IntStream.rangeClosed(1, MOST_RANKS);
   }
 
-  /** Random cases over all world sizes, unless a property says how many. */
+  /** Random cases over all world sizes; a part of them by default, see {@link TestScale}. */
   protected int cases() {
     return 120;
   }
@@ -65,10 +65,11 @@ public abstract class EngineKit {
   }
 
   private Stream<DynamicTest> randomCases() {
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    long seed = TestScale.seed();
     Integer only = Integer.getInteger("ep4j.ranks");
     int[] sizes = only == null ? worldSizes().toArray() : new int[] {only};
-    int cases = Math.ceilDiv(Integer.getInteger("ep4j.cases", cases()), sizes.length);
+    int cases =
+        Math.ceilDiv(Integer.getInteger("ep4j.cases", TestScale.part(cases())), sizes.length);
     List<String> arguments =
         List.of(
             engine(),

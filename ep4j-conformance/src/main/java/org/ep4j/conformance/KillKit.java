@@ -33,7 +33,7 @@ public abstract class KillKit {
   /** Below the liveness timeout of ten seconds. */
   private static final int STOPPED_MILLIS = 2_000;
 
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = TestScale.seed();
 
   /** Without whom buffers go on; else they say that the others must open another. */
   public enum GoesOn {
@@ -96,9 +96,14 @@ public abstract class KillKit {
     return 20;
   }
 
-  /** How many are killed in each test, unless {@code ep4j.kills} says otherwise. */
+  /** How many are killed in each test; fewer by default, see {@link TestScale}. */
   protected int kills() {
     return 2;
+  }
+
+  /** How many to kill, at least so many. */
+  private int times(int least) {
+    return Integer.getInteger("ep4j.kills", Math.max(TestScale.repetitions(kills()), least));
   }
 
   private List<String> arguments() {
@@ -111,8 +116,7 @@ public abstract class KillKit {
   final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
     SplittableRandom random = start("in operations");
     int first = random.nextInt(ranks());
-    int kills = Integer.getInteger("ep4j.kills", kills());
-    for (int i = 0; i < kills; i++) {
+    for (int i = 0; i < times(2); i++) {
       try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
         int victim = (first + i) % ranks();
         ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
@@ -126,8 +130,7 @@ public abstract class KillKit {
   @Test
   final void aRankKilledWhileTheBufferOpensLeavesNothingBehind() throws Exception {
     SplittableRandom random = start("in open");
-    int kills = Integer.getInteger("ep4j.kills", kills());
-    for (int i = 0; i < kills; i++) {
+    for (int i = 0; i < times(1); i++) {
       try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
         int victim = random.nextInt(ranks());
         ranks.awaitOutput(victim, KillJob.JOINED, LIMIT);
@@ -142,6 +145,7 @@ public abstract class KillKit {
 
   @Test
   final void aRankStoppedForAWhileIsWaitedFor() throws Exception {
+    stoppedRanksAreTriedOnOneNode();
     SplittableRandom random = start("stopped");
     int stopped = random.nextInt(ranks());
     try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
@@ -175,8 +179,16 @@ public abstract class KillKit {
     stopForTooLong("stopped until the others have begun anew", KillJob.BEGUN_ANEW);
   }
 
+  /** What notices them is the group, whatever lies between nodes. */
+  private void stoppedRanksAreTriedOnOneNode() {
+    if (ranksPerNode() > 0) {
+      TestScale.onlyInFull("stopped ranks are tried within a node");
+    }
+  }
+
   /** Until all others say so. */
   private void stopForTooLong(String where, String until) throws Exception {
+    stoppedRanksAreTriedOnOneNode();
     SplittableRandom random = start(where);
     ProcessWorld world = new ProcessWorld(LIMIT, SHORT_LIVENESS);
     for (int i = 0; i < Integer.getInteger("ep4j.stops", 1); i++) {
@@ -229,11 +241,7 @@ public abstract class KillKit {
     Available.orSkip(engine(), lacking());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d %s%n",
-        getClass().getSimpleName(),
-        engine(),
-        seed,
-        Integer.getInteger("ep4j.kills", kills()),
-        where);
+        getClass().getSimpleName(), engine(), seed, times(1), where);
     return new SplittableRandom(seed);
   }
 }

@@ -26,7 +26,7 @@ public abstract class ReadmitKit {
   /** Most that a process needs from its arrival in the group to its buffer. */
   private static final int DOOMED_MILLIS = 400;
 
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = TestScale.seed();
 
   /** For subclasses. */
   protected ReadmitKit() {}
@@ -44,24 +44,26 @@ public abstract class ReadmitKit {
     return "auto";
   }
 
-  /** How many are killed, unless {@code ep4j.kills} says otherwise: each rank once. */
+  /** How many are killed one after the other: each rank once. */
   protected int kills() {
     return RANKS;
   }
 
   @Test
   final void killedRanksComeBackOneAfterTheOtherAndAllResultsAreRight() throws Exception {
-    run(0);
+    run(Integer.getInteger("ep4j.kills", kills()), 0);
   }
 
   @Test
   final void newcomersThatDieOnTheWayHoldNobodyUp() throws Exception {
-    run(2);
+    if (ranksPerNode() > 0) {
+      TestScale.onlyInFull("newcomers that die are tried within a node");
+    }
+    run(Integer.getInteger("ep4j.kills", TestScale.repetitions(kills())), 2);
   }
 
-  private void run(int deaths) throws Exception {
+  private void run(int kills, int deaths) throws Exception {
     Available.orSkip(engine());
-    int kills = Integer.getInteger("ep4j.kills", kills());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d%n",
         getClass().getSimpleName(), engine(), seed, kills);

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.TestFactory;
  * repeats a run.
  */
 public abstract class ResetKit {
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = TestScale.seed();
 
   /** For subclasses. */
   protected ResetKit() {}

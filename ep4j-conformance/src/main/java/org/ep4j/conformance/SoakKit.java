@@ -50,7 +50,7 @@ public abstract class SoakKit {
 
   private void run(long operations) {
     Available.orSkip(engine());
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    long seed = TestScale.seed();
     System.out.printf(
         "%s, %s, %d ranks (%s): -Dep4j.seed=%d -Dep4j.soak=%d%n",
         getClass().getSimpleName(), engine(), ranks(), world().name(), seed, operations);

@@ -18,7 +18,7 @@ public final class FaultyWireProvider implements WireProvider {
   static final String NAME = "faulty";
 
   private static final AtomicLong OPENED = new AtomicLong();
-  private static final long SEED = Long.getLong("ep4j.seed", System.nanoTime());
+  private static final long SEED = TestScale.seed();
 
   private static volatile IntFunction<FaultPlan> plans = FaultyWireProvider::legal;
 

@@ -9,14 +9,17 @@ class HostSoakTest {
   private static final NodeArguments ONE_NODE = new NodeArguments(0, "auto");
   private static final NodeArguments TWO_NODES = new NodeArguments(2, "tcp");
 
+  /** A long loop in a build; ten thousand in a full run. */
+  private static final String OPERATIONS = String.valueOf(TestScale.part(10_000));
+
   @Test
-  void tenThousandOperationsLeaveMemoryAsItWas() {
-    new ThreadWorld().run(2, SoakJob.class, ONE_NODE.behind(List.of("host", "10000", "true")));
+  void thousandsOfOperationsLeaveMemoryAsItWas() {
+    new ThreadWorld().run(2, SoakJob.class, ONE_NODE.behind(List.of("host", OPERATIONS, "true")));
   }
 
   @Test
-  void tenThousandOperationsAcrossNodesLeaveMemoryAsItWas() {
-    new ThreadWorld().run(3, SoakJob.class, TWO_NODES.behind(List.of("host", "10000", "true")));
+  void thousandsOfOperationsAcrossNodesLeaveMemoryAsItWas() {
+    new ThreadWorld().run(3, SoakJob.class, TWO_NODES.behind(List.of("host", OPERATIONS, "true")));
   }
 
   /** Runs with {@code -Dgroups=soak} only, as the next. */

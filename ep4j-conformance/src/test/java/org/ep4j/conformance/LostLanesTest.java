@@ -68,8 +68,8 @@ class LostLanesTest {
 
   @Test
   void aLaneLostAtAnyStepIsToldAndAResetHeals() {
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
-    int campaigns = Integer.getInteger("ep4j.campaigns", 8);
+    long seed = TestScale.seed();
+    int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.part(8));
     System.out.printf("LostLanesTest: -Dep4j.seed=%d -Dep4j.campaigns=%d%n", seed, campaigns);
     SplittableRandom random = new SplittableRandom(seed);
     for (int i = 0; i < campaigns; i++) {

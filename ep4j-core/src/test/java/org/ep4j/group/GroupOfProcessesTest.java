@@ -10,8 +10,11 @@ import java.util.Map;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Ranks that are JVMs of their own, killed and stopped in all roles. */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class GroupOfProcessesTest {
   private final List<RankProcess> ranks = new ArrayList<>();

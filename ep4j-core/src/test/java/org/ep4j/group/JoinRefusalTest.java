@@ -16,8 +16,11 @@ import java.util.List;
 import org.ep4j.group.JoinRefusedException.Reason;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Whoever does not belong is refused, told why, and disturbs nobody. */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(60)
 class JoinRefusalTest {
   /** Time enough for a busy machine to try, and no more. */

@@ -9,8 +9,11 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Ranks that are JVMs of their own, killed and started again in all roles; rank 0 hosts. */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class ReadmissionOfProcessesTest {
   private static final int RANKS = 3;

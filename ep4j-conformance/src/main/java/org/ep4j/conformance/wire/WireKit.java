@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.conformance.World;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
@@ -32,7 +33,7 @@ public abstract class WireKit {
     return 3;
   }
 
-  /** Runs in which a rank dies, unless a property says how many. */
+  /** Runs in which a rank dies; a part of them by default, see {@link TestScale}. */
   protected int campaigns() {
     return world().costly() ? 2 : 40;
   }
@@ -65,7 +66,7 @@ public abstract class WireKit {
   @Test
   final void aRankThatDiesAtAnyStepIsNamedAndNothingIsTorn() {
     WireSetup setup = setup();
-    int campaigns = Integer.getInteger("ep4j.campaigns", campaigns());
+    int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.part(campaigns()));
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.campaigns=%d%n",
         getClass().getSimpleName(), setup.wire(), setup.seed(), campaigns);

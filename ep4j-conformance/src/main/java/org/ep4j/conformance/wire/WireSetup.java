@@ -1,6 +1,7 @@
 package org.ep4j.conformance.wire;
 
 import java.util.List;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.wire.WireConfig;
 
 /**
@@ -16,7 +17,7 @@ public record WireSetup(
     String wire, long seed, boolean faults, boolean encrypted, int connections) {
   /** A wire with defaults and a fresh seed, or that of {@code ep4j.seed}. */
   public static WireSetup of(String wire) {
-    return new WireSetup(wire, Long.getLong("ep4j.seed", System.nanoTime()), false, false, 0);
+    return new WireSetup(wire, TestScale.seed(), false, false, 0);
   }
 
   /** The same with faults. */

@@ -31,8 +31,11 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Random shapes, placements, routings and options against the oracle. */
+@Execution(ExecutionMode.CONCURRENT)
 class RandomWorldsTest {
   private static final int WORLDS = 150;
   private static final DType[] PAYLOADS = {
@@ -42,7 +45,7 @@ class RandomWorldsTest {
 
   @Test
   void everyResultIsWhatTheOracleSays() {
-    long seed = System.nanoTime();
+    long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("RandomWorldsTest: seed " + seed);
     run(seed, WORLDS);
   }

@@ -5,19 +5,22 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.List;
 import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.ep4j.memory.StreamingStores;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Random worlds as in {@link RandomWorldsTest}, whose few bytes go around the cache, or never do.
  */
+@Execution(ExecutionMode.CONCURRENT)
 class StreamedWorldsTest {
   private static final int WORLDS = 40;
 
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void everyResultIsWhatTheOracleSays(boolean streaming) throws Exception {
-    long seed = System.nanoTime();
+    long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("StreamedWorldsTest: seed " + seed);
     List<String> lines =
         ForkedJvm.run(

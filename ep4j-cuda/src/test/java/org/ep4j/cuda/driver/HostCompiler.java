@@ -34,6 +34,13 @@ public final class HostCompiler {
     assumeTrue(false, "no g++ " + purpose);
   }
 
+  /** What the compiler says of itself; programs of compilers that say the same are the same. */
+  public static String version() throws IOException, InterruptedException {
+    Outcome outcome = run(List.of("g++", "--version"), 60);
+    assertThat(outcome.status).as(outcome.output).isZero();
+    return outcome.output;
+  }
+
   /**
    * Compiles a source file, and fails the test if that fails.
    *

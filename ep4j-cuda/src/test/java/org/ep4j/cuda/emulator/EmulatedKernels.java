@@ -8,14 +8,20 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.ep4j.cuda.driver.HostCompiler;
 import org.ep4j.cuda.driver.HostCompiler.Outcome;
+import org.ep4j.cuda.jit.BuildCache;
 import org.ep4j.cuda.jit.KernelSources;
 
 /**
@@ -96,6 +102,15 @@ final class EmulatedKernels {
           "proxy_probe.cu",
           "put_probe.cu");
 
+  /**
+   * Sums as the GPU's: the host's compiler may not make one rounding of two. Switching stacks by
+   * longjmp is what _FORTIFY_SOURCE takes for a mistake.
+   */
+  private static final List<String> OPTIONS =
+      List.of("-O1", "-std=c++20", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE");
+
+  private static final Pattern INCLUDE =
+      Pattern.compile("^[ \\t]*#[ \\t]*include[ \\t]*\"([^\"]+)\"", Pattern.MULTILINE);
   private static final Pattern DYNAMIC =
       Pattern.compile(
           "extern __shared__ (?:__align__\\(\\d+\\) )?(?<type>\\w+\\*?) (?<name>\\w+)\\[\\];");
@@ -128,27 +143,47 @@ final class EmulatedKernels {
     kernels.put(file, text.replace(from, to));
   }
 
-  /** The program of a world. */
+  /** The program of a world: from the cache of an earlier build, or compiled. */
   Path compile(String world) throws IOException, InterruptedException {
-    for (var kernel : kernels.entrySet()) {
-      Files.writeString(
-          directory.resolve(kernel.getKey()), inPlaceOfShared(kernel.getKey(), kernel.getValue()));
-    }
-    for (String file : EMULATOR) {
-      Files.writeString(directory.resolve(file), read(file));
-    }
+    Map<String, String> sources = sources(world + ".cpp");
+    List<String> parts = new ArrayList<>(OPTIONS);
+    parts.add(HostCompiler.version());
+    sources.forEach((name, text) -> parts.addAll(List.of(name, text)));
+    String key = BuildCache.key(parts);
     Path program = directory.resolve(world);
-    // Sums as the GPU's: the host's compiler may not make one rounding of two. Switching stacks by
-    // longjmp is what _FORTIFY_SOURCE takes for a mistake.
+    Optional<byte[]> known = BuildCache.get(key);
+    if (known.isPresent()) {
+      Files.write(program, known.get());
+      assertThat(program.toFile().setExecutable(true)).isTrue();
+      return program;
+    }
+    for (var source : sources.entrySet()) {
+      Files.writeString(directory.resolve(source.getKey()), source.getValue());
+    }
     HostCompiler.compile(
-        directory.resolve(world + ".cpp"),
-        program,
-        "-O1",
-        "-std=c++20",
-        "-w",
-        "-ffp-contract=off",
-        "-U_FORTIFY_SOURCE");
+        directory.resolve(world + ".cpp"), program, OPTIONS.toArray(String[]::new));
+    BuildCache.put(key, world, Files.readAllBytes(program));
     return program;
+  }
+
+  /** The text of a file and of all that it includes, by name. */
+  private Map<String, String> sources(String entry) throws IOException {
+    Map<String, String> sources = new TreeMap<>();
+    Deque<String> open = new ArrayDeque<>(List.of(entry));
+    while (!open.isEmpty()) {
+      String name = open.remove();
+      if (sources.containsKey(name)) {
+        continue;
+      }
+      String text = EMULATOR.contains(name) ? read(name) : kernel(name);
+      sources.put(name, text);
+      INCLUDE.matcher(text).results().forEach(include -> open.add(include.group(1)));
+    }
+    return sources;
+  }
+
+  private String kernel(String name) {
+    return inPlaceOfShared(name, Objects.requireNonNull(kernels.get(name), name));
   }
 
   /** Runs the cases from a seed on; ends the program, and fails, if that takes too long. */

@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.SplittableRandom;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.Counters;
@@ -57,7 +58,7 @@ class FarQuietTest {
   @ParameterizedTest
   @CsvSource({"inproc, 2", "inproc, 4", "tcp, 2", "tcp, 3"})
   void allThatWasGivenToLanesHasComeThen(String name, int ranks) {
-    long seed = System.nanoTime();
+    long seed = TestScale.seed();
     System.out.printf("FarQuietTest, %s, %d ranks: seed %d%n", name, ranks, seed);
     ThreadRanks.run(
         ranks,
@@ -81,7 +82,7 @@ class FarQuietTest {
   @ParameterizedTest
   @CsvSource({"inproc, 3", "tcp, 2", "tcp, 3", "tcp, 4"})
   void thoseThatAreLeftMayAskAgain(String name, int ranks) {
-    long seed = System.nanoTime();
+    long seed = TestScale.seed();
     System.out.printf("FarQuietTest, %s, %d ranks, one leaves: seed %d%n", name, ranks, seed);
     ThreadRanks.run(
         ranks,

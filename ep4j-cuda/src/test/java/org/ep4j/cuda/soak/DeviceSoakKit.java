@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.group.Group;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
@@ -71,7 +72,7 @@ abstract class DeviceSoakKit {
         "-Dep4j.kinds names others");
     SoakShape shape = new SoakShape(ranks, hidden, maxTokens());
     long epochs = Math.ceilDiv(Long.getLong("ep4j.epochs", epochs()), WORLDS);
-    long seed = Long.getLong("ep4j.seed", System.nanoTime() >>> 16);
+    long seed = TestScale.seed();
     String name = "%s, %s, %s".formatted(engine(), kind, shape);
     System.out.printf("%s: -Dep4j.seed=%d, %d epochs%n", name, seed, epochs);
     AtomicLong rows = new AtomicLong();
