@@ -78,7 +78,7 @@ final class PropertyJob implements RankJob {
     boolean highThroughput = in.shape().maxTokens() > 0;
     boolean lowLatency = in.shape().lowLatencyMaxTokens() > 0;
     if (in.own().nextInt(10) == 0) {
-      in.buffer().setNumSms(in.own().nextInt(4));
+      in.buffer().setParallelism(in.own().nextInt(4));
     }
     if (kind == 0) {
       in.next("barrier");

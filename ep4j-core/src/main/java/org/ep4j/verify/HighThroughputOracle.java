@@ -161,9 +161,9 @@ public final class HighThroughputOracle {
   }
 
   private void checkCounts(Check check, ReceivePlan plan, Dispatch actual) {
-    int local = plan.tokensPerExpert.length;
-    check.ints("receivedPerExpert", actual.receivedPerExpert(), plan.receivedPerExpert, local);
-    check.ints("tokensPerExpert", actual.tokensPerExpert(), plan.tokensPerExpert, local);
+    int local = plan.alignedCounts.length;
+    check.ints("counts", actual.counts(), plan.counts, local);
+    check.ints("alignedCounts", actual.alignedCounts(), plan.alignedCounts, local);
     if (plan.layout == Layout.FLAT) {
       check.absent("expertOffsets", actual.expertOffsets());
       check.longs("rankOffsets", actual.rankOffsets(), plan.rankOffsets, plan.rankOffsets.length);

@@ -114,7 +114,7 @@ public final class LowLatencyOracle {
     Tensor scales = encoder.scales(check, actual.scales(), local, perExpert);
     check.absent("topkIdx", actual.topkIdx());
     check.absent("topkWeights", actual.topkWeights());
-    check.ints("recvCount", actual.recvCount(), receiveCounts(rank), local);
+    check.ints("counts", actual.counts(), receiveCounts(rank), local);
     checkRanges(check, rank, actual.handle().layoutRange());
     Tensor srcInfo =
         check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, local, perExpert);

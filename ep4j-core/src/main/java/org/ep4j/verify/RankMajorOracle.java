@@ -118,7 +118,7 @@ public final class RankMajorOracle {
       long range = ranges.getLong(s);
       check.range(place, (long) s * maxTokens, counts[s], range);
     }
-    check.ints("recvCount", actual.recvCount(), counts, ranks);
+    check.ints("counts", actual.counts(), counts, ranks);
   }
 
   private void checkChoices(

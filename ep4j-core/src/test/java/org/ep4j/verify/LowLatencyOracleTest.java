@@ -120,8 +120,8 @@ class LowLatencyOracleTest {
           assertThat(flip(tensor, at, output.getKey(), check).row()).isEqualTo(row);
         }
       }
-      for (long at = 0; at < d.recvCount().byteSize(); at++) {
-        flip(d.recvCount(), at, "recvCount", check);
+      for (long at = 0; at < d.counts().byteSize(); at++) {
+        flip(d.counts(), at, "counts", check);
       }
       Tensor ranges = d.handle().layoutRange();
       for (long at = 0; at < ranges.byteSize(); at++) {
@@ -165,7 +165,7 @@ class LowLatencyOracleTest {
       int capacity = (int) d.x().size(1);
       List<Integer> rows = new ArrayList<>();
       for (int group = 0; group < d.x().size(0); group++) {
-        for (int i = 0; i < d.recvCount().getInt(group); i++) {
+        for (int i = 0; i < d.counts().getInt(group); i++) {
           rows.add(group * capacity + i);
         }
       }

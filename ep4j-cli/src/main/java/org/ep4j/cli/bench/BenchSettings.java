@@ -268,7 +268,7 @@ record BenchSettings(
         .topK(topk)
         .placement(ExpertPlacement.blocks(experts, ranks))
         .timeout(TIMEOUT)
-        .numSms(sms.getFirst())
+        .parallelism(sms.getFirst())
         .ranksPerNode(nodes.ranksPerNode())
         .wire(nodes.wire())
         .backend(backends.getFirst());

@@ -47,7 +47,7 @@ final class Ceilings {
    */
   double copyMicros(MemorySegment rows, long rowBytes, RowCopies copies, long bytes) {
     try (Arena arena = new PageArena();
-        Crew crew = new Crew(buffer.numSms())) {
+        Crew crew = new Crew(buffer.parallelism())) {
       long roomRows = Math.clamp(MOST_ROOM / rowBytes, 1, Math.max(1, copies.count()));
       MemorySegment target = touched(arena, roomRows * rowBytes);
       Crew.Part byRow =
@@ -68,7 +68,7 @@ final class Ceilings {
   /** Microseconds in which every rank reads {@code bytes} bytes. */
   double readMicros(long bytes) {
     try (Arena arena = new PageArena();
-        Crew crew = new Crew(buffer.numSms())) {
+        Crew crew = new Crew(buffer.parallelism())) {
       MemorySegment source = touched(arena, Math.min(bytes, MOST_ROOM));
       MemoryReader reader = MemoryReader.best();
       long room = Math.max(1, Math.min(bytes, MOST_ROOM) / MemoryReader.BLOCK);

@@ -212,7 +212,7 @@ final class DeviceWork implements AutoCloseable {
             ceilingMicros);
     NodeTraffic nodes = new NodeTraffic(crossing * rowBytes, scaleUp * rowBytes);
     return new DeviceResult(
-        result, kernel, host, buffer.numSms(), severalNodes() ? nodes : null, null);
+        result, kernel, host, buffer.parallelism(), severalNodes() ? nodes : null, null);
   }
 
   /** Whether rows cross between nodes. */

@@ -91,7 +91,7 @@ final class HighThroughputBench implements AutoCloseable {
 
   /** Threads of a rank. */
   int threads() {
-    return buffer.numSms();
+    return buffer.parallelism();
   }
 
   /** Calls everything often enough to be compiled. */

@@ -105,7 +105,7 @@ final class LatencyWork implements AutoCloseable {
     Routing nobody = Routing.of(Tensor.of(new long[0], 0, 1));
     return buffer
         .lowLatencyDispatch(nothing, nobody, LowLatencyDispatchOptions.DEFAULT)
-        .recvCount()
+        .counts()
         .device();
   }
 

@@ -99,7 +99,7 @@ final class LowLatencyBench implements AutoCloseable {
   }
 
   int threads() {
-    return buffer.numSms();
+    return buffer.parallelism();
   }
 
   /** Calls everything often enough to be compiled. */

@@ -54,7 +54,7 @@ final class HostBuffer implements ExpertBuffer {
     this.config = config;
     this.memory = memory;
     String name = "ep4j-" + group.rank();
-    team = new WorkerTeam(name, WorkerTeam.size(config.numSms(), nodes, group.rank()));
+    team = new WorkerTeam(name, WorkerTeam.size(config.parallelism(), nodes, group.rank()));
     queue = new OperationQueue(name + "-async", config.timeout());
     context =
         new HostContext(
@@ -279,7 +279,7 @@ final class HostBuffer implements ExpertBuffer {
   }
 
   @Override
-  public int numSms() {
+  public int parallelism() {
     entrance.enter();
     try {
       return team.size();
@@ -289,7 +289,7 @@ final class HostBuffer implements ExpertBuffer {
   }
 
   @Override
-  public void setNumSms(int sms) {
+  public void setParallelism(int sms) {
     entrance.enter();
     try {
       if (sms < 0) {

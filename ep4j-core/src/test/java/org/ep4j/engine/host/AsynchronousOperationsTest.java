@@ -87,7 +87,7 @@ class AsynchronousOperationsTest {
           buffer.close();
           assertThat(Thread.interrupted()).isTrue();
           assertThat(event.isDone()).isTrue();
-          assertThatThrownBy(buffer::numSms).hasMessageContaining("closed");
+          assertThatThrownBy(buffer::parallelism).hasMessageContaining("closed");
         });
   }
 

@@ -119,7 +119,7 @@ class GivingUpTest {
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining("needs reset()");
             buffer.reset();
-            assertThat(lowLatency(buffer, x).recvCount().getInt(0)).isEqualTo(RANKS);
+            assertThat(lowLatency(buffer, x).counts().getInt(0)).isEqualTo(RANKS);
           }
         });
   }

@@ -97,7 +97,7 @@ class LowLatencyAdmissionTest {
           }
           group.barrier(LONG);
           LowLatencyDispatch d = dispatch(buffer, false);
-          assertThat(ints(d.recvCount())).containsExactly(2);
+          assertThat(ints(d.counts())).containsExactly(2);
         });
   }
 }

@@ -68,7 +68,7 @@ class LowLatencyScaleColumnsTest {
             compare(
                 Tensors.required(byRows.scales()).segment(),
                 turned.segment(),
-                byRows.recvCount(),
+                byRows.counts(),
                 dtype.bytes(1),
                 columns,
                 length);

@@ -238,7 +238,7 @@ class RandomWorldsTest {
               .rowDType(DType.FP32)
               .expertAlignment(8)
               .maxReceiveRows((long) ranks * tokensMax * topK + 8L * placement.experts() + 8)
-              .numSms(threads)
+              .parallelism(threads)
               .build();
       DispatchOptions.Builder options =
           DispatchOptions.builder()

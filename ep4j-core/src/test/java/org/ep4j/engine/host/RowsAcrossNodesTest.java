@@ -47,7 +47,7 @@ class RowsAcrossNodesTest {
         .topK(ranks)
         .experts(ranks)
         .maxTokens(TOKENS)
-        .numSms(threads)
+        .parallelism(threads)
         .ranksPerNode(ranksPerNode)
         .wire(wire)
         .timeout(Duration.ofMinutes(10))

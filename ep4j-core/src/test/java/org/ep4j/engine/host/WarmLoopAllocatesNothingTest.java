@@ -148,8 +148,8 @@ class WarmLoopAllocatesNothingTest {
       d.x();
       d.topkIdx();
       d.topkWeights();
-      d.tokensPerExpert();
-      d.receivedPerExpert();
+      d.alignedCounts();
+      d.counts();
       d.expertOffsets();
       d.rankOffsets();
       d.sourceTokens();

@@ -231,12 +231,12 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   @Override
-  public int numSms() {
+  public int parallelism() {
     return context.sms();
   }
 
   @Override
-  public void setNumSms(int sms) {
+  public void setParallelism(int sms) {
     enter();
     try {
       context.setSms(sms);
