@@ -149,7 +149,7 @@ class LowLatencyOracleTest {
       VerificationException e =
           catchThrowableOfType(VerificationException.class, () -> checkDispatch(more));
       assertThat(e).as(output).isNotNull();
-      assertThat(e.blame().output()).isEqualTo(output);
+      assertThat(e.mismatch().output()).isEqualTo(output);
     }
 
     private void checkDispatch(LowLatencyDispatch d) {
@@ -205,16 +205,16 @@ class LowLatencyOracleTest {
     }
 
     /** Flips a bit of a byte while {@code check} looks; returns what it blames. */
-    private Blame flip(Tensor tensor, long at, String output, Runnable check) {
+    private Mismatch flip(Tensor tensor, long at, String output, Runnable check) {
       MemorySegment bytes = tensor.segment();
       byte old = bytes.get(ValueLayout.JAVA_BYTE, at);
       bytes.set(ValueLayout.JAVA_BYTE, at, (byte) (old ^ 1 << random.nextInt(8)));
       VerificationException e = catchThrowableOfType(VerificationException.class, check::run);
       bytes.set(ValueLayout.JAVA_BYTE, at, old);
       assertThat(e).as("byte %d of %s of rank %d", at, output, rank).isNotNull();
-      assertThat(e.blame().output()).startsWith(output);
-      assertThat(e.blame().rank()).isEqualTo(rank);
-      return e.blame();
+      assertThat(e.mismatch().output()).startsWith(output);
+      assertThat(e.mismatch().rank()).isEqualTo(rank);
+      return e.mismatch();
     }
   }
 }

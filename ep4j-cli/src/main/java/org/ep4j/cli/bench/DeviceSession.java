@@ -75,19 +75,19 @@ final class DeviceSession {
       // The probe has worked on other devices with this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
-      NodeUse use = new NodeUse(own, work.buffer, work.device);
+      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
       for (int sms : settings.sms()) {
         work.buffer.setParallelism(sms);
         results.addAll(measure(work, dispatchCeiling, combineCeiling));
       }
       if (work.severalNodes()) {
         NodeLimits limits = use.limits();
-        results.replaceAll(result -> result.within(limits));
+        results.replaceAll(result -> result.withLimits(limits));
       }
       own.print(table(own.style(), results));
       List<Map<String, Object>> trees = results.stream().map(DeviceResult::tree).toList();
       if (settings.nccl().against()) {
-        own.print(new NcclRival(work).measure(results, trees));
+        own.print(new NcclBaseline(work).measure(results, trees));
       }
       return trees;
     }
@@ -147,9 +147,7 @@ final class DeviceSession {
                 BenchSettings.word(settings.mode()))
         + "          %s routing, seed %d, %d input sets in rotation%n"
             .formatted(
-                BenchSettings.word(settings.routing()),
-                settings.seed(),
-                settings.effort().buffers())
+                BenchSettings.word(settings.routing()), settings.seed(), settings.plan().buffers())
         + memory(settings, ranks);
   }
 

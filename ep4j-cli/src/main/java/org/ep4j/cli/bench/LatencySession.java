@@ -60,7 +60,7 @@ final class LatencySession {
   private static List<LatencyResult> measure(RankContext own) {
     List<LatencyResult> results = new ArrayList<>();
     try (LatencyWork work = new LatencyWork(own)) {
-      NodeUse use = new NodeUse(own, work.buffer, work.device);
+      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
       for (int sms : own.settings().sms()) {
         work.buffer.setParallelism(sms);
         for (Payload payload : own.settings().payloads()) {
@@ -78,7 +78,7 @@ final class LatencySession {
       work.settle();
       if (own.settings().nodes().several(own.group().size())) {
         NodeLimits limits = use.limits();
-        results.replaceAll(result -> result.within(limits));
+        results.replaceAll(result -> result.withLimits(limits));
       }
     }
     return results;

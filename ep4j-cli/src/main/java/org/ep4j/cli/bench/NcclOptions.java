@@ -10,7 +10,7 @@ final class NcclOptions {
   @Option(
       names = "--beside-nccl",
       description = "Measure again while NCCL runs all-reduces on the same GPUs (cuda).")
-  private boolean beside;
+  private boolean background;
 
   @Option(
       names = "--against-nccl",
@@ -23,11 +23,11 @@ final class NcclOptions {
 
   /** What NCCL does; refused where there is no GPU. */
   NcclChoice choice(CommandSpec spec, String engine) {
-    if (beside && !EngineOptions.onDevice(engine)) {
+    if (background && !EngineOptions.onDevice(engine)) {
       throw new ParameterException(
           spec.commandLine(), "--beside-nccl is for GPUs: leave it out, or use --device cuda");
     }
-    return new NcclChoice(beside, against);
+    return new NcclChoice(background, against);
   }
 
   /** Refuses an exchange where nothing goes between nodes of GPUs. */

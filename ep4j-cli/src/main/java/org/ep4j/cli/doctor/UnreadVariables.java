@@ -6,7 +6,7 @@ import java.util.Set;
 
 /** Variables that look like settings of ep4j and are none: a misspelled name changes nothing. */
 final class UnreadVariables {
-  private static final String OURS = "EP4J_";
+  private static final String PREFIX = "EP4J_";
 
   /** What users set, as {@code docs/configuration.md} lists it; a test compares. */
   static final Set<String> SETTINGS =
@@ -65,7 +65,7 @@ final class UnreadVariables {
 
   static List<String> of(Map<String, String> environment) {
     return environment.keySet().stream()
-        .filter(name -> name.startsWith(OURS) && !name.startsWith(OURS + "TEST_"))
+        .filter(name -> name.startsWith(PREFIX) && !name.startsWith(PREFIX + "TEST_"))
         .filter(name -> !SETTINGS.contains(name) && !OTHERS.contains(name))
         .sorted()
         .toList();

@@ -132,8 +132,8 @@ class DeadPeersTest {
   void rankThatDiesWhileItSendsIsNamedAndTheOthersGoOn() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterDispatch();
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterDispatch();
             group.fail("killed by the test");
           }
         },
@@ -148,9 +148,9 @@ class DeadPeersTest {
   void rankThatDiesWhileItSumsIsNamedAndTheOthersGoOn() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterDispatch();
-            puppet.enterCombine(puppet.finishDispatch());
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterDispatch();
+            scripted.enterCombine(scripted.finishDispatch());
             group.fail("killed by the test");
           }
         },
@@ -167,8 +167,8 @@ class DeadPeersTest {
   void rankThatDiesInABarrierIsNamed() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterBarrier();
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterBarrier();
             group.fail("killed by the test");
           }
         },

@@ -279,7 +279,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void cachedDispatchSendsNewRowsAlongOldWays() {
+  void cachedDispatchSendsNewRowsAlongKnownRoutes() {
     ThreadRanks.run(
         2,
         group -> {

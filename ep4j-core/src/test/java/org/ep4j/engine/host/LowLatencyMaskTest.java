@@ -295,7 +295,7 @@ class LowLatencyMaskTest {
   }
 
   @Test
-  void resetGivesUpWhatIsInFlight() {
+  void resetAbortsWhatIsInFlight() {
     onRanks(
         2,
         false,

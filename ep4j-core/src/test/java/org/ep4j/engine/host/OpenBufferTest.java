@@ -33,7 +33,7 @@ class OpenBufferTest {
   }
 
   @Test
-  void ranksThatDisagreeAreToldWhoAndWhere() {
+  void ranksThatDisagreeGetRankAndField() {
     mismatch(b -> b.hidden(32), "hidden: 32 there, 16 on rank 0");
     mismatch(b -> b.topK(1), "topK: 1 there, 2 on rank 0");
     mismatch(b -> b.maxTokens(9), "maxTokens: 9 there, 8 on rank 0");

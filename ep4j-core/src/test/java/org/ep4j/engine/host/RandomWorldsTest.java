@@ -208,14 +208,14 @@ class RandomWorldsTest {
     void run() {
       WorldRouting world = WorldRouting.of(placement, routings);
       HighThroughputOracle oracle = new HighThroughputOracle(world);
-      long most = 1;
+      long max = 1;
       for (int r = 0; r < ranks; r++) {
         int rows = oracle.rows(r, layout, alignment);
-        most = Math.max(most, rows);
+        max = Math.max(max, rows);
         y.add(values(rows));
         weights.add(layout == Layout.FLAT ? bytesOfFloats(rows, topK) : floats(rows));
       }
-      long limit = most + random.nextInt(5);
+      long limit = max + random.nextInt(5);
       ThreadRanks.run(ranks, group -> rank(group, world, limit));
     }
 

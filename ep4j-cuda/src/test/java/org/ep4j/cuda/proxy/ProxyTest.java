@@ -49,7 +49,7 @@ class ProxyTest {
         WireConfig.builder()
             .wire(name)
             .lanes(LANES)
-            .strands(THREADS)
+            .progressContexts(THREADS)
             .counters(8)
             .operationsInFlight(IN_FLIGHT)
             .timeout(PATIENCE)
