@@ -88,7 +88,7 @@ class RoomsTest {
     ROOMS.put(
         CUDA_FAR, List.of(API, ENGINE, CUDA_BACKEND, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
     ROOMS.put(CUDA_PROXY, List.of(API, CUDA_DRIVER, MEMORY, WIRE));
-    ROOMS.put(CUDA_JIT, List.of(API, CUDA_DRIVER));
+    ROOMS.put(CUDA_JIT, List.of(API, ENGINE, CUDA_DRIVER));
     ROOMS.put(CUDA_DRIVER, List.of(API, ENGINE));
   }
 

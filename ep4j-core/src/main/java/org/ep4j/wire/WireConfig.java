@@ -64,7 +64,7 @@ public record WireConfig(
   /** Checks the values, and settles {@code connections}. */
   public WireConfig {
     range("lanes", lanes, 1, MAX_LANES);
-    range("strands", progressContexts, 1, lanes);
+    range("progressContexts", progressContexts, 1, lanes);
     range("counters", counters, 1, MAX_COUNTERS);
     range("bytesInFlight", bytesInFlight, 1, Long.MAX_VALUE);
     range("operationsInFlight", operationsInFlight, 1, MAX_OPERATIONS);

@@ -8,7 +8,7 @@ import picocli.CommandLine.ParameterException;
 /** What NCCL does on the same GPUs. */
 final class NcclOptions {
   @Option(
-      names = "--beside-nccl",
+      names = "--with-nccl-traffic",
       description = "Measure again while NCCL runs all-reduces on the same GPUs (cuda).")
   private boolean background;
 
@@ -25,7 +25,8 @@ final class NcclOptions {
   NcclChoice choice(CommandSpec spec, String engine) {
     if (background && !EngineOptions.onDevice(engine)) {
       throw new ParameterException(
-          spec.commandLine(), "--beside-nccl is for GPUs: leave it out, or use --device cuda");
+          spec.commandLine(),
+          "--with-nccl-traffic is for GPUs: leave it out, or use --device cuda");
     }
     return new NcclChoice(background, against);
   }

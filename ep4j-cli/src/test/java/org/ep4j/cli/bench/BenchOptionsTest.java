@@ -63,10 +63,11 @@ class BenchOptionsTest {
 
   @Test
   void whatRunsBesideIsRefusedWithoutGpus() {
-    assertThat(parse("ht", "--device", "cuda", "--beside-nccl").nccl().background()).isTrue();
-    CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--beside-nccl");
+    assertThat(parse("ht", "--device", "cuda", "--with-nccl-traffic").nccl().background()).isTrue();
+    CommandLineRun run =
+        CommandLineRun.of("bench", "ht", "--device", "host", "--with-nccl-traffic");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--beside-nccl is for GPUs");
+    assertThat(run.err()).contains("--with-nccl-traffic is for GPUs");
   }
 
   @Test

@@ -102,7 +102,7 @@ class DoctorTest {
 
     assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
         .containsPattern("EP4J_CUDA_LINES +0\n.*from the environment")
-        .containsPattern("EP4J_CUDA_SPECIAL +1\n.*default")
+        .containsPattern("EP4J_CUDA_SPECIALIZE +1\n.*default")
         .containsPattern("EP4J_PROXY_THREADS +1\n.*default")
         .contains("EP4J_CUDA_DEVICE", "EP4J_PROXY_CORES", "ep4j.host.streaming");
   }

@@ -58,10 +58,10 @@ public final class WireArguments {
   public static void progressContext(int progressContext, WireConfig config) {
     if (progressContext < 0 || progressContext >= config.progressContexts()) {
       throw new InvalidArgumentException(
-          "strand",
+          "progressContext",
           String.valueOf(progressContext),
           "from 0 to " + (config.progressContexts() - 1),
-          "open the wire with more strands");
+          "open the wire with more progress contexts");
     }
   }
 

@@ -376,7 +376,7 @@ class ProxyTest {
             MemorySegment words = arena.allocate(1 << 16);
             assertThatThrownBy(() -> Proxy.over(words, wire, region, region, ProxyConfig.of(1)))
                 .isInstanceOf(InvalidArgumentException.class)
-                .hasMessageContaining("strands");
+                .hasMessageContaining("progressContexts");
             group.barrier(PATIENCE);
           }
         });
