@@ -81,15 +81,15 @@ void workload_open(workload* w, world world, const options* o) {
     fprintf(stderr, "cannot prepare %d input sets: memory is short\n", o->buffers);
     exit(1);
   }
-  int most = 0;
+  int max_rows = 0;
   double sum = 0;
   for (int b = 0; b < o->buffers; b++) {
     open_set(w, b);
     sum += w->sets[b].recv_rows;
-    if (w->sets[b].recv_rows > most) most = w->sets[b].recv_rows;
+    if (w->sets[b].recv_rows > max_rows) max_rows = w->sets[b].recv_rows;
   }
   double total;
-  MPI_Allreduce(&most, &w->max_recv_rows, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(&max_rows, &w->max_recv_rows, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Allreduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   w->mean_recv_rows = total / world.ranks / o->buffers;
 }

@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * @param masking complete low-latency operations without ranks that miss the deadline (they become
  *     masked) instead of throwing
  * @param timeout how long an operation waits for a silent peer; default 30 s
- * @param numSms SMs (CUDA) or threads (host) an operation may use; 0 = the engine's own choice
+ * @param parallelism SMs (CUDA) or threads (host) an operation may use; 0 = the engine's own choice
  * @param engine {@code auto}, {@code host} or {@code cuda}
  * @param ranksPerNode consecutive ranks that share memory and form a node; the last node may have
  *     fewer. 0 (default): the ranks of a host form a node
@@ -45,7 +45,7 @@ public record BufferConfig(
     int lowLatencyMaxTokens,
     boolean masking,
     Duration timeout,
-    int numSms,
+    int parallelism,
     String engine,
     int ranksPerNode,
     String wire,
@@ -111,7 +111,7 @@ public record BufferConfig(
         timeout,
         "positive",
         "every wait has a deadline");
-    check(numSms >= 0, "numSms", numSms, ">= 0", "0 = the engine's own choice");
+    check(parallelism >= 0, "parallelism", parallelism, ">= 0", "0 = the engine's own choice");
     check(ranksPerNode >= 0, "ranksPerNode", ranksPerNode, ">= 0", "0 = the ranks of a host");
     check(!wire.isBlank(), "wire", "''", "a kind of wire", "leave it out for 'auto'");
     check(
@@ -148,7 +148,7 @@ public record BufferConfig(
     b.lowLatencyMaxTokens = lowLatencyMaxTokens;
     b.masking = masking;
     b.timeout = timeout;
-    b.numSms = numSms;
+    b.parallelism = parallelism;
     b.engine = engine;
     b.ranksPerNode = ranksPerNode;
     b.wire = wire;
@@ -169,7 +169,7 @@ public record BufferConfig(
     private int lowLatencyMaxTokens;
     private boolean masking;
     private Duration timeout = Duration.ofSeconds(30);
-    private int numSms;
+    private int parallelism;
     private String engine = "auto";
     private int ranksPerNode;
     private String wire = "auto";
@@ -246,8 +246,8 @@ public record BufferConfig(
     }
 
     /** SMs or threads an operation may use. */
-    public Builder numSms(int value) {
-      numSms = value;
+    public Builder parallelism(int value) {
+      parallelism = value;
       return this;
     }
 
@@ -289,7 +289,7 @@ public record BufferConfig(
           lowLatencyMaxTokens,
           masking,
           timeout,
-          numSms,
+          parallelism,
           engine,
           ranksPerNode,
           wire,

@@ -43,10 +43,10 @@ public interface Dispatch {
   @Nullable Tensor topkWeights();
 
   /** INT32 [L]: tokens per local expert, each rounded up to the expert alignment. */
-  Tensor tokensPerExpert();
+  Tensor alignedCounts();
 
   /** INT32 [L]: tokens per local expert, not rounded. */
-  Tensor receivedPerExpert();
+  Tensor counts();
 
   /**
    * INT64 [L + 1]: first row of each local expert's group and the end of the last (EXPERT_MAJOR);

@@ -176,10 +176,10 @@ public interface ExpertBuffer extends AutoCloseable {
   void cleanMask();
 
   /** SMs (CUDA) or threads (host) that an operation may use. */
-  int numSms();
+  int parallelism();
 
-  /** Changes {@link #numSms()}: 0 = the engine's own choice; any positive number works. */
-  void setNumSms(int sms);
+  /** Changes {@link #parallelism()}: 0 = the engine's own choice; any positive number works. */
+  void setParallelism(int sms);
 
   /**
    * Waits until all unmasked ranks have called it.

@@ -9,10 +9,10 @@ import org.jspecify.annotations.Nullable;
  */
 public interface LowLatencyDispatch {
   /**
-   * Rows [L, R*M, H]: BF16, FP8_E4M3 or NVFP4; the first {@link #recvCount()} of each expert count.
+   * Rows [L, R*M, H]: BF16, FP8_E4M3 or NVFP4; the first {@link #counts()} of each expert count.
    *
    * <p>With {@link RowLayout#RANK_MAJOR}: [R, M, H], each row once for all its local experts; the
-   * first {@link #recvCount()} of each source rank count.
+   * first {@link #counts()} of each source rank count.
    */
   Tensor x();
 
@@ -28,7 +28,7 @@ public interface LowLatencyDispatch {
   @Nullable Tensor scales();
 
   /** INT32 [L]: rows per local expert; {@link RowLayout#RANK_MAJOR}: [R], rows per source rank. */
-  Tensor recvCount();
+  Tensor counts();
 
   /**
    * With {@link RowLayout#RANK_MAJOR} the choices of each row, INT64 [R, M, K]: local expert 0 to

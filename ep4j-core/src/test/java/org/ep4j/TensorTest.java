@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 
 class TensorTest {
   @Test
-  void hostBytesAreCopiedBothWays() {
+  void hostBytesAreCopiedInBothDirections() {
     try (Arena arena = Arena.ofConfined()) {
       Tensor tensor = Tensor.of(arena.allocate(100, 8), DType.INT32, 2, 3);
       tensor.copyFrom(MemorySegment.ofArray(new int[] {1, 2, 3, 4, 5, 6, 7}));

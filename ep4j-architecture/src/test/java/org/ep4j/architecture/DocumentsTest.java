@@ -51,7 +51,7 @@ class DocumentsTest {
 
   @Test
   void coordinatesAreThoseOfTheBuild() throws IOException {
-    String version = version(Files.readString(House.repository().resolve("pom.xml")));
+    String version = version(Files.readString(Repository.repository().resolve("pom.xml")));
     List<String> written = new ArrayList<>();
     for (Path page : pages()) {
       VERSION.matcher(Files.readString(page)).results().forEach(m -> written.add(m.group(1)));
@@ -61,8 +61,8 @@ class DocumentsTest {
 
   @Test
   void everyFieldOfJsonIsInThePageOfTheCommandLine() throws IOException {
-    Path cli = House.repository().resolve("ep4j-cli/src/main/java");
-    String page = Files.readString(House.repository().resolve("docs/command-line.md"));
+    Path cli = Repository.repository().resolve("ep4j-cli/src/main/java");
+    String page = Files.readString(Repository.repository().resolve("docs/command-line.md"));
     List<String> fields = new ArrayList<>();
     try (Stream<Path> files = Files.walk(cli)) {
       for (Path file : files.filter(f -> f.toString().endsWith(".java")).toList()) {
@@ -84,7 +84,7 @@ class DocumentsTest {
   private static List<Path> pages() throws IOException {
     List<Path> pages = new ArrayList<>();
     for (String place : List.of("", "docs", "docs/design", "benchmarks")) {
-      try (Stream<Path> files = Files.list(House.repository().resolve(place))) {
+      try (Stream<Path> files = Files.list(Repository.repository().resolve(place))) {
         files.filter(file -> file.toString().endsWith(".md")).forEach(pages::add);
       }
     }

@@ -43,13 +43,13 @@ class HotPathTest {
         .callMethod(String.class, "format", String.class, Object[].class)
         .orShould()
         .callMethod(String.class, "formatted", Object[].class)
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 
   @Test
   void theHostEngineEntersNoMonitor() throws IOException {
     TreeSet<String> found = new TreeSet<>();
-    for (JavaClass type : House.CLASSES.that(resideInAnyPackage(TOKEN_ROOMS))) {
+    for (JavaClass type : Repository.CLASSES.that(resideInAnyPackage(TOKEN_ROOMS))) {
       ClassModel model = parse(type.getName());
       for (MethodModel method : model.methods()) {
         if (!method.methodName().equalsString(CLOSE) && entersMonitor(method)) {

@@ -41,7 +41,7 @@ class NativeCodeTest {
         .that(DescribedPredicate.not(BINDING))
         .should(dependOnClassesThat(METHOD_HANDLE))
         .because("FFM lives in binding classes only")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 
   @Test
@@ -53,24 +53,24 @@ class NativeCodeTest {
         .beStatic()
         .andShould()
         .beFinal()
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
     constructors()
         .that()
         .areDeclaredInClassesThat(BINDING)
         .should()
         .bePrivate()
-        .check(House.CLASSES);
-    classes().that(BINDING).should().haveModifier(JavaModifier.FINAL).check(House.CLASSES);
+        .check(Repository.CLASSES);
+    classes().that(BINDING).should().haveModifier(JavaModifier.FINAL).check(Repository.CLASSES);
   }
 
   @Test
   void bindingClassesShowTypedMethodsOnly() {
-    fields().that().haveRawType(METHOD_HANDLE).should().bePrivate().check(House.CLASSES);
+    fields().that().haveRawType(METHOD_HANDLE).should().bePrivate().check(Repository.CLASSES);
     methods()
         .that()
         .areNotPrivate()
         .should()
         .notHaveRawReturnType(METHOD_HANDLE)
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 }

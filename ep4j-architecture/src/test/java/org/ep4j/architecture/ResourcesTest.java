@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 class ResourcesTest {
   @Test
   void nobodyFinalizes() {
-    noMethods().should().haveName("finalize").check(House.CLASSES);
+    noMethods().should().haveName("finalize").check(Repository.CLASSES);
   }
 
   @Test
@@ -18,12 +18,12 @@ class ResourcesTest {
         .should()
         .dependOnClassesThat()
         .haveNameMatching("java\\.lang\\.ref\\.(Cleaner|PhantomReference)(\\$.*)?")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
     noClasses()
         .should()
         .callMethod(java.lang.foreign.Arena.class, "ofAuto")
         .because("memory of an automatic arena lives until a collection nobody controls")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 
   @Test
@@ -32,6 +32,6 @@ class ResourcesTest {
         .should()
         .dependOnClassesThat()
         .resideInAnyPackage("sun..", "jdk.internal..")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 }

@@ -52,7 +52,7 @@ class SourcesTest {
 
   private static List<Path> sources(String... endings) throws IOException {
     List<Path> modules;
-    try (Stream<Path> children = Files.list(House.repository())) {
+    try (Stream<Path> children = Files.list(Repository.repository())) {
       modules = children.map(child -> child.resolve("src")).filter(Files::isDirectory).toList();
     }
     assertThat(modules).as("source directories").hasSizeGreaterThan(5);

@@ -82,6 +82,6 @@ class WaitsTest {
         .should()
         .accessTargetWhere(ENDLESS_WAIT)
         .because("every wait has a deadline, and says what it waited for")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 }

@@ -129,7 +129,7 @@ public final class LowLatencyBenchmark {
           Tensor region = buffer.lowLatencyCombineBuffer(dispatched.handle());
           for (int expert = 0; expert < y.size(0); expert++) {
             long first = expert * y.size(1);
-            for (long r = first; r < first + dispatched.recvCount().getInt(expert); r++) {
+            for (long r = first; r < first + dispatched.counts().getInt(expert); r++) {
               MemorySegment row = x[s].segment().asSlice(r % tokens * ROW_BYTES, ROW_BYTES);
               MemorySegment.copy(row, 0, y.segment(), r * ROW_BYTES, ROW_BYTES);
               MemorySegment.copy(row, 0, region.segment(), r * ROW_BYTES, ROW_BYTES);

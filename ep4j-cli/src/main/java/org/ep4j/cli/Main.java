@@ -63,8 +63,9 @@ public final class Main implements Runnable {
   /** Runs the command line; returns its exit code. */
   @SuppressWarnings("DefaultCharset") // a writer on a PrintStream takes over its charset
   public static int run(String... arguments) {
-    return commandLine(new PrintWriter(System.out, true), new PrintWriter(System.err, true))
-        .execute(arguments);
+    PrintWriter err = new PrintWriter(System.err, true);
+    return commandLine(new PrintWriter(System.out, true), err)
+        .execute(RenamedOptions.replace(arguments, err));
   }
 
   /** The command line with its output going elsewhere. */

@@ -13,7 +13,7 @@ import org.ep4j.cli.launch.JavaCommand;
 
 /** The command line in a process of its own. */
 public final class CliProcess implements AutoCloseable {
-  private static final Duration PATIENCE = Duration.ofMinutes(2);
+  private static final Duration TIMEOUT = Duration.ofMinutes(2);
 
   /** Processes begun in the background of a script ignore SIGINT, and so do all that they begin. */
   private static final List<String> HEEDING_SIGNALS =
@@ -52,12 +52,12 @@ public final class CliProcess implements AutoCloseable {
 
   /** Waits for its end. */
   public CommandLineRun end() throws IOException, InterruptedException {
-    return end(PATIENCE);
+    return end(TIMEOUT);
   }
 
   /** Waits for its end, longer or shorter than others. */
-  public CommandLineRun end(Duration patience) throws IOException, InterruptedException {
-    if (!process.waitFor(patience.toSeconds(), TimeUnit.SECONDS)) {
+  public CommandLineRun end(Duration timeout) throws IOException, InterruptedException {
+    if (!process.waitFor(timeout.toSeconds(), TimeUnit.SECONDS)) {
       throw new IllegalStateException("still running; so far: " + out() + err());
     }
     return new CommandLineRun(process.exitValue(), out(), err());
@@ -76,7 +76,7 @@ public final class CliProcess implements AutoCloseable {
 
   /** Waits until it has printed a text. */
   public void awaitOut(String text) throws IOException, InterruptedException {
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (!out().contains(text)) {
       if (System.nanoTime() > deadline || !process.isAlive()) {
         throw new IllegalStateException("never printed '" + text + "': " + out() + err());
@@ -102,7 +102,7 @@ public final class CliProcess implements AutoCloseable {
   /** Waits until a process has ended; whether its parent has collected it does not matter. */
   public static void awaitGone(long pid) throws InterruptedException {
     Path status = Path.of("/proc/" + pid + "/stat");
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (runs(status)) {
       if (System.nanoTime() > deadline) {
         throw new IllegalStateException("process " + pid + " still runs");

@@ -22,14 +22,14 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(id = "1, 0", expect = FORBIDDEN, desc = "progress without the row")
 @State
 public class CopiedRowBeforeProgress {
-  private static final long ROW_BYTES = 3 * Slots.LINE;
+  private static final long ROW_BYTES = 3 * StateMemory.LINE;
   private static final long SOURCE = source(ROW_BYTES);
 
-  private final long progress = Slots.take();
-  private final long row = progress + Slots.LINE;
+  private final long progress = StateMemory.take();
+  private final long row = progress + StateMemory.LINE;
 
   private static long source(long bytes) {
-    long address = Arena.global().allocate(bytes, Slots.LINE).address();
+    long address = Arena.global().allocate(bytes, StateMemory.LINE).address();
     for (long at = 0; at < bytes; at += Long.BYTES) {
       NativeMemory.putLong(address + at, 7);
     }

@@ -19,7 +19,7 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(expect = FORBIDDEN, desc = "went back")
 @State
 public class ProgressOnlyGrows {
-  private final long progress = Slots.take();
+  private final long progress = StateMemory.take();
 
   /** The rank that owns the word. */
   @Actor

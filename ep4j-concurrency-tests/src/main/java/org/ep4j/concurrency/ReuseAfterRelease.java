@@ -19,8 +19,8 @@ import org.openjdk.jcstress.infra.results.J_Result;
 @Outcome(expect = FORBIDDEN, desc = "the row of the next epoch")
 @State
 public class ReuseAfterRelease {
-  private final long done = Slots.take();
-  private final long row = done + Slots.LINE;
+  private final long done = StateMemory.take();
+  private final long row = done + StateMemory.LINE;
 
   /** The rank that receives the row. */
   @Actor

@@ -18,8 +18,8 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(id = "1, 0", expect = FORBIDDEN, desc = "progress without the row")
 @State
 public class RowBeforeProgress {
-  private final long progress = Slots.take();
-  private final long row = progress + Slots.LINE;
+  private final long progress = StateMemory.take();
+  private final long row = progress + StateMemory.LINE;
 
   /** The rank that owns the row. */
   @Actor

@@ -5,7 +5,7 @@ import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
 
 import java.lang.foreign.Arena;
 import org.ep4j.memory.NativeMemory;
-import org.ep4j.memory.RowStream;
+import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.memory.StreamingStores;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.JCStressTest;
@@ -24,15 +24,15 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(id = "1, 0", expect = FORBIDDEN, desc = "progress without the row")
 @State
 public class StreamedRowBeforeProgress {
-  private static final long ROW_BYTES = 3 * Slots.LINE;
+  private static final long ROW_BYTES = 3 * StateMemory.LINE;
   private static final long SOURCE = source(ROW_BYTES);
 
-  private final long progress = Slots.take();
-  private final long row = progress + Slots.LINE;
-  private final RowStream stream = new RowStream(1);
+  private final long progress = StateMemory.take();
+  private final long row = progress + StateMemory.LINE;
+  private final NonTemporalCopy stream = new NonTemporalCopy(1);
 
   private static long source(long bytes) {
-    long address = Arena.global().allocate(bytes, Slots.LINE).address();
+    long address = Arena.global().allocate(bytes, StateMemory.LINE).address();
     for (long at = 0; at < bytes; at += Long.BYTES) {
       NativeMemory.putLong(address + at, 7);
     }

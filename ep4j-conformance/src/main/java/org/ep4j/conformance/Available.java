@@ -19,11 +19,11 @@ final class Available {
   /**
    * The same where more is needed than the engine.
    *
-   * @param lacking what of that is not here
+   * @param missing what of that is not here
    */
   static Stream<DynamicTest> orSkipped(
-      String engine, String lacking, Supplier<Stream<DynamicTest>> tests) {
-    String problem = problem(engine, lacking);
+      String engine, String missing, Supplier<Stream<DynamicTest>> tests) {
+    String problem = problem(engine, missing);
     if (problem.isEmpty()) {
       return tests.get();
     }
@@ -37,14 +37,14 @@ final class Available {
   }
 
   /** The same where more is needed than the engine. */
-  static void orSkip(String engine, String lacking) {
-    String problem = problem(engine, lacking);
+  static void orSkip(String engine, String missing) {
+    String problem = problem(engine, missing);
     Assumptions.assumeTrue(problem.isEmpty(), problem);
   }
 
-  private static String problem(String engine, String lacking) {
+  private static String problem(String engine, String missing) {
     String problem = problem(engine);
-    return problem.isEmpty() ? lacking : problem;
+    return problem.isEmpty() ? missing : problem;
   }
 
   private static String problem(String engine) {

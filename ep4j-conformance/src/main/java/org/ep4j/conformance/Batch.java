@@ -45,11 +45,11 @@ record Batch(long seed, List<Routing> routings, WorldRouting world) {
     return new Batch(seed, routings, WorldRouting.of(shape.placement(), routings));
   }
 
-  private static int tokens(SplittableRandom random, int most) {
+  private static int tokens(SplittableRandom random, int max) {
     return switch (random.nextInt(6)) {
       case 0 -> 0;
-      case 1 -> most;
-      default -> random.nextInt(most + 1);
+      case 1 -> max;
+      default -> random.nextInt(max + 1);
     };
   }
 

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.TestFactory;
  * cases over all world sizes, {@code ep4j.ranks} leaves one world size only.
  */
 public abstract class EngineKit {
-  private static final int MOST_RANKS = 8;
+  private static final int MAX_RANKS = 8;
 
   /** For subclasses. */
   protected EngineKit() {}
@@ -45,13 +45,13 @@ public abstract class EngineKit {
   }
 
   /** What this machine lacks beside the engine; then the tests are skipped and say so. */
-  protected String lacking() {
+  protected String missing() {
     return "";
   }
 
   /** Sizes of worlds to try. */
   protected IntStream worldSizes() {
-    return IntStream.rangeClosed(1, MOST_RANKS);
+    return IntStream.rangeClosed(1, MAX_RANKS);
   }
 
   /** Random cases over all world sizes; a part of them by default, see {@link TestScale}. */
@@ -61,7 +61,7 @@ public abstract class EngineKit {
 
   @TestFactory
   final Stream<DynamicTest> randomCasesMatchTheOracle() {
-    return Available.orSkipped(engine(), lacking(), this::randomCases);
+    return Available.orSkipped(engine(), missing(), this::randomCases);
   }
 
   private Stream<DynamicTest> randomCases() {

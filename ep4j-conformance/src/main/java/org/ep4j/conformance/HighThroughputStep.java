@@ -87,11 +87,11 @@ final class HighThroughputStep {
   }
 
   private static void run(RankContext in, int depth) {
-    long mark = in.room().mark();
+    long mark = in.deviceArena().mark();
     try (Arena arena = Arena.ofShared()) {
       new HighThroughputStep(in, arena).run(depth);
     }
-    in.room().release(mark);
+    in.deviceArena().release(mark);
   }
 
   private void run(int depth) {

@@ -36,7 +36,7 @@ public abstract class KillKit {
   private final long seed = TestScale.seed();
 
   /** Without whom buffers go on; else they say that the others must open another. */
-  public enum GoesOn {
+  public enum Survivors {
     /** Whoever is lost. */
     WITHOUT_ANY_RANK,
     /** Without those whose node is gone as a whole. */
@@ -52,7 +52,7 @@ public abstract class KillKit {
   protected abstract String engine();
 
   /** What these tests need beside the engine and is not here; empty (default): nothing. */
-  protected String lacking() {
+  protected String missing() {
     return "";
   }
 
@@ -77,8 +77,8 @@ public abstract class KillKit {
   }
 
   /** Without whom buffers go on; without others, those that are left open another. */
-  protected GoesOn goesOn() {
-    return GoesOn.WITHOUT_ANY_RANK;
+  protected Survivors goesOn() {
+    return Survivors.WITHOUT_ANY_RANK;
   }
 
   /** Backend of the buffer that those open who are left; "auto" (default): as before. */
@@ -137,7 +137,7 @@ public abstract class KillKit {
         Thread.sleep(random.nextInt(openingMillis()), random.nextInt(1_000_000));
         ranks.kill(victim);
         for (String output : outputsOfOthers(ranks, victim)) {
-          assertTrue(output.contains(KillJob.SURVIVED) || output.contains(KillJob.GAVE_UP), output);
+          assertTrue(output.contains(KillJob.SURVIVED) || output.contains(KillJob.ABORTED), output);
         }
       }
     }
@@ -175,8 +175,8 @@ public abstract class KillKit {
 
   /** It goes on while the others use the memory in which it was sending. */
   @Test
-  final void aRankStoppedUntilTheOthersHaveBegunAnewTakesNoPart() throws Exception {
-    stopForTooLong("stopped until the others have begun anew", KillJob.BEGUN_ANEW);
+  final void aRankStoppedUntilTheOthersHaveRecoveredTakesNoPart() throws Exception {
+    stopForTooLong("stopped until the others have begun anew", KillJob.RECOVERED);
   }
 
   /** What notices them is the group, whatever lies between nodes. */
@@ -238,7 +238,7 @@ public abstract class KillKit {
   }
 
   private SplittableRandom start(String where) {
-    Available.orSkip(engine(), lacking());
+    Available.orSkip(engine(), missing());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d %s%n",
         getClass().getSimpleName(), engine(), seed, times(1), where);

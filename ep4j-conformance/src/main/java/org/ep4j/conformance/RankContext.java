@@ -13,7 +13,7 @@ import org.ep4j.Tensor;
  * @param shape its shape
  * @param shared draws what all ranks must agree on: every rank draws the same in the same order
  * @param own draws what is this rank's own business
- * @param room memory of the rank's device for tensors of a step
+ * @param deviceArena memory of the rank's device for tensors of a step
  * @param counts operations done so far
  */
 record RankContext(
@@ -21,11 +21,11 @@ record RankContext(
     Shape shape,
     SplittableRandom shared,
     SplittableRandom own,
-    DeviceRoom room,
+    DeviceArena deviceArena,
     Counts counts) {
   /** Operations done so far, as the buffer's statistics should count them, and the last one. */
   static final class Counts {
-    /** Volatile: {@link CaseWatch} reads it meanwhile. */
+    /** Volatile: {@link CaseWatchdog} reads it meanwhile. */
     volatile String last = "open";
 
     long dispatches;
@@ -40,7 +40,7 @@ record RankContext(
    */
   RankContext branch() {
     SplittableRandom branch = new SplittableRandom(shared.nextLong());
-    return new RankContext(buffer, shape, branch, own, room, counts);
+    return new RankContext(buffer, shape, branch, own, deviceArena, counts);
   }
 
   /** Remembers what is done next, for the report of a failure. */
@@ -50,7 +50,8 @@ record RankContext(
 
   /** A tensor of any bytes in memory of any kind that a caller may have. */
   Tensor empty(Arena arena, DType dtype, long... shape) {
-    Tensor onDevice = room.exists() && own.nextInt(3) != 0 ? room.tensor(dtype, shape) : null;
+    Tensor onDevice =
+        deviceArena.exists() && own.nextInt(3) != 0 ? deviceArena.tensor(dtype, shape) : null;
     return onDevice == null ? Batch.empty(dtype, own, arena, shape) : onDevice;
   }
 

@@ -20,7 +20,7 @@ import org.ep4j.memory.SymmetricMemory;
 /** The processes of one job, their output, and the rendezvous between them. */
 public final class RankProcesses implements AutoCloseable {
   private static final Duration POLL = Duration.ofMillis(20);
-  private static final Duration NEWS = Duration.ofSeconds(1);
+  private static final Duration REPORT_INTERVAL = Duration.ofSeconds(1);
   private static final Duration END = Duration.ofSeconds(10);
   private static final int TAIL = 16_000;
 
@@ -33,7 +33,7 @@ public final class RankProcesses implements AutoCloseable {
   private final List<Start> starts = new ArrayList<>();
   private final List<Path> finished = new ArrayList<>();
 
-  /** How many characters of each rank's output {@link #newsOfSlowCases} has looked at. */
+  /** How many characters of each rank's output {@link #reportSlowCases} has looked at. */
   private final List<Integer> lookedAt = new ArrayList<>();
 
   /** How a rank was started. */
@@ -155,7 +155,7 @@ public final class RankProcesses implements AutoCloseable {
     try {
       Process kill = new ProcessBuilder("kill", "-QUIT", String.valueOf(pid(rank))).start();
       if (kill.waitFor(END.toMillis(), TimeUnit.MILLISECONDS)) {
-        Thread.sleep(NEWS);
+        Thread.sleep(REPORT_INTERVAL);
       }
     } catch (IOException e) {
       // That the rank still runs is what matters, and is told without them.
@@ -222,19 +222,19 @@ public final class RankProcesses implements AutoCloseable {
   }
 
   /** What ranks have written about cases that take long, each line once. */
-  List<String> newsOfSlowCases() {
-    List<String> news = new ArrayList<>();
+  List<String> reportSlowCases() {
+    List<String> reports = new ArrayList<>();
     for (int rank = 0; rank < ranks(); rank++) {
       String output = output(rank);
       int end = output.lastIndexOf('\n') + 1;
       output
           .substring(lookedAt.get(rank), end)
           .lines()
-          .filter(line -> line.contains(CaseWatch.STILL) || line.contains(CaseWatch.ENDED))
-          .forEach(news::add);
+          .filter(line -> line.contains(CaseWatchdog.STILL) || line.contains(CaseWatchdog.ENDED))
+          .forEach(reports::add);
       lookedAt.set(rank, end);
     }
-    return news;
+    return reports;
   }
 
   /**
@@ -244,7 +244,7 @@ public final class RankProcesses implements AutoCloseable {
   void awaitSuccess(Duration limit) {
     long begin = System.nanoTime();
     long end = begin + limit.toNanos();
-    long nextNews = begin + NEWS.toNanos();
+    long nextReport = begin + REPORT_INTERVAL.toNanos();
     boolean running = true;
     while (running) {
       running = false;
@@ -267,9 +267,9 @@ public final class RankProcesses implements AutoCloseable {
         throw new IllegalStateException(
             "ranks still run after " + limit.toSeconds() + " s; " + tails(NONE));
       }
-      if (System.nanoTime() > nextNews) {
-        nextNews = System.nanoTime() + NEWS.toNanos();
-        newsOfSlowCases().forEach(System.out::println);
+      if (System.nanoTime() > nextReport) {
+        nextReport = System.nanoTime() + REPORT_INTERVAL.toNanos();
+        reportSlowCases().forEach(System.out::println);
       }
       if (running) {
         pause();

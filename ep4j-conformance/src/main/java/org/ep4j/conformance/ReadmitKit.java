@@ -24,7 +24,7 @@ public abstract class ReadmitKit {
   private static final Duration LIMIT = Duration.ofMinutes(2);
 
   /** Most that a process needs from its arrival in the group to its buffer. */
-  private static final int DOOMED_MILLIS = 400;
+  private static final int CRASH_MILLIS = 400;
 
   private final long seed = TestScale.seed();
 
@@ -55,7 +55,7 @@ public abstract class ReadmitKit {
   }
 
   @Test
-  final void newcomersThatDieOnTheWayHoldNobodyUp() throws Exception {
+  final void newcomersThatDieWhileJoiningDelayNoRank() throws Exception {
     if (ranksPerNode() > 0) {
       TestScale.onlyInFull("newcomers that die are tried within a node");
     }
@@ -79,18 +79,18 @@ public abstract class ReadmitKit {
                         .mapToObj(Integer::toString)
                         .collect(Collectors.joining(","))));
     try (RankProcesses ranks = new ProcessWorld().start(RANKS, ReadmitJob.class, arguments)) {
-      for (int turn = 0; turn < kills; turn++) {
-        int victim = victims[turn];
-        ranks.awaitOutputs(ReadmitJob.READY + turn, -1, LIMIT);
+      for (int attempt = 0; attempt < kills; attempt++) {
+        int victim = victims[attempt];
+        ranks.awaitOutputs(ReadmitJob.READY + attempt, -1, LIMIT);
         Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
         ranks.kill(victim);
         for (int i = 0; i < deaths; i++) {
-          String doom = String.valueOf(random.nextInt(DOOMED_MILLIS));
-          ranks.restart(victim, variables(turn, Map.of(ReadmitJob.DOOM, doom)));
+          String crashPoint = String.valueOf(random.nextInt(CRASH_MILLIS));
+          ranks.restart(victim, variables(attempt, Map.of(ReadmitJob.CRASH_POINT, crashPoint)));
           assertEquals(9, ranks.awaitExit(victim, LIMIT), ranks.outputs());
         }
-        ranks.awaitOutputs(ReadmitJob.MASKED + turn, victim, LIMIT);
-        ranks.restart(victim, variables(turn, Map.of()));
+        ranks.awaitOutputs(ReadmitJob.MASKED + attempt, victim, LIMIT);
+        ranks.restart(victim, variables(attempt, Map.of()));
       }
       for (int rank = 0; rank < RANKS; rank++) {
         assertEquals(0, ranks.awaitExit(rank, LIMIT), ranks.outputs());
@@ -100,10 +100,10 @@ public abstract class ReadmitKit {
     }
   }
 
-  private static Map<String, String> variables(int turn, Map<String, String> more) {
+  private static Map<String, String> variables(int attempt, Map<String, String> more) {
     Map<String, String> all = new HashMap<>(more);
     all.put(RankMain.AGAIN, "true");
-    all.put(ReadmitJob.TURN, String.valueOf(turn + 1));
+    all.put(ReadmitJob.ATTEMPT, String.valueOf(attempt + 1));
     return all;
   }
 }

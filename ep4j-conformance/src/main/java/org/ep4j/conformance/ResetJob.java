@@ -14,7 +14,7 @@ import org.ep4j.group.Group;
  */
 final class ResetJob implements RankJob {
   private static final Duration DEADLINE = Duration.ofSeconds(1);
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   @Override
   public void run(Group group, List<String> arguments) {
@@ -32,19 +32,19 @@ final class ResetJob implements RankJob {
         if (group.rank() == away) {
           VerifiedRound.begin(buffer, round, operation);
         } else {
-          isTold(buffer, round, operation);
+          isNotified(buffer, round, operation);
         }
-        group.barrier(PATIENCE);
+        group.barrier(TIMEOUT);
         buffer.reset();
         VerifiedRound.operate(buffer, round + 1, -1);
         VerifiedRound.operate(buffer, round + 2, -1);
         // Who is still in an operation must not be taken for late.
-        group.barrier(PATIENCE);
+        group.barrier(TIMEOUT);
       }
     }
   }
 
-  private static void isTold(ExpertBuffer buffer, long round, int operation) {
+  private static void isNotified(ExpertBuffer buffer, long round, int operation) {
     try {
       VerifiedRound.operate(buffer, round, -1);
     } catch (PeerTimeoutException e) {

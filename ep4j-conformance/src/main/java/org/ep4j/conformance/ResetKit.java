@@ -39,13 +39,13 @@ public abstract class ResetKit {
   }
 
   /** What these tests need beside the engine and is not here; empty (default): nothing. */
-  protected String lacking() {
+  protected String missing() {
     return "";
   }
 
   @TestFactory
   final Stream<DynamicTest> buffersServeOnAfterAMissedDeadline() {
-    return Available.orSkipped(engine(), lacking(), this::worlds);
+    return Available.orSkipped(engine(), missing(), this::worlds);
   }
 
   private Stream<DynamicTest> worlds() {

@@ -124,15 +124,15 @@ final class RoutingSoakJob implements RankJob {
       int ranks, HighThroughputOracle oracle, SplittableRandom shared) {
     Layout layout = Layout.values()[shared.nextInt(2)];
     int alignment = layout == Layout.FLAT ? 1 : ALIGNMENT;
-    int most = 1;
+    int max = 1;
     for (int r = 0; r < ranks; r++) {
-      most = Math.max(most, oracle.rows(r, layout, alignment));
+      max = Math.max(max, oracle.rows(r, layout, alignment));
     }
     return DispatchOptions.builder()
         .layout(layout)
         .expertAlignment(alignment)
         .zeroPadding(shared.nextBoolean())
-        .sizing(shared.nextBoolean() ? Sizing.EXACT : Sizing.atMost(most + shared.nextInt(3)))
+        .sizing(shared.nextBoolean() ? Sizing.EXACT : Sizing.atMost(max + shared.nextInt(3)))
         .build();
   }
 

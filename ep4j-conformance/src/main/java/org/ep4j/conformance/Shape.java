@@ -55,8 +55,8 @@ record Shape(
           case 1 -> random.nextInt(64, 200);
           default -> random.nextInt(2, 33);
         };
-    int most = Math.min(experts, BufferConfig.MAX_TOP_K);
-    int topK = random.nextInt(8) == 0 ? most : random.nextInt(1, Math.min(8, most) + 1);
+    int max = Math.min(experts, BufferConfig.MAX_TOP_K);
+    int topK = random.nextInt(8) == 0 ? max : random.nextInt(1, Math.min(8, max) + 1);
     return new Shape(
         ranks,
         hidden,

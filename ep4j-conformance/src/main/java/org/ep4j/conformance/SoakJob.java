@@ -40,7 +40,7 @@ final class SoakJob implements RankJob {
   private static final long KIBIBYTE = 1024;
 
   /** What a JVM may take for itself while it compiles and profiles. */
-  private static final long MOST_GROWTH = 48L << 20;
+  private static final long MAX_GROWTH = 48L << 20;
 
   @Override
   public void run(Group group, List<String> arguments) throws IOException {
@@ -113,7 +113,7 @@ final class SoakJob implements RankJob {
       LowLatencyCombineOptions.builder().zeroCopy(true).build();
 
   private static void check(String what, long before, long after) {
-    if (after - before > MOST_GROWTH) {
+    if (after - before > MAX_GROWTH) {
       throw new AssertionError(
           "the " + what + " grew from " + (before >> 20) + " to " + (after >> 20) + " MiB");
     }

@@ -26,7 +26,7 @@ final class VectorJob implements RankJob {
     for (String path : arguments.subList(3, arguments.size())) {
       CaseDirectory directory = CaseDirectory.open(Path.of(path));
       String what = "rank " + group.rank() + " of " + group.size() + ", " + path;
-      try (CaseWatch _ = new CaseWatch(what, () -> "recorded case");
+      try (CaseWatchdog _ = new CaseWatchdog(what, () -> "recorded case");
           CaseFile file = directory.read(group.rank());
           ExpertBuffer buffer = ExpertBuffer.open(group, config(directory, arguments))) {
         for (int round = 0; round < ROUNDS; round++) {

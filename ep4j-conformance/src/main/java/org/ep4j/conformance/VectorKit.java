@@ -44,13 +44,13 @@ public abstract class VectorKit {
   }
 
   /** What these tests need beside the engine and is not here; empty (default): nothing. */
-  protected String lacking() {
+  protected String missing() {
     return "";
   }
 
   @TestFactory
   final Stream<DynamicTest> everyRecordedCaseComesOutBitForBit() {
-    return Available.orSkipped(engine(), lacking(), this::recordedCases);
+    return Available.orSkipped(engine(), missing(), this::recordedCases);
   }
 
   private Stream<DynamicTest> recordedCases() {

@@ -49,7 +49,7 @@ class LostLanesTest {
   private static final int TOP_K = 4;
   private static final int EXPERTS = 12;
   private static final int TOKENS = 60;
-  private static final int MOST_STEPS = 600;
+  private static final int MAX_STEPS = 600;
 
   /** Longer than a campaign may take: nobody may wait for it. */
   private static final Duration LONG = Duration.ofMinutes(10);
@@ -76,8 +76,8 @@ class LostLanesTest {
       int unlucky = random.nextInt(RANKS);
 
       int node = unlucky / RANKS_PER_NODE;
-      int far = (1 - node) * RANKS_PER_NODE + random.nextInt(RANKS_PER_NODE);
-      long step = 1 + random.nextLong(MOST_STEPS);
+      int distance = (1 - node) * RANKS_PER_NODE + random.nextInt(RANKS_PER_NODE);
+      long step = 1 + random.nextLong(MAX_STEPS);
       long faults = random.nextLong();
       AtomicInteger opened = new AtomicInteger();
       FaultyWireProvider.plan(
@@ -85,15 +85,17 @@ class LostLanesTest {
             FaultPlan plan = FaultPlan.legal(faults + rank);
             // Only the first connection is lost, not the one that the reset makes.
             return opened.getAndIncrement() < RANKS && rank == unlucky
-                ? plan.dropping(far, step)
+                ? plan.dropping(distance, step)
                 : plan;
           });
       ThreadRanks.run(
-          RANKS, LIMIT, group -> runUntilLost(group, group.rank() == far ? unlucky : far));
+          RANKS,
+          LIMIT,
+          group -> runUntilLost(group, group.rank() == distance ? unlucky : distance));
     }
   }
 
-  private static void runUntilLost(Group group, int blamed) {
+  private static void runUntilLost(Group group, int named) {
     BufferConfig config =
         BufferConfig.builder()
             .engine("host")
@@ -106,16 +108,16 @@ class LostLanesTest {
             .timeout(LONG)
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
-      boolean told = false;
-      for (long round = 0; round < 10 * MOST_STEPS && !told; round++) {
+      boolean reported = false;
+      for (long round = 0; round < 10 * MAX_STEPS && !reported; round++) {
         try {
           operate(buffer, round);
         } catch (PeerTimeoutException e) {
-          told = true;
-          assertEquals(blamed, e.peer(), e.getMessage());
+          reported = true;
+          assertEquals(named, e.peer(), e.getMessage());
         }
       }
-      assertTrue(told, "rank " + group.rank() + " was never told");
+      assertTrue(reported, "rank " + group.rank() + " was never told");
       buffer.reset();
       for (long round = 0; round < 3; round++) {
         operate(buffer, round);

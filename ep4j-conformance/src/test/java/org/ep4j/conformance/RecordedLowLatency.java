@@ -87,7 +87,7 @@ final class RecordedLowLatency implements LowLatencyDispatch, LowLatencyHandle {
   }
 
   @Override
-  public Tensor recvCount() {
+  public Tensor counts() {
     return file.tensor("recv_count");
   }
 

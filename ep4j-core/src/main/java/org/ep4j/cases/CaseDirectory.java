@@ -30,7 +30,7 @@ public final class CaseDirectory {
   private final List<Path> files;
   private final Map<String, String> defaults;
   private final CaseMetadata metadata;
-  private final int mostTokens;
+  private final int maxTokens;
   private final DType widestRow;
 
   private CaseDirectory(Path path, List<Path> files, Map<String, String> defaults) {
@@ -50,7 +50,7 @@ public final class CaseDirectory {
       }
     }
     this.metadata = Objects.requireNonNull(first, "a directory has a file");
-    this.mostTokens = Math.toIntExact(tokens);
+    this.maxTokens = Math.toIntExact(tokens);
     this.widestRow = widest;
   }
 
@@ -132,8 +132,8 @@ public final class CaseDirectory {
             .rowDType(widestRow)
             .expertAlignment(metadata.expertAlignment());
     return metadata.lowLatency()
-        ? config.lowLatencyMaxTokens(Math.max(metadata.maxTokens(), Math.max(1, mostTokens)))
-        : config.maxTokens(Math.max(1, mostTokens));
+        ? config.lowLatencyMaxTokens(Math.max(metadata.maxTokens(), Math.max(1, maxTokens)))
+        : config.maxTokens(Math.max(1, maxTokens));
   }
 
   /** Reads the file of a rank. */

@@ -72,7 +72,7 @@ public final class CaseRunner {
     keep(outputs, "recv_x_global_scales", dispatch.globalScales(), out);
     keep(outputs, "recv_topk_idx", dispatch.topkIdx(), out);
     keep(outputs, "recv_topk_weights", dispatch.topkWeights(), out);
-    keep(outputs, "num_recv_tokens_per_expert", dispatch.tokensPerExpert(), out);
+    keep(outputs, "num_recv_tokens_per_expert", dispatch.alignedCounts(), out);
     try (DispatchHandle handle = dispatch.handle()) {
       Tensor y = file.find("expert_out");
       if (y != null) {
@@ -124,7 +124,7 @@ public final class CaseRunner {
     if (scales != null) {
       outputs.put("recv_x_scales", packed(usedRows(scales.onHost(out), ours, out)));
     }
-    keep(outputs, "recv_count", dispatch.recvCount(), out);
+    keep(outputs, "recv_count", dispatch.counts(), out);
     outputs.put("src_info", sources(ours, out));
     keep(outputs, "layout_range", dispatch.handle().layoutRange(), out);
     Tensor y = file.find("expert_out");

@@ -196,7 +196,7 @@ public final class Arguments {
   /**
    * Checks the tensors of a high-throughput combine, except for where they lie.
    *
-   * @param most rows that are surely enough. Only where a tensor has fewer, the handle is asked how
+   * @param max rows that are surely enough. Only where a tensor has fewer, the handle is asked how
    *     many there are, which may wait
    * @param all whether as many are needed: the handle is not asked
    */
@@ -205,13 +205,13 @@ public final class Arguments {
       Tensor y,
       DispatchHandle handle,
       CombineOptions options,
-      long most,
+      long max,
       boolean all) {
     int hidden = config.hidden();
     if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
       throw invalid("y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
     }
-    receivedRows("y", y, handle, most, all);
+    receivedRows("y", y, handle, max, all);
     Tensor weights = options.topkWeights();
     if (weights != null) {
       boolean flat = handle.layout() == Layout.FLAT;
@@ -224,7 +224,7 @@ public final class Arguments {
             flat ? "FP32[rows, " + handle.topK() + "]" : "FP32[rows]",
             "pass weights as the dispatch delivered them");
       }
-      receivedRows("topkWeights", weights, handle, most, all);
+      receivedRows("topkWeights", weights, handle, max, all);
     }
     tokenRows("bias0", options.bias0(), y, handle);
     tokenRows("bias1", options.bias1(), y, handle);
@@ -236,11 +236,11 @@ public final class Arguments {
   }
 
   private static void receivedRows(
-      String name, Tensor tensor, DispatchHandle handle, long most, boolean all) {
-    if (tensor.size(0) >= most) {
+      String name, Tensor tensor, DispatchHandle handle, long max, boolean all) {
+    if (tensor.size(0) >= max) {
       return;
     }
-    long rows = all ? most : handle.rows();
+    long rows = all ? max : handle.rows();
     if (tensor.size(0) < rows) {
       throw invalid(
           name,

@@ -97,7 +97,7 @@ public final class ConfigAgreement {
       {"lowLatencyMaxTokens", Integer.toString(config.lowLatencyMaxTokens())},
       {"masking", Boolean.toString(config.masking())},
       {"timeout", config.timeout().toString()},
-      {"numSms", Integer.toString(config.numSms())},
+      {"parallelism", Integer.toString(config.parallelism())},
       {"engine", config.engine()},
       {"backend", config.backend()},
     };

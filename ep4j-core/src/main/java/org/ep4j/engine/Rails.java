@@ -12,7 +12,7 @@ import java.util.Arrays;
  */
 public final class Rails {
   /** In place of a rank where a node has none left. */
-  public static final int NOBODY = -1;
+  public static final int NONE = -1;
 
   private final Nodes nodes;
 
@@ -60,11 +60,11 @@ public final class Rails {
     return Arrays.copyOf(found, count);
   }
 
-  /** The rank that takes what {@code rank} sends to {@code node}; {@link #NOBODY} if none lives. */
+  /** The rank that takes what {@code rank} sends to {@code node}; {@link #NONE} if none lives. */
   public int rail(int rank, int node) {
     int[] there = live[node];
     if (there.length == 0) {
-      return NOBODY;
+      return NONE;
     }
     int place = Arrays.binarySearch(live[nodes.of(rank)], rank);
     return there[place % there.length];

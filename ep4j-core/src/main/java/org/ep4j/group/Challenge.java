@@ -40,14 +40,14 @@ final class Challenge {
   }
 
   static byte[] proof(
-      String secret, Frames.Purpose purpose, Role role, byte[] guestNonce, byte[] hostNonce) {
+      String secret, Frames.Purpose purpose, Role role, byte[] clientNonce, byte[] hostNonce) {
     try {
       Mac mac = Mac.getInstance(ALGORITHM);
       mac.init(new SecretKeySpec(secret.getBytes(StandardCharsets.UTF_8), ALGORITHM));
       // Nonces have a fixed length and come last, so no two inputs read alike.
       mac.update(
           ("ep4j group 1, " + purpose + ", " + role + ":").getBytes(StandardCharsets.US_ASCII));
-      mac.update(guestNonce);
+      mac.update(clientNonce);
       mac.update(hostNonce);
       return mac.doFinal();
     } catch (GeneralSecurityException e) {

@@ -57,7 +57,7 @@ final class EnvironmentReader {
   LaunchEnvironment read() {
     Launcher launcher = launcher();
     if (launcher == null) {
-      return nobody();
+      return none();
     }
     note("launcher", launcher.text, launcher.rank + " is set");
     int rank = number("rank", need("rank", "", launcher.rank), 0);
@@ -108,7 +108,7 @@ final class EnvironmentReader {
         && lookup("SLURM_STEP_ID") == null;
   }
 
-  private LaunchEnvironment nobody() {
+  private LaunchEnvironment none() {
     if (lookup("EP4J_WORLD_SIZE") != null && !"1".equals(lookup("EP4J_WORLD_SIZE"))) {
       throw new IllegalArgumentException(
           "EP4J_WORLD_SIZE is %s, but no rank is set; set EP4J_RANK too"
@@ -233,7 +233,7 @@ final class EnvironmentReader {
       return own;
     }
     note("secret", "derived, not secret", "the job's other variables");
-    if (!Hosts.isLoopback(host)) {
+    if (!HostNames.isLoopback(host)) {
       warnings.add(
           "EP4J_SECRET is not set: whoever can reach %s:%d can join this job; set it to the same"
                   .formatted(host, port)
@@ -278,7 +278,7 @@ final class EnvironmentReader {
     if (found != null) {
       return number("local rank", found, 0);
     }
-    boolean here = Hosts.isLoopback(config.host());
+    boolean here = HostNames.isLoopback(config.host());
     int localRank = here ? config.rank() : 0;
     note(
         "local rank",

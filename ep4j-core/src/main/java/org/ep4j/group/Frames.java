@@ -36,8 +36,8 @@ import org.jspecify.annotations.Nullable;
  * ADMITTED. Members are told by CLAIMED that somebody waits, and may take their ADMIT back with
  * WITHDRAW, which is answered by WITHDRAWN unless ADMITTED came first.
  *
- * <p>Lengths are checked before anything is allocated: {@link #MOST_BEFORE_PROOF} until the other
- * side has proven itself, {@link #MOST} afterwards.
+ * <p>Lengths are checked before anything is allocated: {@link #MAX_BEFORE_PROOF} until the other
+ * side has proven itself, {@link #MAX} afterwards.
  */
 final class Frames {
   /** What a listening port is for. */
@@ -76,7 +76,7 @@ final class Frames {
   static final byte HOSTING = 16;
 
   static final byte REJOIN = 17;
-  static final byte CLAIMED = 18;
+  static final byte REJOINING = 18;
   static final byte ADMIT = 19;
   static final byte ADMITTED = 20;
   static final byte WITHDRAW = 21;
@@ -86,13 +86,13 @@ final class Frames {
   static final byte[] MAGIC = "EP4JGRP".getBytes(StandardCharsets.US_ASCII);
 
   /** Longest frame, type and body, before the sender has proven itself. */
-  static final int MOST_BEFORE_PROOF = 1024;
+  static final int MAX_BEFORE_PROOF = 1024;
 
   /** Longest frame afterwards: a part with its header, or a welcome for the most ranks. */
-  static final int MOST = 2 << 20;
+  static final int MAX = 2 << 20;
 
-  private static final int MOST_TEXT_BYTES = 900;
-  private static final int MOST_NAMED = 32;
+  private static final int MAX_TEXT_BYTES = 900;
+  private static final int MAX_NAMED = 32;
 
   /** A frame as it was received. */
   record Frame(byte type, ByteBuffer body) {}
@@ -197,7 +197,7 @@ final class Frames {
   }
 
   private static int named(int[] ranks) {
-    return Math.min(ranks.length, MOST_NAMED);
+    return Math.min(ranks.length, MAX_NAMED);
   }
 
   private static ByteBuffer ranks(ByteBuffer frame, int[] ranks) {
@@ -275,7 +275,7 @@ final class Frames {
     return new Welcome(rank, size, hostRank, jobId, peers(body));
   }
 
-  static ByteBuffer part(int rank, long number, Ledger.Kind kind, byte[] part) {
+  static ByteBuffer part(int rank, long number, GroupState.Kind kind, byte[] part) {
     return start(PART, 13 + part.length)
         .putInt(rank)
         .putLong(number)
@@ -320,8 +320,8 @@ final class Frames {
   }
 
   /** A process waits for the place of a rank, or has gone again. */
-  static ByteBuffer claimed(int rank, boolean waits) {
-    return start(CLAIMED, 5).putInt(rank).put((byte) (waits ? 1 : 0)).flip();
+  static ByteBuffer rejoining(int rank, boolean waits) {
+    return start(REJOINING, 5).putInt(rank).put((byte) (waits ? 1 : 0)).flip();
   }
 
   /** A frame that says all by its type. */
@@ -332,11 +332,11 @@ final class Frames {
   /**
    * Nobody was admitted.
    *
-   * @param claims processes that wait
+   * @param rejoins processes that wait
    * @param missing live ranks that have not said ADMIT; at most the first 32 are named
    */
-  static ByteBuffer withdrawn(int claims, int[] missing) {
-    return ranks(start(WITHDRAWN, 4 + 4 * named(missing)).putInt(claims), missing);
+  static ByteBuffer withdrawn(int rejoins, int[] missing) {
+    return ranks(start(WITHDRAWN, 4 + 4 * named(missing)).putInt(rejoins), missing);
   }
 
   static ByteBuffer hosting(int port) {
@@ -363,7 +363,7 @@ final class Frames {
 
   private static byte[] encode(String text) {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    return bytes.length <= MOST_TEXT_BYTES ? bytes : Arrays.copyOf(bytes, MOST_TEXT_BYTES);
+    return bytes.length <= MAX_TEXT_BYTES ? bytes : Arrays.copyOf(bytes, MAX_TEXT_BYTES);
   }
 
   private static ByteBuffer start(byte type, int bodyBytes) {

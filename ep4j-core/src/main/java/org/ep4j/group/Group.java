@@ -103,7 +103,7 @@ public interface Group extends AutoCloseable {
    * Whether a restarted process waits to be admitted as this departed rank, as far as this rank
    * knows; not known while the rendezvous is lost. A volatile read without allocation.
    */
-  boolean isClaimed(int rank);
+  boolean hasReplacement(int rank);
 
   /**
    * Collective of the ranks that are alive: takes in all restarted processes that wait in {@link
@@ -153,7 +153,7 @@ public interface Group extends AutoCloseable {
    * @throws GroupTimeoutException if ranks or the rendezvous are missing after the join timeout
    */
   static Group join(GroupConfig config) {
-    return Arrival.join(config);
+    return GroupJoin.join(config);
   }
 
   /**
@@ -169,7 +169,7 @@ public interface Group extends AutoCloseable {
    *     ranks have not called {@code readmit}; names them
    */
   static Group rejoin(GroupConfig config) {
-    return Arrival.rejoin(config);
+    return GroupJoin.rejoin(config);
   }
 
   /**

@@ -42,15 +42,14 @@ public record GroupConfig(
   public static final Duration LIVENESS_TIMEOUT = Duration.ofSeconds(2);
 
   /** Most ranks of a group. */
-  public static final int MOST_RANKS = 65_536;
+  public static final int MAX_RANKS = 65_536;
 
   /** Most characters of a job name. */
-  public static final int MOST_JOB_CHARACTERS = 200;
+  public static final int MAX_JOB_CHARACTERS = 200;
 
   /** Checks the values. */
   public GroupConfig {
-    require(
-        size >= 1 && size <= MOST_RANKS, "size is %s; it must be from 1 to " + MOST_RANKS, size);
+    require(size >= 1 && size <= MAX_RANKS, "size is %s; it must be from 1 to " + MAX_RANKS, size);
     require(
         rank >= 0 && rank < size, "rank is %s; it must be from 0 to size - 1 = %s", rank, size - 1);
     require(!host.isBlank(), "host is empty; name the host of the rendezvous, e.g. 127.0.0.1");
@@ -59,8 +58,8 @@ public record GroupConfig(
         size == 1 || !secret.isEmpty(),
         "secret is empty; give all ranks the same long random text, e.g. in EP4J_SECRET");
     require(
-        job.length() <= MOST_JOB_CHARACTERS,
-        "job has %s characters; at most " + MOST_JOB_CHARACTERS + " are allowed",
+        job.length() <= MAX_JOB_CHARACTERS,
+        "job has %s characters; at most " + MAX_JOB_CHARACTERS + " are allowed",
         job.length());
     require(joinTimeout.isPositive(), "joinTimeout is %s; it must be positive", joinTimeout);
     require(

@@ -10,7 +10,7 @@ final class InProcessGroup extends MemberGroup {
   private final InProcessWorld world;
 
   private InProcessGroup(InProcessWorld world, int rank) {
-    super(rank, world.size(), world.jobId(), world.ledger());
+    super(rank, world.size(), world.jobId(), world.state());
     this.world = world;
   }
 
@@ -41,14 +41,14 @@ final class InProcessGroup extends MemberGroup {
   }
 
   @Override
-  void contribute(long number, Ledger.Kind kind, byte[] part) {
-    world.claim(rank());
-    world.ledger().contribute(rank(), number, kind, part);
+  void contribute(long number, GroupState.Kind kind, byte[] part) {
+    world.rejoin(rank());
+    world.state().contribute(rank(), number, kind, part);
   }
 
   @Override
   Group formSurvivors(Deadline deadline) {
-    world.claim(rank());
+    world.rejoin(rank());
     return world.survivors(rank(), deadline);
   }
 
@@ -61,7 +61,7 @@ final class InProcessGroup extends MemberGroup {
 
   @Override
   void depart(Departure departure) {
-    world.ledger().depart(rank(), departure);
+    world.state().depart(rank(), departure);
   }
 
   @Override

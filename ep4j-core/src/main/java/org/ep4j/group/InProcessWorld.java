@@ -19,7 +19,7 @@ final class InProcessWorld {
   /** How long a rank may be without a thread: time for a harness to start the next one. */
   private static final Duration ORPHAN_GRACE = Duration.ofSeconds(2);
 
-  private static final long WATCH_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+  private static final long LIVENESS_CHECK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
   /** One agreement on who survives. */
   private static final class Round {
@@ -30,7 +30,7 @@ final class InProcessWorld {
 
   private final int size;
   private final String jobId;
-  private final Ledger ledger;
+  private final GroupState state;
   private final AtomicReferenceArray<@Nullable Thread> owners;
   // When a rank's thread was first seen ended, in nanoseconds; 0 while it lives.
   private final AtomicLongArray orphanedAt;
@@ -49,7 +49,7 @@ final class InProcessWorld {
     this.orphanedAt = new AtomicLongArray(size);
     BitSet all = new BitSet();
     all.set(0, size);
-    this.ledger = new Ledger(size, all, this::watchAll);
+    this.state = new GroupState(size, all, this::checkLiveness);
   }
 
   int size() {
@@ -64,12 +64,12 @@ final class InProcessWorld {
     return key;
   }
 
-  Ledger ledger() {
-    return ledger;
+  GroupState state() {
+    return state;
   }
 
   /** Makes the calling thread the one whose end is the rank's end. */
-  void claim(int rank) {
+  void rejoin(int rank) {
     Thread current = Thread.currentThread();
     if (!current.equals(owners.get(rank))) {
       owners.set(rank, current);
@@ -78,7 +78,7 @@ final class InProcessWorld {
   }
 
   boolean isAlive(int rank) {
-    if (!ledger.isAlive(rank)) {
+    if (!state.isAlive(rank)) {
       return false;
     }
     Thread owner = owners.get(rank);
@@ -91,13 +91,13 @@ final class InProcessWorld {
     if (since == 0 || now - since < ORPHAN_GRACE.toNanos()) {
       return true;
     }
-    ledger.depart(
+    state.depart(
         rank,
         Departure.lost("its thread '" + owner.getName() + "' ended without closing the group"));
     return false;
   }
 
-  private void watchAll() {
+  private void checkLiveness() {
     for (int rank = 0; rank < size; rank++) {
       isAlive(rank);
     }
@@ -126,9 +126,9 @@ final class InProcessWorld {
   private boolean form(Round mine) {
     BitSet members = new BitSet();
     IntStream.range(0, size).filter(this::isAlive).forEach(members::set);
-    BitSet absent = (BitSet) members.clone();
-    absent.andNot(mine.present);
-    if (!absent.isEmpty() || members.isEmpty()) {
+    BitSet missing = (BitSet) members.clone();
+    missing.andNot(mine.present);
+    if (!missing.isEmpty() || members.isEmpty()) {
       return false;
     }
     InProcessWorld next = new InProcessWorld(members.cardinality(), JobIds.successor(jobId));
@@ -150,12 +150,12 @@ final class InProcessWorld {
           IntStream.range(0, size).filter(r -> isAlive(r) && !mine.present.get(r)).toArray();
       mine.present.clear(rank);
       throw new GroupTimeoutException(
-          "survivors: %s after %s".formatted(Missing.text(missing), deadline.text()),
+          "survivors: %s after %s".formatted(MissingRanks.text(missing), deadline.text()),
           missing,
           null);
     }
     try {
-      changed.awaitNanos(Math.min(left, WATCH_NANOS));
+      changed.awaitNanos(Math.min(left, LIVENESS_CHECK_NANOS));
     } catch (InterruptedException e) {
       mine.present.clear(rank);
       Thread.currentThread().interrupt();
@@ -164,7 +164,7 @@ final class InProcessWorld {
   }
 
   private PeerLostException lost(int rank) {
-    Departure departure = ledger.departure(rank);
+    Departure departure = state.departure(rank);
     return PeerLostException.ofCaller(
         "survivors", rank, departure == null ? "unknown" : departure.report());
   }

@@ -9,7 +9,7 @@ public final class JoinRefusedException extends GroupException {
   /** Why. */
   public enum Reason {
     /** One side does not know the other's secret. */
-    STRANGER(1),
+    UNAUTHENTICATED(1),
     /** The other side does not speak this protocol, or another version of it. */
     WRONG_PROTOCOL(2),
     /** The rank counts on another number of ranks. */
@@ -27,7 +27,7 @@ public final class JoinRefusedException extends GroupException {
     /** The rendezvous was closed before the group was complete. */
     CLOSED(9),
     /** Another process already waits to take the place of the rank. */
-    CLAIMED(10),
+    PLACE_TAKEN(10),
     /** The group has not formed yet, so no rank of it has departed. */
     NOT_FORMED(11),
     /** The group is about to change its rendezvous; a process that rejoins tries again. */

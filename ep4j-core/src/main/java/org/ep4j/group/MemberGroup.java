@@ -11,7 +11,7 @@ abstract class MemberGroup implements Group {
   private final int rank;
   private final int size;
   private final String jobId;
-  private final Ledger ledger;
+  private final GroupState state;
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicBoolean calling = new AtomicBoolean();
   // Number of the last collective, and how often the numbering has begun anew; only touched by the
@@ -19,15 +19,15 @@ abstract class MemberGroup implements Group {
   private long calls;
   private int restarts;
 
-  MemberGroup(int rank, int size, String jobId, Ledger ledger) {
+  MemberGroup(int rank, int size, String jobId, GroupState state) {
     this.rank = rank;
     this.size = size;
     this.jobId = jobId;
-    this.ledger = ledger;
+    this.state = state;
   }
 
   /** Lets all ranks, this one included, hear this rank's part. The array is not used afterwards. */
-  abstract void contribute(long number, Ledger.Kind kind, byte[] part);
+  abstract void contribute(long number, GroupState.Kind kind, byte[] part);
 
   /** {@link #survivors} for the one thread that may call it. */
   abstract Group formSurvivors(Deadline deadline);
@@ -61,22 +61,22 @@ abstract class MemberGroup implements Group {
                   .formatted(mine.length, MAX_CONTRIBUTION)
               + " memory");
     }
-    return collect(Ledger.Kind.GATHER, mine.clone(), Deadline.after(timeout));
+    return collect(GroupState.Kind.GATHER, mine.clone(), Deadline.after(timeout));
   }
 
   @Override
   public final void barrier(Duration timeout) {
-    collect(Ledger.Kind.BARRIER, NOTHING, Deadline.after(timeout));
+    collect(GroupState.Kind.BARRIER, NOTHING, Deadline.after(timeout));
   }
 
-  private byte[][] collect(Ledger.Kind kind, byte[] part, Deadline deadline) {
+  private byte[][] collect(GroupState.Kind kind, byte[] part, Deadline deadline) {
     enter();
     try {
       long number = calls + 1;
-      ledger.requireInStep(rank, number);
+      state.requireInStep(rank, number);
       calls = number;
       contribute(number, kind, part);
-      return ledger.await(rank, number, kind, deadline);
+      return state.await(rank, number, kind, deadline);
     } finally {
       calling.set(false);
     }
@@ -112,31 +112,31 @@ abstract class MemberGroup implements Group {
       throw new IllegalStateException(
           "two threads call collectives of rank " + rank + " at once; one thread per rank may");
     }
-    if (restarts != ledger.restarts()) {
-      restarts = ledger.restarts();
+    if (restarts != state.restarts()) {
+      restarts = state.restarts();
       calls = 0;
     }
   }
 
   @Override
   public boolean isAlive(int rank) {
-    return ledger.isAlive(rank);
+    return state.isAlive(rank);
   }
 
   @Override
   public @Nullable String deathReport(int rank) {
-    Departure departure = ledger.departure(rank);
+    Departure departure = state.departure(rank);
     return departure == null ? null : departure.report();
   }
 
   @Override
   public final int incarnation(int rank) {
-    return ledger.incarnation(rank);
+    return state.incarnation(rank);
   }
 
   @Override
-  public final boolean isClaimed(int rank) {
-    return ledger.isClaimed(rank);
+  public final boolean hasReplacement(int rank) {
+    return state.hasReplacement(rank);
   }
 
   @Override

@@ -49,7 +49,7 @@ final class Reactor implements AutoCloseable {
   private Runnable onTick = () -> {};
   private Consumer<String> onBreak = why -> {};
   private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
-  private final List<Link> unwritten = new ArrayList<>();
+  private final List<FrameConnection> unwritten = new ArrayList<>();
   // Null while it runs; then when to stop at the latest, and at once where no channel is left.
   private volatile @Nullable Deadline closing;
   private long roundStart;
@@ -173,18 +173,18 @@ final class Reactor implements AutoCloseable {
   }
 
   /** Has a link written once what is to be done in this round is done. */
-  void flushSoon(Link link) {
-    unwritten.add(link);
+  void flushSoon(FrameConnection connection) {
+    unwritten.add(connection);
   }
 
   private void flush() {
     // By index: a link that breaks may have others written to.
     for (int i = 0; i < unwritten.size(); i++) {
-      Link link = unwritten.get(i);
+      FrameConnection connection = unwritten.get(i);
       try {
-        link.flush();
+        connection.flush();
       } catch (RuntimeException e) {
-        link.broken(e);
+        connection.broken(e);
       }
     }
     unwritten.clear();
@@ -197,11 +197,11 @@ final class Reactor implements AutoCloseable {
     }
   }
 
-  private interface Visit {
+  private interface ConnectionTask {
     void to(Handler handler);
   }
 
-  private void forEach(Visit visit) {
+  private void forEach(ConnectionTask visit) {
     // Copied: a visit may close channels and register others.
     for (SelectionKey key : new ArrayList<>(selector.keys())) {
       if (key.isValid() && key.attachment() instanceof Handler handler) {
@@ -235,21 +235,21 @@ final class Reactor implements AutoCloseable {
    * Ends the thread, once its channels are closed, or after {@code patience}. Waits for that,
    * unless called by the thread itself.
    */
-  void close(Duration patience) {
-    closing = Deadline.after(patience);
+  void close(Duration timeout) {
+    closing = Deadline.after(timeout);
     if (thread.getState() == Thread.State.NEW) {
       closeAll();
       return;
     }
     selector.wakeup();
     if (!thread.equals(Thread.currentThread())) {
-      join(patience.plus(LONGEST_CLOSE));
+      join(timeout.plus(LONGEST_CLOSE));
     }
   }
 
-  private void join(Duration most) {
+  private void join(Duration max) {
     boolean interrupted = false;
-    Deadline deadline = Deadline.after(most);
+    Deadline deadline = Deadline.after(max);
     while (thread.isAlive() && !deadline.expired()) {
       try {
         thread.join(deadline.remainingMillis());

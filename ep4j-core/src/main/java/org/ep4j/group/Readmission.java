@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * How a member takes part in {@link Group#readmit}: it says ADMIT to the rendezvous, and waits for
  * what comes of it. If the rendezvous is lost, before or meanwhile, the members first make a new
- * one for the same group ({@link Succession}); the deadline is one for all.
+ * one for the same group ({@link RendezvousFailover}); the deadline is one for all.
  *
  * <p>The rendezvous decides. A member whose time is up, or whose thread is interrupted, takes its
  * ADMIT back, and still waits for the answer, which may be that the others were faster: so members
@@ -27,42 +27,42 @@ final class Readmission {
    * What came of it.
    *
    * @param newcomers who was admitted; null if nobody was
-   * @param claims processes that waited, if nobody was admitted
+   * @param rejoins processes that waited, if nobody was admitted
    * @param missing live ranks that had not called it, if nobody was admitted
    * @param rendezvousLost whether nobody could be asked
    */
   record Answer(
-      @Nullable List<Peer> newcomers, int claims, List<Integer> missing, boolean rendezvousLost) {
+      @Nullable List<Peer> newcomers, int rejoins, List<Integer> missing, boolean rendezvousLost) {
     static final Answer LOST = new Answer(null, 0, List.of(), true);
 
     static Answer admitted(List<Peer> newcomers) {
       return new Answer(newcomers, 0, List.of(), false);
     }
 
-    static Answer withdrawn(int claims, List<Integer> missing) {
-      return new Answer(null, claims, missing, false);
+    static Answer withdrawn(int rejoins, List<Integer> missing) {
+      return new Answer(null, rejoins, missing, false);
     }
   }
 
   private final TcpGroup group;
-  private final Ledger ledger;
+  private final GroupState state;
   private final Deadline deadline;
 
   Readmission(TcpGroup group, Deadline deadline) {
     this.group = group;
-    this.ledger = group.ledger();
+    this.state = group.state();
     this.deadline = deadline;
   }
 
   /** The ranks that were admitted. */
   int[] run() {
     while (true) {
-      Departure own = ledger.departure(group.rank());
+      Departure own = state.departure(group.rank());
       if (own != null) {
         throw PeerLostException.ofCaller("readmit", group.rank(), own.report());
       }
-      if (ledger.isDown()) {
-        new Succession(Question.SAME_GROUP, group, deadline).form();
+      if (state.isDown()) {
+        new RendezvousFailover(Question.SAME_GROUP, group, deadline).form();
       }
       Answer answer = await(group.admit());
       List<Peer> newcomers = answer.newcomers();
@@ -70,7 +70,7 @@ final class Readmission {
         return newcomers.stream().mapToInt(Peer::rank).toArray();
       }
       if (!answer.rendezvousLost()) {
-        throw nobody(answer);
+        throw none(answer);
       }
       if (deadline.expired()) {
         throw new GroupTimeoutException(
@@ -79,17 +79,17 @@ final class Readmission {
             new int[0],
             null);
       }
-      Pause.of(PAUSE, "readmit: interrupted while the rendezvous is lost");
+      RetryDelay.of(PAUSE, "readmit: interrupted while the rendezvous is lost");
     }
   }
 
-  private GroupTimeoutException nobody(Answer answer) {
+  private GroupTimeoutException none(Answer answer) {
     int[] missing = answer.missing().stream().mapToInt(r -> r).toArray();
-    int[] gone = IntStream.range(0, group.size()).filter(r -> !ledger.isAlive(r)).toArray();
-    if (answer.claims() == 0 && gone.length > 0) {
+    int[] gone = IntStream.range(0, group.size()).filter(r -> !state.isAlive(r)).toArray();
+    if (answer.rejoins() == 0 && gone.length > 0) {
       return new GroupTimeoutException(
           "readmit: no process has come for a departed rank (%s) within %s: start one that calls"
-                  .formatted(Missing.text(gone), deadline.text())
+                  .formatted(MissingRanks.text(gone), deadline.text())
               + " Group.rejoin",
           gone,
           null);
@@ -97,12 +97,12 @@ final class Readmission {
     if (missing.length > 0) {
       return new GroupTimeoutException(
           "readmit: %s after %s; alive, but not calling readmit()"
-              .formatted(Missing.text(missing), deadline.text()),
+              .formatted(MissingRanks.text(missing), deadline.text()),
           missing,
           null);
     }
     return new GroupTimeoutException(
-        answer.claims() == 0
+        answer.rejoins() == 0
             ? "readmit: all ranks are alive: there is nobody to admit"
             : "readmit: not all live ranks were there at one time within %s: call it again"
                 .formatted(deadline.text()),

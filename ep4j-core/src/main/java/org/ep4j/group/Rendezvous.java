@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * Its methods may be called from any thread.
  */
 public final class Rendezvous implements AutoCloseable {
-  private static final Duration BIND_PATIENCE = Duration.ofSeconds(3);
+  private static final Duration BIND_TIMEOUT = Duration.ofSeconds(3);
   private static final Duration BIND_PAUSE = Duration.ofMillis(50);
   private static final System.Logger LOG = System.getLogger("org.ep4j.group");
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
@@ -28,7 +28,7 @@ public final class Rendezvous implements AutoCloseable {
   private final String jobId;
   private final boolean endsWithGroup;
   private final Reactor reactor;
-  private final Gate gate;
+  private final Acceptor acceptor;
   private final Coordinator coordinator;
   private final CountDownLatch ended = new CountDownLatch(1);
 
@@ -94,8 +94,8 @@ public final class Rendezvous implements AutoCloseable {
     coordinator = new Coordinator(plan, reactor, this::onEnd);
     boolean done = false;
     try {
-      gate = elsewhere == null ? listen() : listen(elsewhere);
-      address = gate.address();
+      acceptor = elsewhere == null ? listen() : listen(elsewhere);
+      address = acceptor.address();
       reactor.start(coordinator::tick, why -> ended.countDown());
       done = true;
     } finally {
@@ -109,15 +109,15 @@ public final class Rendezvous implements AutoCloseable {
   private void onEnd() {
     ended.countDown();
     if (endsWithGroup) {
-      gate.close();
+      acceptor.close();
       reactor.close(LAST_WORDS);
     }
   }
 
-  private Gate listen() {
+  private Acceptor listen() {
     String where = config.host() + ":" + config.port();
     // A rendezvous of the last group in this process may be about to end.
-    Deadline deadline = Deadline.after(BIND_PATIENCE).orAfter(config.joinTimeout());
+    Deadline deadline = Deadline.after(BIND_TIMEOUT).orAfter(config.joinTimeout());
     while (true) {
       try {
         return bind();
@@ -130,7 +130,7 @@ public final class Rendezvous implements AutoCloseable {
                   + " another one, e.g. in EP4J_RENDEZVOUS",
               e);
         }
-        Pause.of(
+        RetryDelay.of(
             BIND_PAUSE, "interrupted while waiting for the port of the rendezvous at " + where);
       } catch (IOException e) {
         throw new GroupException("cannot host the rendezvous at " + where + ": " + e, e);
@@ -139,17 +139,17 @@ public final class Rendezvous implements AutoCloseable {
   }
 
   /** Where the configuration says, if that is on this host and free; else at any port. */
-  private Gate listen(InetAddress elsewhere) {
+  private Acceptor listen(InetAddress elsewhere) {
     try {
       InetAddress wanted = InetAddress.getByName(config.host());
       if (isThisHost(wanted)) {
-        return gate(new InetSocketAddress(bindAddress(config.host()), config.port()));
+        return acceptor(new InetSocketAddress(bindAddress(config.host()), config.port()));
       }
     } catch (IOException e) {
       // Unknown by now, or taken.
     }
     try {
-      Gate anywhere = gate(new InetSocketAddress(elsewhere, 0));
+      Acceptor anywhere = acceptor(new InetSocketAddress(elsewhere, 0));
       LOG.log(
           System.Logger.Level.WARNING,
           "ep4j: the rendezvous of job {0} is now at {1}: restarted processes find it there, not at"
@@ -164,28 +164,29 @@ public final class Rendezvous implements AutoCloseable {
     }
   }
 
-  private Gate bind() throws IOException {
+  private Acceptor bind() throws IOException {
     InetSocketAddress wanted = new InetSocketAddress(bindAddress(config.host()), config.port());
     try {
-      return gate(wanted);
+      return acceptor(wanted);
     } catch (BindException e) {
       if (isThisHost(wanted.getAddress())) {
         throw e;
       }
       // The name leads here through an address that this host does not know (NAT, a service name).
-      return gate(new InetSocketAddress(config.port()));
+      return acceptor(new InetSocketAddress(config.port()));
     }
   }
 
-  private Gate gate(InetSocketAddress where) throws IOException {
-    return new Gate(reactor, where, config.secret(), Frames.Purpose.RENDEZVOUS, coordinator::admit);
+  private Acceptor acceptor(InetSocketAddress where) throws IOException {
+    return new Acceptor(
+        reactor, where, config.secret(), Frames.Purpose.RENDEZVOUS, coordinator::admit);
   }
 
   /** Where to listen so that the other ranks, which know the host by this name, get here. */
   private static @Nullable InetAddress bindAddress(String host) throws UnknownHostException {
     InetAddress address = InetAddress.getByName(host);
     // Many hosts resolve their own name to loopback, where nobody else would find us.
-    return address.isLoopbackAddress() && !Hosts.isLoopback(host) ? null : address;
+    return address.isLoopbackAddress() && !HostNames.isLoopback(host) ? null : address;
   }
 
   private static boolean isThisHost(InetAddress address) throws IOException {
@@ -221,13 +222,13 @@ public final class Rendezvous implements AutoCloseable {
   }
 
   /** Goes on without a rank of the old group. */
-  void excuse(int rank) {
-    reactor.post(() -> coordinator.excuse(rank));
+  void exempt(int rank) {
+    reactor.post(() -> coordinator.exempt(rank));
   }
 
   /** Takes no more guests, so that the port is free; the members go on. */
-  void closeGate() {
-    reactor.post(gate::close);
+  void closeAcceptor() {
+    reactor.post(acceptor::close);
   }
 
   /** Waits until all members have departed; whether they have. */
@@ -250,7 +251,7 @@ public final class Rendezvous implements AutoCloseable {
     reactor.post(
         () -> {
           coordinator.goodbye(why);
-          gate.close();
+          acceptor.close();
         });
     reactor.close(LAST_WORDS);
   }

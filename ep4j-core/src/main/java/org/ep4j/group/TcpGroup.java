@@ -29,11 +29,11 @@ import org.jspecify.annotations.Nullable;
  * collectives wait there. It also sends heartbeats, and watches for those of the rendezvous. When
  * the rendezvous is lost, the connection may be replaced by one to another ({@link #moveTo}).
  */
-final class TcpGroup extends MemberGroup implements Link.Listener {
+final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
   private static final Duration LONGEST_LEAVE = Duration.ofMillis(1500);
 
   private final GroupConfig config;
-  private final Ledger ledger;
+  private final GroupState state;
   private final Reactor reactor;
   private final PeerPort peerPort;
 
@@ -43,7 +43,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
   private volatile @Nullable Rendezvous own;
 
   // Written and read by the reactor's thread.
-  private Link link;
+  private FrameConnection connection;
   private int hostRank;
   private boolean closing;
   private boolean rendezvousLost;
@@ -54,31 +54,27 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
    * @param own the rendezvous if this process hosts it; belongs to the group
    */
   TcpGroup(
-      GroupConfig config, Joining.Admission admission, Reactor reactor, @Nullable Rendezvous own)
+      GroupConfig config, JoinClient.Admission admission, Reactor reactor, @Nullable Rendezvous own)
       throws IOException {
-    this(config, admission, reactor, own, ledger(admission.welcome()));
+    this(config, admission, reactor, own, state(admission.accept()));
   }
 
   private TcpGroup(
       GroupConfig config,
-      Joining.Admission admission,
+      JoinClient.Admission admission,
       Reactor reactor,
       @Nullable Rendezvous own,
-      Ledger ledger)
+      GroupState state)
       throws IOException {
-    super(
-        admission.welcome().rank(),
-        admission.welcome().size(),
-        admission.welcome().jobId(),
-        ledger);
+    super(admission.accept().rank(), admission.accept().size(), admission.accept().jobId(), state);
     this.config = config;
-    this.ledger = ledger;
+    this.state = state;
     this.reactor = reactor;
     this.peerPort = admission.peerPort();
     this.own = own;
     this.peers = new AtomicReferenceArray<>(size());
-    peerPort.belongsTo(rank(), jobId(), ledger);
-    link = connect(admission);
+    peerPort.belongsTo(rank(), jobId(), state);
+    connection = connect(admission);
   }
 
   /** From now on the connection is served. */
@@ -86,28 +82,28 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     reactor.start(this::tick, this::rendezvousLost);
   }
 
-  private static Ledger ledger(Welcome welcome) {
+  private static GroupState state(Welcome welcome) {
     BitSet readers = new BitSet();
     readers.set(welcome.rank());
-    Ledger ledger = new Ledger(welcome.size(), readers, () -> {});
-    ledger.renew(welcome.peers());
-    return ledger;
+    GroupState state = new GroupState(welcome.size(), readers, () -> {});
+    state.renew(welcome.peers());
+    return state;
   }
 
   /** Serves the connection from now on. */
-  private Link connect(Joining.Admission admission) throws IOException {
-    Welcome welcome = admission.welcome();
+  private FrameConnection connect(JoinClient.Admission admission) throws IOException {
+    Welcome welcome = admission.accept();
     hostRank = welcome.hostRank();
     for (Peer peer : welcome.peers()) {
       peers.set(peer.rank(), peer.address());
     }
-    Link fresh;
-    try (Door door = admission.door()) {
-      fresh = new Link(reactor, door.channel(), this);
-      door.release();
+    FrameConnection fresh;
+    try (BlockingFrameChannel channel = admission.channel()) {
+      fresh = new FrameConnection(reactor, channel.channel(), this);
+      channel.release();
     }
     fresh.trust();
-    fresh.watch(config.livenessTimeout());
+    fresh.livenessTimeout(config.livenessTimeout());
     return fresh;
   }
 
@@ -115,16 +111,16 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
    * Goes on with another rendezvous, which serves the same group; the calling thread is inside
    * {@link #readmit}.
    *
-   * @param next that rendezvous if this process hosts it; as for {@link Arrival#join}
+   * @param next that rendezvous if this process hosts it; as for {@link GroupJoin#join}
    */
   void moveTo(GroupConfig config, @Nullable Rendezvous next, Deadline deadline) throws IOException {
     String failure = "rank " + rank() + ", who hosts it, could not join";
     boolean done = false;
-    Joining.Admission admission = null;
+    JoinClient.Admission admission = null;
     AtomicBoolean taken = new AtomicBoolean();
     try {
       InetSocketAddress here = next == null ? null : next.reachedFromHere();
-      Joining.Admission fresh = new Joining(config, here, deadline, reactor, peerPort).join();
+      JoinClient.Admission fresh = new JoinClient(config, here, deadline, reactor, peerPort).join();
       admission = fresh;
       CompletableFuture<Boolean> moved = new CompletableFuture<>();
       reactor.post(
@@ -153,7 +149,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     } finally {
       // The connection belongs to whoever is first: a reactor that has ended never comes.
       if (!done && admission != null && taken.compareAndSet(false, true)) {
-        admission.door().close();
+        admission.channel().close();
       }
       if (!done && next != null) {
         next.close(failure);
@@ -161,17 +157,17 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     }
   }
 
-  private void move(Joining.Admission admission, CompletableFuture<Boolean> moved) {
+  private void move(JoinClient.Admission admission, CompletableFuture<Boolean> moved) {
     if (closing) {
-      admission.door().close();
+      admission.channel().close();
       moved.complete(false);
       return;
     }
     try {
-      link.close();
-      link = connect(admission);
+      connection.close();
+      connection = connect(admission);
       rendezvousLost = false;
-      ledger.renew(admission.welcome().peers());
+      state.renew(admission.accept().peers());
       moved.complete(true);
     } catch (IOException e) {
       moved.complete(false);
@@ -182,8 +178,8 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     return config;
   }
 
-  Ledger ledger() {
-    return ledger;
+  GroupState state() {
+    return state;
   }
 
   /** Where the peer port of a rank listens. */
@@ -210,7 +206,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
           if (rendezvousLost || closing) {
             answer.complete(Answer.LOST);
           } else {
-            link.send(Frames.empty(Frames.ADMIT));
+            connection.send(Frames.empty(Frames.ADMIT));
           }
         });
     return answer;
@@ -218,7 +214,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
 
   /** Takes {@link #admit} back; it is answered either way. */
   void withdraw() {
-    reactor.post(() -> link.send(Frames.empty(Frames.WITHDRAW)));
+    reactor.post(() -> connection.send(Frames.empty(Frames.WITHDRAW)));
   }
 
   @Override
@@ -242,75 +238,75 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
   }
 
   @Override
-  void contribute(long number, Ledger.Kind kind, byte[] part) {
+  void contribute(long number, GroupState.Kind kind, byte[] part) {
     ByteBuffer frame = Frames.part(rank(), number, kind, part);
-    reactor.post(() -> link.send(frame));
+    reactor.post(() -> connection.send(frame));
   }
 
   @Override
   Group formSurvivors(Deadline deadline) {
-    return new Succession(Question.SURVIVORS, this, deadline).form();
+    return new RendezvousFailover(Question.SURVIVORS, this, deadline).form();
   }
 
   @Override
-  public void frame(Link link, byte type, ByteBuffer body) {
+  public void frame(FrameConnection connection, byte type, ByteBuffer body) {
     switch (type) {
       case Frames.PING -> {}
       case Frames.PART -> {
         int rank = body.getInt();
         long number = body.getLong();
-        Ledger.Kind kind = Objects.requireNonNull(Ledger.Kind.of(body.get()), "kind");
-        ledger.contribute(rank, number, kind, Frames.rest(body));
+        GroupState.Kind kind = Objects.requireNonNull(GroupState.Kind.of(body.get()), "kind");
+        state.contribute(rank, number, kind, Frames.rest(body));
       }
       case Frames.DEPARTED -> {
         int rank = body.getInt();
         boolean left = body.get() != 0;
-        ledger.depart(rank, new Departure(left, Frames.text(body)));
+        state.depart(rank, new Departure(left, Frames.text(body)));
       }
-      case Frames.CLAIMED -> {
+      case Frames.REJOINING -> {
         int rank = body.getInt();
-        ledger.claim(rank, body.get() != 0);
+        state.rejoin(rank, body.get() != 0);
       }
-      case Frames.ADMITTED -> readmitted(link, body);
+      case Frames.ADMITTED -> readmitted(connection, body);
       case Frames.WITHDRAWN -> {
-        int claims = body.getInt();
+        int rejoins = body.getInt();
         List<Integer> missing = Arrays.stream(Frames.pending(body)).boxed().toList();
-        asked.complete(Answer.withdrawn(claims, missing));
+        asked.complete(Answer.withdrawn(rejoins, missing));
       }
       case Frames.VERDICT -> {
-        link.close();
+        connection.close();
         judged("declared dead by the rendezvous: " + Frames.text(body));
       }
       case Frames.GOODBYE -> {
-        link.close();
+        connection.close();
         rendezvousLost("it was closed: " + Frames.text(body));
       }
-      default -> link.lose("it sent a frame of type " + type);
+      default -> connection.lose("it sent a frame of type " + type);
     }
   }
 
-  private void readmitted(Link link, ByteBuffer body) {
+  private void readmitted(FrameConnection connection, ByteBuffer body) {
     try {
       List<Peer> newcomers = Frames.peers(body);
       for (Peer peer : newcomers) {
         peers.set(peer.rank(), peer.address());
       }
-      ledger.readmit(newcomers);
+      state.readmit(newcomers);
       asked.complete(Answer.admitted(newcomers));
     } catch (UnknownHostException e) {
-      link.lose("it sent an address that is none");
+      connection.lose("it sent an address that is none");
     }
   }
 
   @Override
-  public void closed(Link link, String why) {
+  public void closed(FrameConnection connection, String why) {
     rendezvousLost(why);
   }
 
   @Override
-  public void silent(Link link, Duration silence) {
+  public void silent(FrameConnection connection, Duration silence) {
     String why = "it was silent for " + Deadline.text(silence);
-    link.closeAfter(Frames.text(Frames.VERDICT, why));
+    connection.closeAfter(Frames.text(Frames.VERDICT, why));
     rendezvousLost(why);
   }
 
@@ -321,15 +317,14 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     rendezvousLost = true;
     judgeStall();
     int host = hostRank;
-    Departure departure = host < 0 ? null : ledger.departure(host);
+    Departure departure = host < 0 ? null : state.departure(host);
     if (departure != null) {
-      ledger.down(
-          host, "the rendezvous ended with rank %d: %s".formatted(host, departure.report()));
+      state.down(host, "the rendezvous ended with rank %d: %s".formatted(host, departure.report()));
     } else {
       if (host >= 0 && host != rank()) {
-        ledger.depart(host, Departure.lost("it hosted the rendezvous; " + why));
+        state.depart(host, Departure.lost("it hosted the rendezvous; " + why));
       }
-      ledger.down(host, "the rendezvous is lost: %s; survivors() makes a new group".formatted(why));
+      state.down(host, "the rendezvous is lost: %s; survivors() makes a new group".formatted(why));
     }
     asked.complete(Answer.LOST);
   }
@@ -348,32 +343,32 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
 
   private void judged(String why) {
     Departure departure = Departure.lost(why);
-    ledger.depart(rank(), departure);
-    ledger.down(rank(), "this rank is out of the group: " + departure.report());
+    state.depart(rank(), departure);
+    state.down(rank(), "this rank is out of the group: " + departure.report());
     asked.complete(Answer.LOST);
   }
 
   private void tick() {
-    link.send(Frames.ping());
+    connection.send(Frames.ping());
     peerPort.tick();
     judgeStall();
   }
 
   @Override
   void depart(Departure departure) {
-    ledger.depart(rank(), departure);
-    ledger.down(rank(), "the group of rank " + rank() + " was closed");
+    state.depart(rank(), departure);
+    state.down(rank(), "the group of rank " + rank() + " was closed");
     reactor.post(
         () -> {
           closing = true;
           asked.complete(Answer.LOST);
-          link.closeAfter(Frames.leave(departure));
+          connection.closeAfter(Frames.leave(departure));
           peerPort.close();
         });
     reactor.close(LONGEST_LEAVE);
     Rendezvous hosted = own;
     if (hosted != null) {
-      hosted.closeGate();
+      hosted.closeAcceptor();
       if (departure.left()) {
         // Most programs end on all ranks at once; the process of this one is still needed for that.
         hosted.awaitEnd(config.livenessTimeout());

@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class SafetensorsFile implements AutoCloseable {
   /** Longest header: the limit of the format. */
-  public static final long MOST_HEADER_BYTES = 100_000_000;
+  public static final long MAX_HEADER_BYTES = 100_000_000;
 
   private static final ValueLayout.OfLong LENGTH =
       ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -44,12 +44,12 @@ public final class SafetensorsFile implements AutoCloseable {
           name, null, "the file has " + size + " bytes; the length of the header alone takes 8");
     }
     long headerBytes = file.get(LENGTH, 0);
-    if (headerBytes < 2 || headerBytes > MOST_HEADER_BYTES) {
+    if (headerBytes < 2 || headerBytes > MAX_HEADER_BYTES) {
       throw new SafetensorsException(
           name,
           null,
           "header length %s is not between 2 and %d: not a safetensors file?"
-              .formatted(Long.toUnsignedString(headerBytes), MOST_HEADER_BYTES));
+              .formatted(Long.toUnsignedString(headerBytes), MAX_HEADER_BYTES));
     }
     if (headerBytes > size - Long.BYTES) {
       throw new SafetensorsException(

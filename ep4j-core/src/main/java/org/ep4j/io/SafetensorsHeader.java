@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entries) {
   private static final String METADATA = "__metadata__";
-  private static final int MOST_DIMENSIONS = 3;
+  private static final int MAX_DIMENSIONS = 3;
 
   /**
    * One tensor.
@@ -118,7 +118,7 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
         }
         switch (key) {
           case "dtype" -> dtype = in.string();
-          case "shape" -> shape = parseNaturals(in, MOST_DIMENSIONS, name, key);
+          case "shape" -> shape = parseNaturals(in, MAX_DIMENSIONS, name, key);
           default -> offsets = parseNaturals(in, 2, name, key);
         }
       } while (in.take(','));
@@ -130,14 +130,14 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
       return entry(name, dtype, shape, offsets);
     }
 
-    private long[] parseNaturals(HeaderScanner in, int most, String name, String key)
+    private long[] parseNaturals(HeaderScanner in, int max, String name, String key)
         throws Malformed {
       List<Long> values = new ArrayList<>();
       in.expect('[');
       if (!in.take(']')) {
         do {
-          if (values.size() == most) {
-            throw bad(name, key + " has more than " + most + " numbers");
+          if (values.size() == max) {
+            throw bad(name, key + " has more than " + max + " numbers");
           }
           values.add(in.natural());
         } while (in.take(','));

@@ -53,7 +53,7 @@ final class InProcessMemory implements SymmetricMemory {
 
   /** Never called: the group takes no thread in again. */
   @Override
-  public void readmit(Meeting meeting, Duration timeout) {
+  public void readmit(Participants participants, Duration timeout) {
     throw new UnsupportedOperationException("threads do not come back");
   }
 
@@ -62,7 +62,7 @@ final class InProcessMemory implements SymmetricMemory {
    * says so, not when it is silent.
    */
   @Override
-  public void leave(Meeting meeting, boolean leaves, Duration timeout) {}
+  public void leave(Participants participants, boolean leaves, Duration timeout) {}
 
   @Override
   public boolean sameAddressSpace() {

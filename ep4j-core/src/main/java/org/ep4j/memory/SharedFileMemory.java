@@ -62,23 +62,29 @@ final class SharedFileMemory implements SymmetricMemory {
   static SharedFileMemory allocate(
       Group group, int first, int end, long bytes, long likelyBytes, Duration timeout) {
     SharedFileMemory memory = new SharedFileMemory(group.size(), group.rank(), first, end, bytes);
-    Meeting all = Meeting.ofAll(group);
+    Participants all = Participants.ofAll(group);
     memory.create(all, likelyBytes, timeout, true);
     return memory;
   }
 
   static SharedFileMemory rejoin(
-      Meeting meeting, int first, int end, long bytes, long likelyBytes, Duration timeout) {
+      Participants participants,
+      int first,
+      int end,
+      long bytes,
+      long likelyBytes,
+      Duration timeout) {
     SharedFileMemory memory =
-        new SharedFileMemory(meeting.ranks(), meeting.rank(), first, end, bytes);
-    memory.create(meeting, likelyBytes, timeout, false);
+        new SharedFileMemory(participants.ranks(), participants.rank(), first, end, bytes);
+    memory.create(participants, likelyBytes, timeout, false);
     return memory;
   }
 
   /** Makes the file of this rank, and maps those of the others. */
-  private void create(Meeting meeting, long likelyBytes, Duration timeout, boolean sweep) {
+  private void create(
+      Participants participants, long likelyBytes, Duration timeout, boolean sweep) {
     SharedFiles.removeAbandoned();
-    String job = meeting.group().jobId();
+    String job = participants.group().jobId();
     boolean done = false;
     try {
       String error = "";
@@ -93,7 +99,7 @@ final class SharedFileMemory implements SymmetricMemory {
       } catch (IOException | Ep4jException e) {
         error = cannotCreate(e);
       }
-      String[] names = exchange(meeting, error, name, timeout);
+      String[] names = exchange(participants, error, name, timeout);
       for (int r = first; r < end && error.isEmpty(); r++) {
         String theirs = names[r];
         if (theirs == null) {
@@ -102,7 +108,7 @@ final class SharedFileMemory implements SymmetricMemory {
           error = map(r, theirs, false);
         }
       }
-      exchange(meeting, error, "", timeout);
+      exchange(participants, error, "", timeout);
       done = true;
     } finally {
       SharedFiles.Owned file = own;
@@ -119,10 +125,10 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   @Override
-  public void readmit(Meeting meeting, Duration timeout) {
+  public void readmit(Participants participants, Duration timeout) {
     String[] names =
         exchange(
-            meeting,
+            participants,
             path.isEmpty()
                 ? "cannot show its shared memory to a restarted rank: /proc/self/fd does not tell"
                     + " its descriptor; mount /proc, or restart all ranks"
@@ -132,22 +138,22 @@ final class SharedFileMemory implements SymmetricMemory {
     String error = "";
     for (int r = first; r < end && error.isEmpty(); r++) {
       String name = names[r];
-      if (meeting.isNew(r) && name != null) {
+      if (participants.isNew(r) && name != null) {
         error = map(r, name, true);
       }
     }
-    exchange(meeting, error, "", timeout);
+    exchange(participants, error, "", timeout);
   }
 
   @Override
-  public void leave(Meeting meeting, boolean leaves, Duration timeout) {
+  public void leave(Participants participants, boolean leaves, Duration timeout) {
     SharedFiles.Owned fresh = null;
     String freshPath = "";
     String error = "";
     if (leaves) {
       SharedFiles.removeAbandoned();
       try {
-        fresh = createWhole(meeting.group().jobId());
+        fresh = createWhole(participants.group().jobId());
         // Before anybody else in this process may have it open.
         freshPath = SharedFiles.descriptorPath(fresh);
       } catch (IOException e) {
@@ -156,7 +162,7 @@ final class SharedFileMemory implements SymmetricMemory {
     }
     try {
       String name = fresh == null ? "" : fresh.path().toString();
-      String[] names = exchange(meeting, error, name, timeout);
+      String[] names = exchange(participants, error, name, timeout);
       if (fresh != null) {
         error = moveTo(fresh, freshPath);
         for (int r = first; r < end && error.isEmpty(); r++) {
@@ -166,7 +172,7 @@ final class SharedFileMemory implements SymmetricMemory {
           }
         }
       }
-      exchange(meeting, error, "", timeout);
+      exchange(participants, error, "", timeout);
     } finally {
       if (fresh != null) {
         removeName(fresh);
@@ -310,15 +316,15 @@ final class SharedFileMemory implements SymmetricMemory {
    * @return the texts by rank; null for ranks that do not take part
    */
   private static @Nullable String[] exchange(
-      Meeting meeting, String error, String text, Duration timeout) {
+      Participants participants, String error, String text, Duration timeout) {
     byte[] body = (error.isEmpty() ? text : error).getBytes(StandardCharsets.UTF_8);
     byte[] mine = new byte[body.length + 1];
     mine[0] = error.isEmpty() ? OK : FAILED;
     System.arraycopy(body, 0, mine, 1, body.length);
-    byte[][] all = meeting.group().allGather(mine, timeout);
-    @Nullable String[] texts = new String[meeting.ranks()];
+    byte[][] all = participants.group().allGather(mine, timeout);
+    @Nullable String[] texts = new String[participants.ranks()];
     for (int i = 0; i < all.length; i++) {
-      int r = meeting.number(i);
+      int r = participants.number(i);
       texts[r] = new String(all[i], 1, all[i].length - 1, StandardCharsets.UTF_8);
       if (all[i][0] == FAILED) {
         throw new Ep4jException("rank " + r + " " + texts[r]);

@@ -10,11 +10,11 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Binding of two functions of a few machine instructions that this class brings along itself: a
- * copy around the cache ({@link RowStream} is its face), and its fence. An ordinary store first
- * reads the line that it is about to overwrite; for data too large to stay in a cache that read is
- * wasted, and a third of the memory's bandwidth with it. The JVM's own copy uses streaming stores
- * only for single copies of megabytes, while the rows of a dispatch are a few kilobytes each, and
- * no Java API gives access to them, nor to instructions that fetch ahead.
+ * copy around the cache ({@link NonTemporalCopy} is its face), and its fence. An ordinary store
+ * first reads the line that it is about to overwrite; for data too large to stay in a cache that
+ * read is wasted, and a third of the memory's bandwidth with it. The JVM's own copy uses streaming
+ * stores only for single copies of megabytes, while the rows of a dispatch are a few kilobytes
+ * each, and no Java API gives access to them, nor to instructions that fetch ahead.
  *
  * <p>Memory order. x86 keeps ordinary stores in order, which is all that a release store needs
  * there, but a streaming store may become visible after any later store, that of a progress word

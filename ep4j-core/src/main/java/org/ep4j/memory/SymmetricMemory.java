@@ -55,12 +55,17 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * The same for ranks that come back to memory that the others have kept ({@link #readmit}); those
    * that are gone get memory here that nobody else sees.
    *
-   * @param meeting the live ranks, all of which take part
+   * @param participants the live ranks, all of which take part
    * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it
    */
   static SymmetricMemory rejoin(
-      Meeting meeting, int first, int end, long bytes, long likelyBytes, Duration timeout) {
-    return SharedFileMemory.rejoin(meeting, first, end, bytes, likelyBytes, timeout);
+      Participants participants,
+      int first,
+      int end,
+      long bytes,
+      long likelyBytes,
+      Duration timeout) {
+    return SharedFileMemory.rejoin(participants, first, end, bytes, likelyBytes, timeout);
   }
 
   /**
@@ -71,7 +76,7 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it; nothing
    *     has changed then
    */
-  void readmit(Meeting meeting, Duration timeout);
+  void readmit(Participants participants, Duration timeout);
 
   /**
    * Leaves the bytes to ranks that were lost, and may only have been stopped, and goes on in zeroed
@@ -82,7 +87,7 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it; some
    *     bytes may be new then and some not, until this is called again
    */
-  void leave(Meeting meeting, boolean leaves, Duration timeout);
+  void leave(Participants participants, boolean leaves, Duration timeout);
 
   /** Bytes per rank. */
   long bytes();

@@ -22,11 +22,11 @@ final class Check implements AutoCloseable {
   }
 
   /** What a row is: named in the blame when it is wrong. */
-  record Place(long row, int sourceRank, int sourceToken, int expert) {
-    static final Place NONE = new Place(-1, -1, -1, -1);
+  record Location(long row, int sourceRank, int sourceToken, int expert) {
+    static final Location NONE = new Location(-1, -1, -1, -1);
 
-    static Place element(long index) {
-      return new Place(index, -1, -1, -1);
+    static Location element(long index) {
+      return new Location(index, -1, -1, -1);
     }
   }
 
@@ -39,29 +39,29 @@ final class Check implements AutoCloseable {
   Tensor rows(String output, @Nullable Tensor actual, long wanted, DType dtype, long... shape) {
     String expected = dtype + Arrays.toString(shape);
     if (actual == null) {
-      throw wrong(output, Place.NONE, -1, expected, "null");
+      throw wrong(output, Location.NONE, -1, expected, "null");
     }
     if (actual.dtype() != dtype || !Arrays.equals(actual.shape(), shape)) {
       throw wrong(
-          output, Place.NONE, -1, expected, actual.dtype() + Arrays.toString(actual.shape()));
+          output, Location.NONE, -1, expected, actual.dtype() + Arrays.toString(actual.shape()));
     }
     return (wanted < shape[0] ? actual.rows(0, wanted) : actual).onHost(copies);
   }
 
-  void absent(String output, @Nullable Tensor actual) {
+  void requireNull(String output, @Nullable Tensor actual) {
     if (actual != null) {
-      throw wrong(output, Place.NONE, -1, "null", actual.toString());
+      throw wrong(output, Location.NONE, -1, "null", actual.toString());
     }
   }
 
-  void value(String output, Place place, long expected, long actual) {
+  void value(String output, Location place, long expected, long actual) {
     if (expected != actual) {
       throw wrong(output, place, -1, String.valueOf(expected), String.valueOf(actual));
     }
   }
 
   /** An element of low latency's layoutRange: where rows begin, and how many there are. */
-  void range(Place place, long first, long count, long actual) {
+  void range(Location place, long first, long count, long actual) {
     value("layoutRange (count)", place, count, actual & 0xFFFF_FFFFL);
     // Without rows there is no first row.
     if (count > 0) {
@@ -76,7 +76,7 @@ final class Check implements AutoCloseable {
     long at = tensor.segment().mismatch(wanted);
     if (at >= 0) {
       long i = at / Integer.BYTES;
-      value(output, Place.element(i), expected[(int) i], tensor.getInt(i));
+      value(output, Location.element(i), expected[(int) i], tensor.getInt(i));
     }
   }
 
@@ -86,25 +86,29 @@ final class Check implements AutoCloseable {
     long at = tensor.segment().mismatch(MemorySegment.ofArray(expected));
     if (at >= 0) {
       long i = at / Long.BYTES;
-      value(output, Place.element(i), expected[(int) i], tensor.getLong(i));
+      value(output, Location.element(i), expected[(int) i], tensor.getLong(i));
     }
   }
 
   /** One row of {@code actual}, which begins at {@code offset}, against all of {@code expected}. */
   void bytes(
-      String output, MemorySegment expected, MemorySegment actual, long offset, Place place) {
+      String output, MemorySegment expected, MemorySegment actual, long offset, Location place) {
     long bytes = expected.byteSize();
     long at = MemorySegment.mismatch(expected, 0, bytes, actual, offset, offset + bytes);
     if (at >= 0) {
       throw wrong(
-          output, place, at, Blame.hex(expected, at), Blame.hex(actual.asSlice(offset, bytes), at));
+          output,
+          place,
+          at,
+          Mismatch.hex(expected, at),
+          Mismatch.hex(actual.asSlice(offset, bytes), at));
     }
   }
 
   VerificationException wrong(
-      String output, Place place, long byteOffset, String expected, String actual) {
+      String output, Location place, long byteOffset, String expected, String actual) {
     return new VerificationException(
-        new Blame(
+        new Mismatch(
             operation,
             output,
             rank,

@@ -94,7 +94,7 @@ public final class CombineOracle {
     Tensor x = check.tensor("x", actualX, terms.dtype(), tokens, terms.hidden());
     Tensor weights = actualWeights;
     if (terms.weights() == null) {
-      check.absent("topkWeights", weights);
+      check.requireNull("topkWeights", weights);
     } else {
       weights = check.tensor("topkWeights", weights, DType.FP32, tokens, world.topK());
     }
@@ -130,7 +130,7 @@ public final class CombineOracle {
         }
       }
       Floats.store(sum, expected, terms.dtype());
-      check.bytes("x", expected, x.segment(), t * rowBytes, new Check.Place(t, rank, t, -1));
+      check.bytes("x", expected, x.segment(), t * rowBytes, new Check.Location(t, rank, t, -1));
       if (terms.weights() != null && weights != null) {
         checkWeights(check, rank, t, sumOfWeights, weights);
       }
@@ -205,7 +205,7 @@ public final class CombineOracle {
       HighThroughputOracle.checkFloat(
           check,
           "topkWeights",
-          new Check.Place(token, rank, token, world.expert(rank, token, k)),
+          new Check.Location(token, rank, token, world.expert(rank, token, k)),
           expected[k],
           actual.getFloat((long) token * expected.length + k));
     }

@@ -70,13 +70,13 @@ final class LogFmtRow {
     Group(MemorySegment row, int start) {
       this.start = start;
       int least = Integer.MAX_VALUE;
-      int most = 0;
+      int maximum = 0;
       for (int i = start; i < start + GROUP; i++) {
         least = Math.min(least, magnitude(row, i));
-        most = Math.max(most, magnitude(row, i));
+        maximum = Math.max(maximum, magnitude(row, i));
       }
-      max = most;
-      floor = Math.max(Math.max(least, most - REACH), SMALLEST_NORMAL);
+      max = maximum;
+      floor = Math.max(Math.max(least, maximum - REACH), SMALLEST_NORMAL);
     }
 
     boolean packable() {

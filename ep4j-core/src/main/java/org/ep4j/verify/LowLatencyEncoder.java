@@ -59,7 +59,7 @@ final class LowLatencyEncoder {
   /** The scales [groups, capacity, scaleColumns], however they lie; null if there must be none. */
   @Nullable Tensor scales(Check check, @Nullable Tensor actual, long groups, long capacity) {
     if (scaleColumns == 0) {
-      check.absent("scales", actual);
+      check.requireNull("scales", actual);
       return null;
     }
     if (options.scaleLayout() == ScaleLayout.ROW_MAJOR) {
@@ -75,7 +75,7 @@ final class LowLatencyEncoder {
   }
 
   /** Compares the encoded row with the one at {@code place}. */
-  void check(Check check, Tensor rows, @Nullable Tensor rowScales, Check.Place place) {
+  void check(Check check, Tensor rows, @Nullable Tensor rowScales, Check.Location place) {
     check.bytes("x", values, rows.segment(), place.row() * values.byteSize(), place);
     if (rowScales != null) {
       long at = place.row() * scales.byteSize();

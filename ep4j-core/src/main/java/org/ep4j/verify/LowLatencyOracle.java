@@ -112,9 +112,9 @@ public final class LowLatencyOracle {
     LowLatencyEncoder encoder = new LowLatencyEncoder(options, hidden);
     Tensor rows = check.tensor("x", actual.x(), encoder.dtype, local, perExpert, hidden);
     Tensor scales = encoder.scales(check, actual.scales(), local, perExpert);
-    check.absent("topkIdx", actual.topkIdx());
-    check.absent("topkWeights", actual.topkWeights());
-    check.ints("recvCount", actual.recvCount(), receiveCounts(rank), local);
+    check.requireNull("topkIdx", actual.topkIdx());
+    check.requireNull("topkWeights", actual.topkWeights());
+    check.ints("counts", actual.counts(), receiveCounts(rank), local);
     checkRanges(check, rank, actual.handle().layoutRange());
     Tensor srcInfo =
         check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, local, perExpert);
@@ -130,8 +130,8 @@ public final class LowLatencyOracle {
             continue;
           }
           int expert = world.expert(s, t, k);
-          check.value("srcInfo", new Check.Place(slot, s, t, expert), t, srcInfo.getInt(slot));
-          encoder.check(check, rows, scales, new Check.Place(slot, s, t, expert));
+          check.value("srcInfo", new Check.Location(slot, s, t, expert), t, srcInfo.getInt(slot));
+          encoder.check(check, rows, scales, new Check.Location(slot, s, t, expert));
         }
       }
     }
@@ -147,7 +147,7 @@ public final class LowLatencyOracle {
       for (int s = 0; s < ranks; s++) {
         long range = ranges.getLong((long) l * ranks + s);
         long count = counts[expert][s];
-        Check.Place place = new Check.Place(l, s, -1, expert);
+        Check.Location place = new Check.Location(l, s, -1, expert);
         check.range(place, first, count, range);
         first += count;
       }
@@ -194,7 +194,7 @@ public final class LowLatencyOracle {
         addChoices(sum, rank, t, 0, world.ranks() - 1, y, combined, options);
       }
       Floats.store(sum, expected, DType.BF16);
-      check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Place(t, rank, t, -1));
+      check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Location(t, rank, t, -1));
     }
   }
 

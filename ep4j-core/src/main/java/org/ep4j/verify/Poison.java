@@ -39,8 +39,8 @@ public final class Poison {
     fill(delivered.globalScales());
     fill(delivered.topkIdx());
     fill(delivered.topkWeights());
-    fill(delivered.tokensPerExpert());
-    fill(delivered.receivedPerExpert());
+    fill(delivered.alignedCounts());
+    fill(delivered.counts());
     fill(delivered.expertOffsets());
     fill(delivered.rankOffsets());
     fill(delivered.sourceTokens());
@@ -57,7 +57,7 @@ public final class Poison {
   public static void fill(LowLatencyDispatch delivered) {
     fill(delivered.x());
     fill(delivered.scales());
-    fill(delivered.recvCount());
+    fill(delivered.counts());
     fill(delivered.topkIdx());
     fill(delivered.topkWeights());
   }

@@ -96,7 +96,7 @@ public final class RankMajorOracle {
     if (world.weighted()) {
       weights = check.tensor("topkWeights", weights, DType.FP32, ranks, maxTokens, topK);
     } else {
-      check.absent("topkWeights", weights);
+      check.requireNull("topkWeights", weights);
     }
     Tensor tokens =
         check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, ranks, maxTokens);
@@ -108,21 +108,21 @@ public final class RankMajorOracle {
           continue;
         }
         int slot = s * maxTokens + counts[s]++;
-        Check.Place place = new Check.Place(slot, s, t, -1);
+        Check.Location place = new Check.Location(slot, s, t, -1);
         check.value("srcInfo", place, t, tokens.getInt(slot));
         encoder.encode(x.row(s, t));
         encoder.check(check, rows, scales, place);
         checkChoices(check, rank, place, ids, weights);
       }
-      Check.Place place = new Check.Place(s, s, -1, -1);
+      Check.Location place = new Check.Location(s, s, -1, -1);
       long range = ranges.getLong(s);
       check.range(place, (long) s * maxTokens, counts[s], range);
     }
-    check.ints("recvCount", actual.recvCount(), counts, ranks);
+    check.ints("counts", actual.counts(), counts, ranks);
   }
 
   private void checkChoices(
-      Check check, int rank, Check.Place place, Tensor ids, @Nullable Tensor weights) {
+      Check check, int rank, Check.Location place, Tensor ids, @Nullable Tensor weights) {
     for (int k = 0; k < world.topK(); k++) {
       long at = place.row() * world.topK() + k;
       boolean here = world.destination(place.sourceRank(), place.sourceToken(), k) == rank;
@@ -160,7 +160,8 @@ public final class RankMajorOracle {
           }
         }
         Floats.store(sum, expected, DType.BF16);
-        check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Place(t, rank, t, -1));
+        check.bytes(
+            "x", expected, x.segment(), 2L * hidden * t, new Check.Location(t, rank, t, -1));
       }
     }
   }

@@ -28,8 +28,8 @@ final class ReceivePlan {
   /** EXPERT_MAJOR: the choice k of the token that the row stands for; FLAT: -1. */
   final int[] choice;
 
-  final int[] receivedPerExpert;
-  final int[] tokensPerExpert;
+  final int[] counts;
+  final int[] alignedCounts;
   final long[] expertOffsets;
   final long[] rankOffsets;
 
@@ -37,8 +37,8 @@ final class ReceivePlan {
     ExpertPlacement placement = world.placement();
     int local = placement.localExperts(rank);
     this.layout = layout;
-    receivedPerExpert = new int[local];
-    tokensPerExpert = new int[local];
+    counts = new int[local];
+    alignedCounts = new int[local];
     expertOffsets = new long[local + 1];
     rankOffsets = new long[world.ranks() + 1];
     int tokens = 0;
@@ -48,7 +48,7 @@ final class ReceivePlan {
         tokens += world.goesTo(s, t, rank) ? 1 : 0;
         for (int k = 0; k < world.topK(); k++) {
           if (world.destination(s, t, k) == rank) {
-            receivedPerExpert[placement.localOf(world.expert(s, t, k))]++;
+            counts[placement.localOf(world.expert(s, t, k))]++;
             pairs++;
           }
         }
@@ -56,8 +56,8 @@ final class ReceivePlan {
       rankOffsets[s + 1] = tokens;
     }
     for (int l = 0; l < local; l++) {
-      tokensPerExpert[l] = (receivedPerExpert[l] + alignment - 1) / alignment * alignment;
-      expertOffsets[l + 1] = expertOffsets[l] + tokensPerExpert[l];
+      alignedCounts[l] = (counts[l] + alignment - 1) / alignment * alignment;
+      expertOffsets[l + 1] = expertOffsets[l] + alignedCounts[l];
     }
     received = layout == Layout.FLAT ? tokens : pairs;
     rows = layout == Layout.FLAT ? tokens : Math.toIntExact(expertOffsets[local]);

@@ -6,16 +6,16 @@ import org.ep4j.Ep4jException;
 public final class VerificationException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
-  private final Blame blame;
+  private final Mismatch mismatch;
 
   /** The difference as message. */
-  public VerificationException(Blame blame) {
-    super(blame.toString());
-    this.blame = blame;
+  public VerificationException(Mismatch mismatch) {
+    super(mismatch.toString());
+    this.mismatch = mismatch;
   }
 
   /** The first difference. */
-  public Blame blame() {
-    return blame;
+  public Mismatch mismatch() {
+    return mismatch;
   }
 }

@@ -12,9 +12,9 @@ import java.time.Duration;
  * on one lane. A receiver therefore counts: it knows how many puts to expect, and waits until the
  * counter that they name has grown by as many.
  *
- * <p><b>Strands.</b> A wire is cut into {@link WireConfig#strands()} strands, each with lanes,
- * connections and queues of its own: the lanes of strand {@code s} are those with {@code index %
- * strands == s}, to all peers.
+ * <p><b>Strands.</b> A wire is cut into {@link WireConfig#progressContexts()} strands, each with
+ * lanes, connections and queues of its own: the lanes of strand {@code s} are those with {@code
+ * index % strands == s}, to all peers.
  *
  * <p><b>Thread rule.</b> A strand and its lanes are used by one thread at a time; handing a strand
  * to another thread needs a happens-before edge. Different strands may be driven by different
@@ -115,10 +115,10 @@ public interface Wire extends AutoCloseable {
   /**
    * Moves the work of a strand along, in both directions; never blocks.
    *
-   * @param strand from 0 to {@code strands - 1}
+   * @param progressContext from 0 to {@code strands - 1}
    * @return how much was done, in no particular unit; 0 if there was nothing to do
    */
-  int poll(int strand);
+  int poll(int progressContext);
 
   /**
    * Number of lanes that have failed so far. Cheap: made for loops that wait for a counter, which

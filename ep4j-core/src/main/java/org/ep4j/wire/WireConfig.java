@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  * @param wire kind of wire; {@code auto} (default) takes {@code inproc} for threads of one JVM,
  *     {@code shm} for processes of one host, else {@code tcp}
  * @param lanes lanes to each peer; 4 by default
- * @param strands threads that may drive the wire at once; 1 by default
+ * @param progressContexts threads that may drive the wire at once; 1 by default
  * @param counters counters of each rank; 1024 by default
  * @param bytesInFlight bytes that may be under way from a strand to one peer; 64 MiB by default. A
  *     larger put is accepted alone
@@ -22,21 +22,21 @@ import org.jspecify.annotations.Nullable;
  *     connections}
  * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); off by default
  * @param timeout how long opening may take; 60 s by default
- * @param near PCI address of the device whose rows this rank sends, as its driver writes it ({@code
- *     0000:18:00.0}); empty (default) for a rank whose rows lie in the memory of its cores. A hint
- *     for wires that choose between ports; ranks differ in it
+ * @param affinity PCI address of the device whose rows this rank sends, as its driver writes it
+ *     ({@code 0000:18:00.0}); empty (default) for a rank whose rows lie in the memory of its cores.
+ *     A hint for wires that choose between ports; ranks differ in it
  */
 public record WireConfig(
     String wire,
     int lanes,
-    int strands,
+    int progressContexts,
     int counters,
     long bytesInFlight,
     int operationsInFlight,
     int connections,
     boolean encrypted,
     Duration timeout,
-    String near) {
+    String affinity) {
   /**
    * No wire of {@link Wires}: between GPUs of one host that are declared as several nodes, whose
    * kernels write to each other through its memory. Only the engine of GPUs knows it.
@@ -50,31 +50,31 @@ public record WireConfig(
   public static final String BACKEND = "backend";
 
   /** Most lanes to a peer. */
-  public static final int MOST_LANES = 1024;
+  public static final int MAX_LANES = 1024;
 
   /** Most counters of a rank. */
-  public static final int MOST_COUNTERS = 1 << 24;
+  public static final int MAX_COUNTERS = 1 << 24;
 
   /** Most connections to a peer. */
-  public static final int MOST_CONNECTIONS = 256;
+  public static final int MAX_CONNECTIONS = 256;
 
   /** Most pieces of work that may be under way to a peer. */
-  public static final int MOST_OPERATIONS = 1 << 20;
+  public static final int MAX_OPERATIONS = 1 << 20;
 
   /** Checks the values, and settles {@code connections}. */
   public WireConfig {
-    range("lanes", lanes, 1, MOST_LANES);
-    range("strands", strands, 1, lanes);
-    range("counters", counters, 1, MOST_COUNTERS);
+    range("lanes", lanes, 1, MAX_LANES);
+    range("progressContexts", progressContexts, 1, lanes);
+    range("counters", counters, 1, MAX_COUNTERS);
     range("bytesInFlight", bytesInFlight, 1, Long.MAX_VALUE);
-    range("operationsInFlight", operationsInFlight, 1, MOST_OPERATIONS);
-    range("connections", connections, 0, MOST_CONNECTIONS);
-    connections = connections == 0 ? strands : connections;
-    if (connections % strands != 0) {
+    range("operationsInFlight", operationsInFlight, 1, MAX_OPERATIONS);
+    range("connections", connections, 0, MAX_CONNECTIONS);
+    connections = connections == 0 ? progressContexts : connections;
+    if (connections % progressContexts != 0) {
       throw new InvalidArgumentException(
           "connections",
           String.valueOf(connections),
-          "a multiple of strands = " + strands,
+          "a multiple of strands = " + progressContexts,
           "each strand has connections of its own");
     }
     if (!timeout.isPositive()) {
@@ -83,12 +83,12 @@ public record WireConfig(
     }
   }
 
-  private static void range(String field, long value, long least, long most) {
-    if (value < least || value > most) {
+  private static void range(String field, long value, long least, long max) {
+    if (value < least || value > max) {
       throw new InvalidArgumentException(
           field,
           String.valueOf(value),
-          "from " + least + " to " + most,
+          "from " + least + " to " + max,
           "leave it out for the default");
     }
   }
@@ -99,7 +99,7 @@ public record WireConfig(
     return new WireConfig(
             wire,
             lanes,
-            strands,
+            progressContexts,
             counters,
             bytesInFlight,
             operationsInFlight,
@@ -122,14 +122,14 @@ public record WireConfig(
   public static final class Builder {
     private @Nullable String wire;
     private @Nullable Integer lanes;
-    private int strands = 1;
+    private int progressContexts = 1;
     private int counters = 1024;
     private @Nullable Long bytesInFlight;
     private @Nullable Integer operationsInFlight;
     private @Nullable Integer connections;
     private @Nullable Boolean encrypted;
     private @Nullable Duration timeout;
-    private String near = "";
+    private String affinity = "";
 
     private Builder() {}
 
@@ -146,8 +146,8 @@ public record WireConfig(
     }
 
     /** Threads that may drive the wire at once. */
-    public Builder strands(int strands) {
-      this.strands = strands;
+    public Builder progressContexts(int progressContexts) {
+      this.progressContexts = progressContexts;
       return this;
     }
 
@@ -188,8 +188,8 @@ public record WireConfig(
     }
 
     /** PCI address of the device whose rows this rank sends. */
-    public Builder near(String near) {
-      this.near = near;
+    public Builder affinity(String affinity) {
+      this.affinity = affinity;
       return this;
     }
 
@@ -207,14 +207,14 @@ public record WireConfig(
       return new WireConfig(
           wire == null || wire.equals("auto") ? environment.wire() : wire,
           lanes == null ? environment.lanes() : lanes,
-          strands,
+          progressContexts,
           counters,
           bytesInFlight == null ? environment.bytesInFlight() : bytesInFlight,
           operationsInFlight == null ? environment.operationsInFlight() : operationsInFlight,
-          connections == null ? environment.connections(strands) : connections,
+          connections == null ? environment.connections(progressContexts) : connections,
           encrypted == null ? environment.encrypted() : encrypted,
           timeout == null ? environment.timeout() : timeout,
-          near);
+          affinity);
     }
   }
 }

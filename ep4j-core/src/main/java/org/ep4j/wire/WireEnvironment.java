@@ -58,10 +58,10 @@ public final class WireEnvironment {
   private WireEnvironment(Map<String, String> variables) {
     this.variables = variables;
     wire = text(WIRE, "auto");
-    lanes = (int) number(LANES, 4, 1, WireConfig.MOST_LANES);
-    connections = (int) number(CONNECTIONS, 0, 0, WireConfig.MOST_CONNECTIONS);
+    lanes = (int) number(LANES, 4, 1, WireConfig.MAX_LANES);
+    connections = (int) number(CONNECTIONS, 0, 0, WireConfig.MAX_CONNECTIONS);
     bytesInFlight = number(BYTES_IN_FLIGHT, 64L << 20, 1, Long.MAX_VALUE);
-    operationsInFlight = (int) number(OPERATIONS_IN_FLIGHT, 1024, 1, WireConfig.MOST_OPERATIONS);
+    operationsInFlight = (int) number(OPERATIONS_IN_FLIGHT, 1024, 1, WireConfig.MAX_OPERATIONS);
     encrypted = flag(ENCRYPTED);
     timeout = Duration.ofMillis(number(TIMEOUT, 60_000, 1, Integer.MAX_VALUE));
   }
@@ -89,12 +89,12 @@ public final class WireEnvironment {
   }
 
   /** Connections for a program that drives so many strands. */
-  int connections(int strands) {
-    if (connections % strands != 0) {
+  int connections(int progressContexts) {
+    if (connections % progressContexts != 0) {
       throw refused(
           CONNECTIONS,
           String.valueOf(connections),
-          "a multiple of the program's strands, " + strands);
+          "a multiple of the program's strands, " + progressContexts);
     }
     return connections;
   }
@@ -127,17 +127,17 @@ public final class WireEnvironment {
     return value;
   }
 
-  private long number(String variable, long otherwise, long least, long most) {
+  private long number(String variable, long otherwise, long least, long max) {
     String value = text(variable, String.valueOf(otherwise));
     try {
       long number = Long.parseLong(value);
-      if (number >= least && number <= most) {
+      if (number >= least && number <= max) {
         return number;
       }
     } catch (NumberFormatException e) {
       // Said below.
     }
-    throw refused(variable, value, "an integer from " + least + " to " + most);
+    throw refused(variable, value, "an integer from " + least + " to " + max);
   }
 
   private boolean flag(String variable) {

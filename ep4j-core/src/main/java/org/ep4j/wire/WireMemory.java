@@ -25,7 +25,7 @@ public record WireMemory(
 
   /** Host memory; the segment must be native, and usable by any thread. */
   public static WireMemory host(MemorySegment segment) {
-    if (!segment.isNative() || !segment.isAccessibleBy(WatchThread.SOMEBODY)) {
+    if (!segment.isNative() || !segment.isAccessibleBy(ReaperThread.REAPER)) {
       throw new InvalidArgumentException(
           "segment",
           segment.isNative() ? "confined to a thread" : "on the Java heap",
@@ -50,7 +50,7 @@ public record WireMemory(
   }
 
   /** Holds a thread that never runs: what it may access, any thread may. */
-  private static final class WatchThread {
-    static final Thread SOMEBODY = Thread.ofPlatform().unstarted(() -> {});
+  private static final class ReaperThread {
+    static final Thread REAPER = Thread.ofPlatform().unstarted(() -> {});
   }
 }

@@ -20,12 +20,12 @@ public final class WireWait {
    * Who has seen nothing for so long rests between looks: what is awaited may need the core, as
    * where the system emulates a device, and comes hardly later for it.
    */
-  private static final long PATIENCE_NANOS = 1_000_000;
+  private static final long TIMEOUT_NANOS = 1_000_000;
 
   private static final long REST_NANOS = 50_000;
 
   private final Wire wire;
-  private final int strand;
+  private final int progressContext;
   private final Duration timeout;
 
   // Of the wait that is under way.
@@ -33,16 +33,16 @@ public final class WireWait {
   private int idle;
 
   /** When it was noticed that nothing comes any more; 0 while something does. */
-  private long quietSince;
+  private long idleSince;
 
   /**
    * Waits on a strand of a wire.
    *
    * @param timeout of each wait
    */
-  public WireWait(Wire wire, int strand, Duration timeout) {
+  public WireWait(Wire wire, int progressContext, Duration timeout) {
     this.wire = wire;
-    this.strand = strand;
+    this.progressContext = progressContext;
     this.timeout = timeout;
   }
 
@@ -162,15 +162,15 @@ public final class WireWait {
   private void begin() {
     start = System.nanoTime();
     idle = 0;
-    quietSince = 0;
+    idleSince = 0;
   }
 
   /**
    * Moves the strand along, and lets others have the core now and then; false after the timeout.
    */
   private boolean poll() {
-    if (wire.poll(strand) != 0) {
-      quietSince = 0;
+    if (wire.poll(progressContext) != 0) {
+      idleSince = 0;
       return true;
     }
     idle++;
@@ -181,10 +181,10 @@ public final class WireWait {
     if (now - start > timeout.toNanos()) {
       return false;
     }
-    if (quietSince == 0) {
-      quietSince = now;
+    if (idleSince == 0) {
+      idleSince = now;
     }
-    if (now - quietSince > PATIENCE_NANOS) {
+    if (now - idleSince > TIMEOUT_NANOS) {
       LockSupport.parkNanos(REST_NANOS);
     } else {
       Thread.yield();

@@ -13,7 +13,7 @@ import java.util.ServiceLoader;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.SymmetricMemory;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 import org.jspecify.annotations.Nullable;
 
 /** Opens wires. */
@@ -61,7 +61,7 @@ public final class Wires {
       problem = reason.isEmpty() ? "" : "cannot connect these ranks: " + reason;
     }
     String error = problem.isEmpty() ? "" : "wire '" + name + "' " + problem;
-    Agreement.exchange(group, error, new byte[0], timeout);
+    CollectiveStep.exchange(group, error, new byte[0], timeout);
     return Objects.requireNonNull(found, "without one the exchange has failed");
   }
 

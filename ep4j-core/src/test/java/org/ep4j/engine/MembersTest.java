@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 
 class MembersTest {
   @Test
-  void aRankThatIsOutOfTheGroupDoesNotBlameTheOthers() {
+  void aRankThatIsOutOfTheGroupDoesNotNameTheOthers() {
     List<Group> groups = Group.inProcess(2);
     Members stopped = new Members(groups.get(1));
     assertThat(stopped.silenceOf(0)).isEqualTo("is silent");

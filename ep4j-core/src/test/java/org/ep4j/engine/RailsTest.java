@@ -37,7 +37,7 @@ class RailsTest {
       for (int node : all.nodesBeside(rank)) {
         assertThat(left.rail(rank, node))
             .as("rail of rank %d to node %d, seed %d", rank, node, seed)
-            .isEqualTo(lost[node] ? Rails.NOBODY : all.rail(rank, node));
+            .isEqualTo(lost[node] ? Rails.NONE : all.rail(rank, node));
       }
       assertThat(left.partners(rank))
           .as("partners of rank %d, seed %d", rank, seed)

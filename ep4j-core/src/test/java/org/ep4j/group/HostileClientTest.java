@@ -97,14 +97,14 @@ class HostileClientTest {
 
   @Test
   void anOversizedFrameIsRefusedBeforeItsBytesAreRead() throws Exception {
-    for (int length : new int[] {Frames.MOST_BEFORE_PROOF + 1, Integer.MAX_VALUE, 0, -1}) {
+    for (int length : new int[] {Frames.MAX_BEFORE_PROOF + 1, Integer.MAX_VALUE, 0, -1}) {
       byte[] header = ByteBuffer.allocate(5).putInt(length).put(Frames.HELLO).array();
       assertThat(text(answer(rendezvousPort(), header))).contains("is not its protocol");
     }
   }
 
   @Test
-  void aFrameOutOfTurnIsRefused() throws Exception {
+  void aFrameOutOfOrderIsRefused() throws Exception {
     byte[] proof = Frames.bytes(Frames.PROOF, new byte[Challenge.PROOF_BYTES]).array();
     byte[] join = Frames.join(new Frames.Join(0, 2, 1, 1, "")).array();
     byte[] hello = Frames.hello(Frames.Purpose.RENDEZVOUS, Challenge.nonce()).array();
@@ -132,7 +132,7 @@ class HostileClientTest {
     byte[] half = Arrays.copyOf(Frames.hello(Frames.Purpose.PEER, new byte[32]).array(), 20);
     try (Socket silent = new Socket(LOOPBACK, rendezvousPort());
         Socket halting = new Socket(LOOPBACK, peerPort());
-        Door provenOnly = door()) {
+        BlockingFrameChannel provenOnly = channel()) {
       halting.getOutputStream().write(half);
       for (Socket socket : List.of(silent, halting)) {
         socket.setSoTimeout((int) LONG.toMillis());
@@ -142,12 +142,12 @@ class HostileClientTest {
     }
   }
 
-  private Door door() throws IOException {
-    return door(world);
+  private BlockingFrameChannel channel() throws IOException {
+    return channel(world);
   }
 
-  private static Door door(TcpWorld world) throws IOException {
-    return Door.open(
+  private static BlockingFrameChannel channel(TcpWorld world) throws IOException {
+    return BlockingFrameChannel.open(
         world.rendezvous.address(),
         TcpWorld.SECRET,
         Frames.Purpose.RENDEZVOUS,
@@ -155,11 +155,11 @@ class HostileClientTest {
   }
 
   /** Whether the other side closes the connection, after any frames. */
-  private static boolean closes(Door door) {
+  private static boolean closes(BlockingFrameChannel channel) {
     Deadline deadline = Deadline.after(LONG);
     try {
       while (!deadline.expired()) {
-        door.receive(Frames.MOST, deadline);
+        channel.receive(Frames.MAX, deadline);
       }
       return false;
     } catch (JoinRefusedException e) {
@@ -170,26 +170,26 @@ class HostileClientTest {
   }
 
   @Test
-  void aGuestThatTalksNonsenseAfterProvingItselfIsDropped() throws Exception {
+  void aClientThatSendsNonsenseAfterAuthenticationIsDropped() throws Exception {
     List<ByteBuffer> nonsense =
         List.of(
             Frames.ping(),
-            Frames.part(0, 1, Ledger.Kind.BARRIER, new byte[0]),
+            Frames.part(0, 1, GroupState.Kind.BARRIER, new byte[0]),
             Frames.bytes(Frames.JOIN, new byte[3]),
             Frames.bytes(Frames.REJOIN, new byte[3]),
             Frames.empty(Frames.ADMIT),
             Frames.bytes((byte) 99, new byte[0]),
             ByteBuffer.allocate(4).putInt(Integer.MAX_VALUE).flip());
     for (ByteBuffer frame : nonsense) {
-      try (Door door = door()) {
-        door.send(frame);
-        assertThat(closes(door)).isTrue();
+      try (BlockingFrameChannel channel = channel()) {
+        channel.send(frame);
+        assertThat(closes(channel)).isTrue();
       }
     }
   }
 
   @Test
-  void aClaimantThatTalksNonsenseIsDroppedAndItsPlaceIsFree() throws Exception {
+  void aRejoinThatSendsNonsenseIsDroppedAndItsPlaceIsFree() throws Exception {
     try (TcpWorld other = new TcpWorld(2)) {
       List<Group> pair = other.joinAll();
       Group zero = pair.get(0);
@@ -200,68 +200,68 @@ class HostileClientTest {
       List<ByteBuffer> nonsense =
           List.of(
               Frames.empty(Frames.ADMIT),
-              Frames.part(1, 1, Ledger.Kind.BARRIER, new byte[0]),
+              Frames.part(1, 1, GroupState.Kind.BARRIER, new byte[0]),
               Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")),
               Frames.bytes((byte) 99, new byte[0]));
       for (ByteBuffer frame : nonsense) {
-        try (Door door = door(other)) {
-          door.send(Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")));
-          awaitClaim(zero, true);
-          door.send(frame);
-          assertThat(closes(door)).isTrue();
-          awaitClaim(zero, false);
+        try (BlockingFrameChannel channel = channel(other)) {
+          channel.send(Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")));
+          awaitReplacement(zero, true);
+          channel.send(frame);
+          assertThat(closes(channel)).isTrue();
+          awaitReplacement(zero, false);
         }
       }
     }
   }
 
-  private static void awaitClaim(Group zero, boolean claimed) throws Exception {
-    while (zero.isClaimed(1) != claimed) {
+  private static void awaitReplacement(Group zero, boolean rejoining) throws Exception {
+    while (zero.hasReplacement(1) != rejoining) {
       Thread.sleep(1);
     }
   }
 
   @Test
-  void aCrowdOfSilentVisitorsDoesNotKeepOutTheSecondRank() throws Exception {
-    List<Socket> crowd = new ArrayList<>();
+  void manySilentConnectionsDoNotKeepOutTheSecondRank() throws Exception {
+    List<Socket> connections = new ArrayList<>();
     try (TcpWorld other = new TcpWorld(2)) {
       Thread first = Thread.startVirtualThread(() -> other.join(other.rank(0).build()));
       for (int i = 0; i < 400; i++) {
-        crowd.add(new Socket(LOOPBACK, other.rendezvous.address().getPort()));
+        connections.add(new Socket(LOOPBACK, other.rendezvous.address().getPort()));
       }
       Group second = other.join(other.rank(1).build());
       first.join();
       assertThat(second.isAlive(0)).isTrue();
       // The oldest had to give way.
-      crowd.getFirst().setSoTimeout((int) LONG.toMillis());
-      assertThat(crowd.getFirst().getInputStream().read()).isEqualTo(-1);
+      connections.getFirst().setSoTimeout((int) LONG.toMillis());
+      assertThat(connections.getFirst().getInputStream().read()).isEqualTo(-1);
     } finally {
-      for (Socket socket : crowd) {
+      for (Socket socket : connections) {
         socket.close();
       }
     }
   }
 
   @Test
-  void aMemberThatSendsAPartOutOfTurnLosesItsPlaceAndTheOthersAreTold() throws Exception {
+  void aMemberThatSendsAPartOutOfOrderIsRemovedAndTheOthersAreNotified() throws Exception {
     try (TcpWorld other = new TcpWorld(2)) {
       for (ByteBuffer bad :
           List.of(
-              Frames.part(1, 2, Ledger.Kind.BARRIER, new byte[0]),
-              Frames.part(0, 1, Ledger.Kind.BARRIER, new byte[0]))) {
+              Frames.part(1, 2, GroupState.Kind.BARRIER, new byte[0]),
+              Frames.part(0, 1, GroupState.Kind.BARRIER, new byte[0]))) {
         try (TcpWorld fresh = new TcpWorld(2)) {
           assertLoses(fresh, bad, "it sent a part out of turn");
         }
       }
       assertLoses(
           other,
-          ByteBuffer.allocate(4).putInt(Frames.MOST + 1).flip(),
+          ByteBuffer.allocate(4).putInt(Frames.MAX + 1).flip(),
           "it sent something that is no frame");
     }
   }
 
   private static void assertLoses(TcpWorld world, ByteBuffer bad, String why) throws Exception {
-    try (Door member = door(world)) {
+    try (BlockingFrameChannel member = channel(world)) {
       member.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
       Group zero = world.join(world.rank(0).build());
       member.send(bad);
@@ -277,8 +277,8 @@ class HostileClientTest {
   @Test
   void aMemberThatDoesNotReadIsLostAndTheOthersAreServedMeanwhile() throws Exception {
     try (TcpWorld other = new TcpWorld(2);
-        Door deaf = door(other)) {
-      deaf.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
+        BlockingFrameChannel unresponsive = channel(other)) {
+      unresponsive.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
       Group zero = other.join(other.rank(0).build());
       byte[] part = new byte[Group.MAX_CONTRIBUTION];
       Deadline deadline = Deadline.after(LONG);

@@ -112,9 +112,9 @@ class InProcessGroupTest {
   }
 
   @Test
-  void aRankThatGivesUpAgainAndAgainIsToldWhoStaysAway() {
+  void aRankThatTimesOutRepeatedlyGetsTheMissingRanks() {
     Group group = Group.inProcess(2).get(0);
-    for (int i = 0; i < Ledger.MOST_AHEAD; i++) {
+    for (int i = 0; i < GroupState.MAX_AHEAD; i++) {
       assertThatThrownBy(() -> group.barrier(Duration.ZERO))
           .isInstanceOf(GroupTimeoutException.class);
     }

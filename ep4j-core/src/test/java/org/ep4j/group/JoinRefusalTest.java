@@ -45,17 +45,17 @@ class JoinRefusalTest {
   }
 
   @Test
-  void aStrangerIsRefusedBeforeItLearnsTheWorldSize() throws Exception {
+  void anUnauthenticatedPeerIsRefusedBeforeItLearnsTheWorldSize() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
-      GroupConfig stranger = world.rank(1).size(3).secret("guess").build();
+      GroupConfig unauthenticated = world.rank(1).size(3).secret("guess").build();
       // Every word of the answer: the sizes are not among them.
       String answer =
           "rank 1 cannot join: refused by 127.0.0.1:%d: your secret is not the secret of this job;"
-                  .formatted(stranger.port())
+                  .formatted(unauthenticated.port())
               + " either EP4J_SECRET differs, or another job uses this port";
-      assertThatThrownBy(() -> Group.join(stranger)).hasMessage(answer);
+      assertThatThrownBy(() -> Group.join(unauthenticated)).hasMessage(answer);
       List<Group> groups = world.joinAll();
-      assertRefused(stranger, Reason.STRANGER, answer);
+      assertRefused(unauthenticated, Reason.UNAUTHENTICATED, answer);
       assertWorks(world, groups);
     }
   }
@@ -74,9 +74,9 @@ class JoinRefusalTest {
   @Test
   void aDuplicateRankIsRefusedWithTheHolderOfTheRank() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
-      try (Door door = door(world)) {
-        door.send(Frames.join(new Frames.Join(1, 2, 1, 4711, "")));
-        Frames.Frame pending = door.receive(Frames.MOST, Deadline.after(LONG));
+      try (BlockingFrameChannel channel = channel(world)) {
+        channel.send(Frames.join(new Frames.Join(1, 2, 1, 4711, "")));
+        Frames.Frame pending = channel.receive(Frames.MAX, Deadline.after(LONG));
         assertThat(Frames.pending(pending.body())).containsExactly(0);
         assertRefused(
             world.rank(1).build(),
@@ -94,8 +94,8 @@ class JoinRefusalTest {
     }
   }
 
-  private static Door door(TcpWorld world) throws IOException {
-    return Door.open(
+  private static BlockingFrameChannel channel(TcpWorld world) throws IOException {
+    return BlockingFrameChannel.open(
         world.rendezvous.address(),
         TcpWorld.SECRET,
         Frames.Purpose.RENDEZVOUS,
@@ -105,10 +105,10 @@ class JoinRefusalTest {
   @Test
   void aRankOutsideTheWorldIsRefused() throws Exception {
     try (TcpWorld world = new TcpWorld(2);
-        Door door = door(world)) {
+        BlockingFrameChannel channel = channel(world)) {
       // A configuration refuses such a rank by itself, so only another program would send it.
-      door.send(Frames.join(new Frames.Join(2, 2, 1, 1, "")));
-      assertThatThrownBy(() -> door.receive(Frames.MOST, Deadline.after(LONG)))
+      channel.send(Frames.join(new Frames.Join(2, 2, 1, 1, "")));
+      assertThatThrownBy(() -> channel.receive(Frames.MAX, Deadline.after(LONG)))
           .isInstanceOfSatisfying(
               JoinRefusedException.class,
               e -> assertThat(e.reason()).isEqualTo(Reason.RANK_OUT_OF_RANGE))
@@ -121,9 +121,9 @@ class JoinRefusalTest {
   void aRankWithAnImpossiblePeerPortIsRefusedBeforeItHarmsTheOthers() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       for (int port : new int[] {-1, 0, 65_536}) {
-        try (Door door = door(world)) {
-          door.send(Frames.join(new Frames.Join(1, 2, port, 1, "")));
-          assertThatThrownBy(() -> door.receive(Frames.MOST, Deadline.after(LONG)))
+        try (BlockingFrameChannel channel = channel(world)) {
+          channel.send(Frames.join(new Frames.Join(1, 2, port, 1, "")));
+          assertThatThrownBy(() -> channel.receive(Frames.MAX, Deadline.after(LONG)))
               .hasMessageContaining("your peer port is " + port + ", which is none");
         }
       }
@@ -157,7 +157,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void whoIsInterruptedWhileItWaitsForThePortIsToldSo() throws Exception {
+  void anInterruptWhileWaitingForThePortIsReported() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       GroupConfig host = world.rank(0).hostsRendezvous(true).build();
       Thread.currentThread().interrupt();
@@ -188,7 +188,7 @@ class JoinRefusalTest {
       Thread.startVirtualThread(() -> impersonate(fake));
       assertRefused(
           TcpWorld.rankOneAt(2, fake.getLocalPort()).build(),
-          Reason.STRANGER,
+          Reason.UNAUTHENTICATED,
           "what listens on 127.0.0.1:" + fake.getLocalPort() + " does not know the secret");
     }
   }
@@ -234,7 +234,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void nobodyAtThePortIsReportedAfterTheJoinTimeout() {
+  void aPortWithoutListenerIsReportedAfterTheJoinTimeout() {
     int port = TcpWorld.freePort();
     assertThatThrownBy(() -> Group.join(TcpWorld.rankOneAt(2, port).joinTimeout(SHORT).build()))
         .isInstanceOf(GroupTimeoutException.class)
@@ -246,11 +246,12 @@ class JoinRefusalTest {
 
   @Test
   void aPortThatAcceptsAndNeverAnswersIsReportedAfterTheJoinTimeout() throws Exception {
-    try (ServerSocket mute = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
-      GroupConfig config = TcpWorld.rankOneAt(2, mute.getLocalPort()).joinTimeout(SHORT).build();
+    try (ServerSocket unresponsive = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+      GroupConfig config =
+          TcpWorld.rankOneAt(2, unresponsive.getLocalPort()).joinTimeout(SHORT).build();
       assertThatThrownBy(() -> Group.join(config))
           .isInstanceOf(GroupTimeoutException.class)
-          .hasMessageContaining("127.0.0.1:" + mute.getLocalPort() + " does not answer")
+          .hasMessageContaining("127.0.0.1:" + unresponsive.getLocalPort() + " does not answer")
           .hasMessageContaining("is it an ep4j rendezvous, and not stopped?");
     }
   }
@@ -258,10 +259,10 @@ class JoinRefusalTest {
   @Test
   void ranksThatDoNotComeAreNamedAfterTheJoinTimeout() throws Exception {
     try (TcpWorld world = new TcpWorld(4);
-        Door door = door(world)) {
+        BlockingFrameChannel channel = channel(world)) {
       // Rank 2 first, then this one.
-      door.send(Frames.join(new Frames.Join(2, 4, 1, 1, "")));
-      assertThat(Frames.pending(door.receive(Frames.MOST, Deadline.after(LONG)).body()))
+      channel.send(Frames.join(new Frames.Join(2, 4, 1, 1, "")));
+      assertThat(Frames.pending(channel.receive(Frames.MAX, Deadline.after(LONG)).body()))
           .containsExactly(0, 1, 3);
       assertThatThrownBy(() -> Group.join(world.rank(0).joinTimeout(SHORT).build()))
           .isInstanceOfSatisfying(
@@ -271,7 +272,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void whenTheHostGivesUpTheOthersAreToldWhy() {
+  void whenTheHostAbortsTheOthersGetTheReason() {
     int port = TcpWorld.freePort();
     GroupConfig host =
         TcpWorld.config(3).toBuilder()

@@ -17,11 +17,11 @@ class PeerPortTest {
   private static Frame ask(Group of, int asker, int incarnation, Question question)
       throws Exception {
     TcpGroup group = (TcpGroup) of;
-    try (Door door =
-        Door.open(
+    try (BlockingFrameChannel channel =
+        BlockingFrameChannel.open(
             group.peer(group.rank()), TcpWorld.SECRET, Frames.Purpose.PEER, Deadline.after(LONG))) {
-      door.send(Frames.ask(asker, incarnation, question, group.jobId()));
-      return door.receive(Frames.MOST_BEFORE_PROOF, Deadline.after(LONG));
+      channel.send(Frames.ask(asker, incarnation, question, group.jobId()));
+      return channel.receive(Frames.MAX_BEFORE_PROOF, Deadline.after(LONG));
     }
   }
 

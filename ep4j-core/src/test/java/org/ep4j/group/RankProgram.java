@@ -54,7 +54,7 @@ final class RankProgram {
           }
           case "gather" -> say(gather(group, number));
           case "claimed" -> {
-            while (!group.isClaimed(number)) {
+            while (!group.hasReplacement(number)) {
               Thread.sleep(1);
             }
             say("claimed");

@@ -89,7 +89,7 @@ class ReadmissionOfProcessesTest {
   }
 
   @Test
-  void everyRankIsKilledInTurnAndComesBackAlsoTheHostOfTheRendezvous() throws Exception {
+  void everyRankIsKilledOnceAndComesBackAlsoTheHostOfTheRendezvous() throws Exception {
     start();
     // 0 hosts at first, then the lowest that is left: 1, 0 and 1 again.
     for (int victim : new int[] {2, 0, 2, 1, 0, 1}) {
@@ -154,7 +154,7 @@ class ReadmissionOfProcessesTest {
   }
 
   @Test
-  void theLostRendezvousIsReplacedEvenIfNobodyHasComeYet() throws Exception {
+  void theLostRendezvousIsReplacedEvenIfNoRankHasComeYet() throws Exception {
     start();
     kill(0);
     assertAll(

@@ -44,8 +44,8 @@ class ReadmissionTest {
     }
   }
 
-  private static void awaitClaim(Group group, int rank, boolean claimed) throws Exception {
-    while (group.isClaimed(rank) != claimed) {
+  private static void awaitReplacement(Group group, int rank, boolean rejoining) throws Exception {
+    while (group.hasReplacement(rank) != rejoining) {
       Thread.sleep(1);
     }
   }
@@ -76,7 +76,7 @@ class ReadmissionTest {
         assertThatThrownBy(() -> one.barrier(LONG)).isInstanceOf(PeerLostException.class);
         awaitDeath(other, victim);
         Future<Group> again = rejoin(world, world.rank(victim).build());
-        awaitClaim(one, victim, true);
+        awaitReplacement(one, victim, true);
         assertThat(again.isDone()).isFalse();
         TcpWorld.inEach(
             group -> assertThat(group.readmit(LONG)).containsExactly(victim), one, other);
@@ -85,7 +85,7 @@ class ReadmissionTest {
             groups,
             group -> {
               assertThat(group.isAlive(victim)).isTrue();
-              assertThat(group.isClaimed(victim)).isFalse();
+              assertThat(group.hasReplacement(victim)).isFalse();
               assertThat(group.deathReport(victim)).isNull();
               assertThat(group.incarnation(victim)).isEqualTo(1);
               assertThat(group.jobId()).isEqualTo(world.rendezvous.jobId());
@@ -111,8 +111,8 @@ class ReadmissionTest {
         awaitDeath(groups.get(0), 3);
         Future<Group> three = rejoin(world, world.rank(3).build());
         Future<Group> one = rejoin(world, world.rank(1).build());
-        awaitClaim(groups.get(2), 1, true);
-        awaitClaim(groups.get(2), 3, true);
+        awaitReplacement(groups.get(2), 1, true);
+        awaitReplacement(groups.get(2), 3, true);
         TcpWorld.inEach(
             group -> assertThat(group.readmit(LONG)).containsExactly(1, 3),
             groups.get(0),
@@ -143,7 +143,7 @@ class ReadmissionTest {
       awaitDeath(groups.get(0), 1);
       awaitDeath(groups.get(0), 2);
       Future<Group> again = rejoin(world, world.rank(2).build());
-      awaitClaim(groups.get(0), 2, true);
+      awaitReplacement(groups.get(0), 2, true);
       assertThat(groups.get(0).readmit(LONG)).containsExactly(2);
       Group newcomer = get(again);
       assertThat(newcomer.isAlive(1)).isFalse();
@@ -163,7 +163,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void whoClaimsTheRankOfALiveProcessIsRefusedOnceItCouldNotBeDeadUnnoticed() throws Exception {
+  void aRejoinAsALiveRankIsRefusedOnceItsDeathCouldNotGoUnnoticed() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
       Duration liveness = Duration.ofMillis(500);
@@ -180,14 +180,14 @@ class ReadmissionTest {
       Future<Group> early = rejoin(world, world.rank(1).build());
       Thread.sleep(300);
       groups.get(1).fail("over");
-      awaitClaim(groups.get(0), 1, true);
+      awaitReplacement(groups.get(0), 1, true);
       assertThat(groups.get(0).readmit(LONG)).containsExactly(1);
       TcpWorld.inEach(group -> group.barrier(LONG), groups.get(0), get(early));
     }
   }
 
   @Test
-  void strangersAndSecondClaimantsAreRefused() throws Exception {
+  void unauthenticatedAndSecondRejoinsAreRefused() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
       groups.get(1).fail("over");
@@ -200,9 +200,9 @@ class ReadmissionTest {
       assertThatThrownBy(() -> Group.join(world.rank(1).build()))
           .isInstanceOf(JoinRefusedException.class)
           .hasMessageContaining("calls Group.rejoin");
-      assertThat(groups.get(0).isClaimed(1)).isFalse();
+      assertThat(groups.get(0).hasReplacement(1)).isFalse();
       Future<Group> first = rejoin(world, world.rank(1).build());
-      awaitClaim(groups.get(0), 1, true);
+      awaitReplacement(groups.get(0), 1, true);
       assertThat(refusal(rejoin(world, world.rank(1).build())))
           .contains("already waits to be admitted as rank 1");
       assertThat(groups.get(0).readmit(LONG)).containsExactly(1);
@@ -211,7 +211,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void aClaimBeforeTheGroupHasFormedIsRefused() throws Exception {
+  void aRejoinBeforeTheGroupHasFormedIsRefused() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       assertThat(refusal(rejoin(world, world.rank(1).build())))
           .contains("the group has not formed yet");
@@ -219,7 +219,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void whenTimeIsUpThoseAreNamedWhoDidNotComeAndNothingHasChanged() throws Exception {
+  void aTimeoutNamesTheMissingRanksAndChangesNothing() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
       assertThatThrownBy(() -> groups.get(0).readmit(SHORT))
@@ -240,7 +240,7 @@ class ReadmissionTest {
           groups.get(0),
           groups.get(2));
       Future<Group> again = rejoin(world, world.rank(1).build());
-      awaitClaim(groups.get(2), 1, true);
+      awaitReplacement(groups.get(2), 1, true);
       assertThatThrownBy(() -> groups.get(2).readmit(SHORT))
           .hasMessage("readmit: rank 0 is missing after 200 ms; alive, but not calling readmit()");
       TcpWorld.inEach(
@@ -252,18 +252,18 @@ class ReadmissionTest {
   }
 
   @Test
-  void aClaimantThatGivesUpMakesRoomForOneThatComesWhileTheOthersWait() throws Exception {
+  void aRejoinThatIsAbandonedLeavesItsPlaceToOneThatComesWhileTheOthersWait() throws Exception {
     try (TcpWorld world = new TcpWorld(2);
         var threads = Executors.newVirtualThreadPerTaskExecutor()) {
       List<Group> groups = world.joinAll();
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
-      GroupConfig hasty = world.rank(1).joinTimeout(Duration.ofMillis(500)).build();
-      assertThatThrownBy(() -> Group.rejoin(hasty))
+      GroupConfig shortTimeouts = world.rank(1).joinTimeout(Duration.ofMillis(500)).build();
+      assertThatThrownBy(() -> Group.rejoin(shortTimeouts))
           .isInstanceOf(GroupTimeoutException.class)
           .hasMessageContaining(
               "the rendezvous answers, but rank 0 is missing: they have not called readmit()");
-      awaitClaim(groups.get(0), 1, false);
+      awaitReplacement(groups.get(0), 1, false);
       Future<int[]> waiting = threads.submit(() -> groups.get(0).readmit(LONG));
       Group again = get(rejoin(world, world.rank(1).build()));
       assertThat(waiting.get(LONG.toMillis(), TimeUnit.MILLISECONDS)).containsExactly(1);
@@ -272,14 +272,14 @@ class ReadmissionTest {
   }
 
   @Test
-  void whoIsInterruptedHasTakenItBackAndMayCallItAgainAtOnce() throws Exception {
+  void anInterruptedCallIsUndoneAndMayBeRepeatedAtOnce() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
       awaitDeath(groups.get(2), 1);
       Future<Group> again = rejoin(world, world.rank(1).build());
-      awaitClaim(groups.get(0), 1, true);
+      awaitReplacement(groups.get(0), 1, true);
       for (int i = 0; i < 20; i++) {
         Thread.currentThread().interrupt();
         Exception interrupted = failureToReadmit(groups.get(0), LONG);

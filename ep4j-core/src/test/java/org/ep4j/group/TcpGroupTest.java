@@ -117,17 +117,17 @@ class TcpGroupTest {
   }
 
   @Test
-  void aRankThatGivesUpAgainAndAgainIsToldWhoStaysAway() throws Exception {
+  void aRankThatTimesOutRepeatedlyGetsTheMissingRanks() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
-      for (int i = 0; i < Ledger.MOST_AHEAD; i++) {
+      for (int i = 0; i < GroupState.MAX_AHEAD; i++) {
         assertThatThrownBy(() -> groups.get(0).barrier(Duration.ZERO))
             .isInstanceOf(GroupTimeoutException.class);
       }
       assertThatThrownBy(() -> groups.get(0).barrier(LONG))
           .isExactlyInstanceOf(GroupException.class)
           .hasMessage("rank 0 is 256 collectives ahead of rank 1, which is missing since number 1");
-      for (int i = 0; i < Ledger.MOST_AHEAD; i++) {
+      for (int i = 0; i < GroupState.MAX_AHEAD; i++) {
         groups.get(1).barrier(LONG);
       }
       TcpWorld.inEach(groups, group -> group.barrier(LONG));

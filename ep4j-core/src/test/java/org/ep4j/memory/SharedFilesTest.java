@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 class SharedFilesTest {
   private static final String JOB = "test" + ProcessHandle.current().pid();
   private static final int ENOUGH = 50;
-  private static final int MOST = 200_000;
+  private static final int MAX = 200_000;
 
   @Test
   void theEnvironmentSaysWhereProcessesShareMemory() {
@@ -45,7 +45,7 @@ class SharedFilesTest {
                 });
     int made = 0;
     // More files are removed than were returned: create() has begun anew for the rest.
-    while (removed.size() - made < ENOUGH && made < MOST) {
+    while (removed.size() - made < ENOUGH && made < MAX) {
       SharedFiles.Owned file = SharedFiles.create(JOB, 0);
       made++;
       while (Files.exists(file.path())) {

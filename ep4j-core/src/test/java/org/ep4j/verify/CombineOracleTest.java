@@ -157,7 +157,7 @@ class CombineOracleTest {
               catchThrowableOfType(
                   VerificationException.class, () -> oracle.check(RANK, x, w, terms));
           assertThat(e).isNotNull();
-          assertThat(e.blame().sourceToken())
+          assertThat(e.mismatch().sourceToken())
               .isEqualTo((int) (at / (bytes.byteSize() / output.size(0))));
           bytes.set(ValueLayout.JAVA_BYTE, at, old);
         }

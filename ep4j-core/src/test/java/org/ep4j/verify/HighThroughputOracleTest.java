@@ -115,13 +115,13 @@ class HighThroughputOracleTest {
                     VerificationException.class,
                     () -> oracle.checkDispatch(2, delivered, PAYLOAD, options));
             assertThat(e).as("%s of %s", output.getKey(), options).isNotNull();
-            assertThat(e.blame().output()).isEqualTo(output.getKey());
-            assertThat(e.blame().rank()).isEqualTo(2);
-            assertThat(e.blame().row()).isEqualTo(row);
+            assertThat(e.mismatch().output()).isEqualTo(output.getKey());
+            assertThat(e.mismatch().rank()).isEqualTo(2);
+            assertThat(e.mismatch().row()).isEqualTo(row);
             if (output.getKey().equals("x")) {
-              assertThat(e.blame().byteOffset()).isEqualTo(at % rowBytes);
-              assertThat(e.blame().sourceToken()).isEqualTo(delivered.sourceTokens.getInt(row));
-              assertThat(e.blame().sourceRank()).isEqualTo(delivered.sourceRanks.getInt(row));
+              assertThat(e.mismatch().byteOffset()).isEqualTo(at % rowBytes);
+              assertThat(e.mismatch().sourceToken()).isEqualTo(delivered.sourceTokens.getInt(row));
+              assertThat(e.mismatch().sourceRank()).isEqualTo(delivered.sourceRanks.getInt(row));
             }
             bytes.set(ValueLayout.JAVA_BYTE, at, old);
           }
@@ -132,7 +132,7 @@ class HighThroughputOracleTest {
   }
 
   @Test
-  void theBlameReadsAsASentence() {
+  void theMismatchReadsAsASentence() {
     WorldRouting world = world(1);
     HighThroughputOracle oracle = new HighThroughputOracle(world);
     DispatchOptions options = options(Layout.EXPERT_MAJOR, 1, Sizing.EXACT);

@@ -144,16 +144,16 @@ class InputsTest {
     try (Arena arena = Arena.ofConfined()) {
       Tensor x = new Inputs(1).tensor(Inputs.Part.EXPERT_OUTPUT, dtype, 0, 64, 128, arena);
       float least = Float.MAX_VALUE;
-      float most = -Float.MAX_VALUE;
+      float max = -Float.MAX_VALUE;
       for (int i = 0; i < x.elements(); i++) {
         float[] value = new float[1];
         Floats.add(value, x.segment().asSlice(dtype.bytes(i), dtype.bytes(1)), dtype);
         assertThat(Math.abs(value[0])).isBetween(0x1p-7f, 2f);
         least = Math.min(least, value[0]);
-        most = Math.max(most, value[0]);
+        max = Math.max(max, value[0]);
       }
       assertThat(least).isLessThan(-1);
-      assertThat(most).isGreaterThan(1);
+      assertThat(max).isGreaterThan(1);
     }
   }
 }

@@ -80,24 +80,24 @@ class KernelsAgreeWithOracleTest {
   private static void assertSame(String what, MemorySegment expected, MemorySegment actual) {
     long at = expected.mismatch(actual);
     if (at >= 0) {
-      assertThat(Blame.hex(actual, at))
+      assertThat(Mismatch.hex(actual, at))
           .as("%s, byte %d", what, at)
-          .isEqualTo(Blame.hex(expected, at));
+          .isEqualTo(Mismatch.hex(expected, at));
     }
   }
 
   private static MemorySegment row(Arena arena, int hidden, SplittableRandom random) {
     MemorySegment row = arena.allocate(2L * hidden, 64);
-    int temper = random.nextInt(8);
+    int profile = random.nextInt(8);
     int exponent = random.nextInt(0, 254);
     for (int i = 0; i < hidden; i++) {
       if (i % 128 == 0) {
-        temper = random.nextInt(4) == 0 ? random.nextInt(8) : temper;
+        profile = random.nextInt(4) == 0 ? random.nextInt(8) : profile;
         exponent = random.nextInt(3) == 0 ? random.nextInt(0, 254) : exponent;
       }
       int bits = random.nextInt(0x1_0000);
       int element =
-          switch (temper) {
+          switch (profile) {
             case 0 -> bits; // anything, NaN and infinities too
             case 1 -> bits & 0x83FF | 0x3C00; // around 1
             case 2 -> bits & 0x81FF | 0x3C00; // below 1

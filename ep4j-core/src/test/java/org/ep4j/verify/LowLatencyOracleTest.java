@@ -120,8 +120,8 @@ class LowLatencyOracleTest {
           assertThat(flip(tensor, at, output.getKey(), check).row()).isEqualTo(row);
         }
       }
-      for (long at = 0; at < d.recvCount().byteSize(); at++) {
-        flip(d.recvCount(), at, "recvCount", check);
+      for (long at = 0; at < d.counts().byteSize(); at++) {
+        flip(d.counts(), at, "counts", check);
       }
       Tensor ranges = d.handle().layoutRange();
       for (long at = 0; at < ranges.byteSize(); at++) {
@@ -149,7 +149,7 @@ class LowLatencyOracleTest {
       VerificationException e =
           catchThrowableOfType(VerificationException.class, () -> checkDispatch(more));
       assertThat(e).as(output).isNotNull();
-      assertThat(e.blame().output()).isEqualTo(output);
+      assertThat(e.mismatch().output()).isEqualTo(output);
     }
 
     private void checkDispatch(LowLatencyDispatch d) {
@@ -165,7 +165,7 @@ class LowLatencyOracleTest {
       int capacity = (int) d.x().size(1);
       List<Integer> rows = new ArrayList<>();
       for (int group = 0; group < d.x().size(0); group++) {
-        for (int i = 0; i < d.recvCount().getInt(group); i++) {
+        for (int i = 0; i < d.counts().getInt(group); i++) {
           rows.add(group * capacity + i);
         }
       }
@@ -205,16 +205,16 @@ class LowLatencyOracleTest {
     }
 
     /** Flips a bit of a byte while {@code check} looks; returns what it blames. */
-    private Blame flip(Tensor tensor, long at, String output, Runnable check) {
+    private Mismatch flip(Tensor tensor, long at, String output, Runnable check) {
       MemorySegment bytes = tensor.segment();
       byte old = bytes.get(ValueLayout.JAVA_BYTE, at);
       bytes.set(ValueLayout.JAVA_BYTE, at, (byte) (old ^ 1 << random.nextInt(8)));
       VerificationException e = catchThrowableOfType(VerificationException.class, check::run);
       bytes.set(ValueLayout.JAVA_BYTE, at, old);
       assertThat(e).as("byte %d of %s of rank %d", at, output, rank).isNotNull();
-      assertThat(e.blame().output()).startsWith(output);
-      assertThat(e.blame().rank()).isEqualTo(rank);
-      return e.blame();
+      assertThat(e.mismatch().output()).startsWith(output);
+      assertThat(e.mismatch().rank()).isEqualTo(rank);
+      return e.mismatch();
     }
   }
 }

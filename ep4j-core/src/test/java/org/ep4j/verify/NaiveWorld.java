@@ -148,8 +148,8 @@ final class NaiveWorld {
     }
     out.rows = n;
     out.receivedRows = received;
-    out.receivedPerExpert = Tensor.of(perExpert, local);
-    out.tokensPerExpert = Tensor.of(aligned, local);
+    out.counts = Tensor.of(perExpert, local);
+    out.alignedCounts = Tensor.of(aligned, local);
     out.expertOffsets = flat ? null : Tensor.of(offsets, offsets.length);
     out.rankOffsets = flat ? Tensor.of(bySource, bySource.length) : null;
     return out;
@@ -201,8 +201,8 @@ final class NaiveWorld {
     @Nullable Tensor scales;
     @Nullable Tensor topkIdx;
     @Nullable Tensor topkWeights;
-    Tensor tokensPerExpert = x;
-    Tensor receivedPerExpert = x;
+    Tensor alignedCounts = x;
+    Tensor counts = x;
     @Nullable Tensor expertOffsets;
     @Nullable Tensor rankOffsets;
     Tensor sourceTokens = x;
@@ -245,13 +245,13 @@ final class NaiveWorld {
     }
 
     @Override
-    public Tensor tokensPerExpert() {
-      return tokensPerExpert;
+    public Tensor alignedCounts() {
+      return alignedCounts;
     }
 
     @Override
-    public Tensor receivedPerExpert() {
-      return receivedPerExpert;
+    public Tensor counts() {
+      return counts;
     }
 
     @Override
@@ -301,8 +301,8 @@ final class NaiveWorld {
       put(all, "scales", scales);
       put(all, "topkIdx", topkIdx);
       put(all, "topkWeights", topkWeights);
-      put(all, "tokensPerExpert", tokensPerExpert);
-      put(all, "receivedPerExpert", receivedPerExpert);
+      put(all, "alignedCounts", alignedCounts);
+      put(all, "counts", counts);
       put(all, "expertOffsets", expertOffsets);
       put(all, "rankOffsets", rankOffsets);
       put(all, "sourceTokens", sourceTokens);

@@ -78,10 +78,10 @@ class WireEnvironmentTest {
   }
 
   @Test
-  void connectionsMustSuitTheStrandsOfTheProgram() {
+  void connectionsMustSuitTheProgressContextsOfTheProgram() {
     WireEnvironment three = WireEnvironment.of(Map.of("EP4J_WIRE_CONNECTIONS", "3"));
 
-    assertThatThrownBy(() -> WireConfig.builder().strands(2).build(three))
+    assertThatThrownBy(() -> WireConfig.builder().progressContexts(2).build(three))
         .hasMessageContaining("EP4J_WIRE_CONNECTIONS is 3");
   }
 

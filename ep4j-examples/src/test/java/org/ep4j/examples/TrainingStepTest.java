@@ -18,7 +18,7 @@ class TrainingStepTest {
   private static final int EXPERTS = 12;
   private static final int TOP_K = 3;
   private static final int TOKENS = 9;
-  private static final Offset<Float> NEAR = within(1e-4f);
+  private static final Offset<Float> TOLERANCE = within(1e-4f);
 
   private final float[] scales = values(1, EXPERTS * HIDDEN);
 
@@ -44,15 +44,15 @@ class TrainingStepTest {
     for (int rank = 0; rank < ranks; rank++) {
       TrainingStep.Result expected = dense(rank, gradOfScales);
       TrainingStep.Result result = results.get(rank);
-      assertThat(result.y()).containsExactly(expected.y(), NEAR);
-      assertThat(result.gradOfX()).containsExactly(expected.gradOfX(), NEAR);
-      assertThat(result.gradOfWeights()).containsExactly(expected.gradOfWeights(), NEAR);
+      assertThat(result.y()).containsExactly(expected.y(), TOLERANCE);
+      assertThat(result.gradOfX()).containsExactly(expected.gradOfX(), TOLERANCE);
+      assertThat(result.gradOfWeights()).containsExactly(expected.gradOfWeights(), TOLERANCE);
     }
     for (int rank = 0; rank < ranks; rank++) {
       int local = scales.length / ranks;
       assertThat(results.get(rank).gradOfScales())
           .containsExactly(
-              Arrays.copyOfRange(gradOfScales, rank * local, (rank + 1) * local), NEAR);
+              Arrays.copyOfRange(gradOfScales, rank * local, (rank + 1) * local), TOLERANCE);
     }
   }
 

@@ -13,10 +13,10 @@ import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.backend.Seat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.tcp.Carrier;
 import org.ep4j.wire.tcp.CarrierService;
 import org.jspecify.annotations.Nullable;
@@ -57,7 +57,7 @@ final class NcclCarrierService implements CarrierService {
     Runtime.getRuntime().addShutdownHook(atExit);
     agree(group, patience, () -> ids[0] = prepare(group, config));
     requireSeats(group, config);
-    byte[][] all = Agreement.exchange(group, "", ids[0], config.timeout());
+    byte[][] all = CollectiveStep.exchange(group, "", ids[0], config.timeout());
     long end = System.nanoTime() + setUp.toNanos();
     NcclCarrier[][] carriers = new NcclCarrier[group.size()][];
     agree(
@@ -114,7 +114,10 @@ final class NcclCarrierService implements CarrierService {
   private void requireSeats(Group group, WireConfig config) {
     BackendWorld world =
         BackendWorld.gather(
-            Meeting.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
+            Participants.ofAll(group),
+            device(),
+            config.timeout(),
+            new NcclBackendProvider().probe());
     String objection = SharedGpus.objection(world);
     if (!objection.isEmpty()) {
       throw new WireException("wire 'nccl': " + objection + ", or wire tcp");
@@ -175,7 +178,7 @@ final class NcclCarrierService implements CarrierService {
     } catch (Ep4jException e) {
       error = "wire 'nccl': " + e.getMessage();
     }
-    Agreement.exchange(group, error, new byte[0], patience);
+    CollectiveStep.exchange(group, error, new byte[0], patience);
   }
 
   private static void await(Group group, long end, String what, BooleanSupplier condition) {

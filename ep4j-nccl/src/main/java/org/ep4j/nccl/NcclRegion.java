@@ -12,7 +12,7 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PointerAttributes;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /** Memory that NCCL has allocated, and registers as a symmetric window when it is to be reached. */
@@ -55,7 +55,7 @@ final class NcclRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout) {
+  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
     if (window != 0) {
       throw new IllegalStateException("the window is there already, and has the ranks it has");
     }

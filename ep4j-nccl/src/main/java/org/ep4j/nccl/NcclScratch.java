@@ -5,7 +5,7 @@ import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 
 /**
  * A communicator and device memory for what NCCL is measured with. Used by one thread at a time.
@@ -24,7 +24,7 @@ final class NcclScratch implements AutoCloseable {
   static NcclScratch open(Group group, CudaDevice device, long bytes, Duration timeout) {
     device.makeCurrent();
     NcclBackend backend =
-        (NcclBackend) Backends.open("nccl", Meeting.ofAll(group), device, timeout);
+        (NcclBackend) Backends.open("nccl", Participants.ofAll(group), device, timeout);
     boolean complete = false;
     try {
       NcclScratch made = new NcclScratch(backend, DeviceMemory.allocate(device, bytes));

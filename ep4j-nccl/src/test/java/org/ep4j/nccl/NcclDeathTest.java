@@ -13,7 +13,7 @@ import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 
 /** Ranks that die while the others wait for them in NCCL. */
@@ -38,7 +38,7 @@ class NcclDeathTest {
       try (CudaDevice device = CudaDevice.open(DeviceChoice.ordinal(group))) {
         device.makeCurrent();
         BackendWorld world =
-            BackendWorld.gather(Meeting.ofAll(group), device, TIMEOUT, provider.probe());
+            BackendWorld.gather(Participants.ofAll(group), device, TIMEOUT, provider.probe());
         assertThatThrownBy(() -> NcclCommunicator.open(world, new byte[64]))
             .isInstanceOf(NcclException.class)
             .hasMessageContaining("has 64 bytes, not 128");

@@ -47,7 +47,7 @@ class NcclGinTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return SoftwareAdapter.lacking();
     }
 
@@ -86,7 +86,7 @@ class NcclGinTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return SoftwareAdapter.lacking();
     }
 

@@ -22,7 +22,7 @@ class NcclKillTest extends KillKit {
   }
 
   @Override
-  protected String lacking() {
+  protected String missing() {
     return Gpus.lacking(2);
   }
 

@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
-import org.ep4j.conformance.LibraryTrial;
+import org.ep4j.conformance.StubLibraries;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -51,7 +51,7 @@ class NcclLibrariesTest {
     Path python = directory.resolve("lib/python3.12/site-packages/nvidia/nccl/lib");
     Path newer = compile(Files.createDirectories(python), 22902);
     assertThat(
-            LibraryTrial.run(
+            StubLibraries.run(
                 Probe.class,
                 Map.of("NCCL_DIR", directory.toString(), "VIRTUAL_ENV", directory.toString())))
         .contains(newer + " lacks ncclGetUniqueId");
@@ -65,11 +65,11 @@ class NcclLibrariesTest {
   }
 
   private String probe(String variable) throws IOException, InterruptedException {
-    return LibraryTrial.run(Probe.class, Map.of(variable, directory.toString()));
+    return StubLibraries.run(Probe.class, Map.of(variable, directory.toString()));
   }
 
   private static Path compile(Path target, int version) throws IOException, InterruptedException {
     String source = "int ncclGetVersion(int *version) { *version = " + version + "; return 0; }\n";
-    return LibraryTrial.compile(target, FILE, source);
+    return StubLibraries.compile(target, FILE, source);
   }
 }

@@ -44,7 +44,7 @@ class NvshmemAcrossNodesTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return lackingHere();
     }
 
@@ -83,7 +83,7 @@ class NvshmemAcrossNodesTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       int ranks = CudaDevice.count();
       return lackingHere().isEmpty() && Gpus.worlds().max().orElse(0) < 4
           ? "4 GPUs are needed, " + ranks + " are here"
@@ -115,7 +115,7 @@ class NvshmemAcrossNodesTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return lackingHere();
     }
 

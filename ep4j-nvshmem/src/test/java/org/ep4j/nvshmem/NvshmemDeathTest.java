@@ -11,7 +11,7 @@ import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 
 /** Ranks that die while the others wait for them in NVSHMEM. */
@@ -36,7 +36,7 @@ class NvshmemDeathTest {
       try (CudaDevice device = CudaDevice.open(DeviceChoice.ordinal(group))) {
         device.makeCurrent();
         BackendWorld world =
-            BackendWorld.gather(Meeting.ofAll(group), device, TIMEOUT, provider.probe());
+            BackendWorld.gather(Participants.ofAll(group), device, TIMEOUT, provider.probe());
         assertThatThrownBy(() -> NvshmemRuntime.start(world, new byte[64]))
             .isInstanceOf(NvshmemException.class)
             .hasMessageContaining("has 64 bytes, not 128");

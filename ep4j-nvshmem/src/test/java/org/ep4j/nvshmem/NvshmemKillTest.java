@@ -25,7 +25,7 @@ class NvshmemKillTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return Gpus.lacking(2);
     }
 
@@ -51,8 +51,8 @@ class NvshmemKillTest {
   @Nested
   class BetweenNodes extends Killed {
     @Override
-    protected String lacking() {
-      String lacking = super.lacking();
+    protected String missing() {
+      String lacking = super.missing();
       return lacking.isEmpty() ? NvshmemDevice.problem() : lacking;
     }
 
@@ -67,8 +67,8 @@ class NvshmemKillTest {
     }
 
     @Override
-    protected GoesOn goesOn() {
-      return GoesOn.WITH_ALL_RANKS;
+    protected Survivors goesOn() {
+      return Survivors.WITH_ALL_RANKS;
     }
 
     @Override

@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.TreeMap;
-import org.ep4j.conformance.LibraryTrial;
+import org.ep4j.conformance.StubLibraries;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -75,9 +75,9 @@ class NvshmemLibrariesTest {
 
   private String probe(String source, Map<String, String> variables)
       throws IOException, InterruptedException {
-    Path library = LibraryTrial.compile(directory, "libnvshmem_host.so.3", source);
+    Path library = StubLibraries.compile(directory, "libnvshmem_host.so.3", source);
     Map<String, String> all = new TreeMap<>(variables);
     all.put("EP4J_NVSHMEM_HOME", library.toString());
-    return LibraryTrial.run(Probe.class, all);
+    return StubLibraries.run(Probe.class, all);
   }
 }

@@ -26,7 +26,7 @@ class NvshmemOnProcessesTest extends EngineKit {
   }
 
   @Override
-  protected String lacking() {
+  protected String missing() {
     return Gpus.lacking(2);
   }
 

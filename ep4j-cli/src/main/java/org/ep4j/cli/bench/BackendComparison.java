@@ -40,8 +40,8 @@ final class BackendComparison {
       RankContext own = context.with(context.settings().on(backend));
       try {
         columns.put(name, column(own, name));
-        if (context.settings().nccl().beside()) {
-          besideNccl(own, name, columns);
+        if (context.settings().nccl().background()) {
+          withNcclTraffic(own, name, columns);
         }
       } catch (EngineUnavailableException | ConfigurationMismatchException e) {
         if (backends.size() == 1) {
@@ -59,9 +59,9 @@ final class BackendComparison {
     return all;
   }
 
-  private void besideNccl(
+  private void withNcclTraffic(
       RankContext own, String backend, Map<String, List<Map<String, Object>>> columns) {
-    try (BesideTraffic traffic = new BesideTraffic(own)) {
+    try (BackgroundTraffic traffic = new BackgroundTraffic(own)) {
       String name = backend + " beside " + traffic.name();
       columns.put(name, column(own, name));
       own.print(traffic.stop());
@@ -70,7 +70,7 @@ final class BackendComparison {
 
   private List<Map<String, Object>> column(RankContext own, String name) {
     boolean plain =
-        context.settings().backends().size() == 1 && !context.settings().nccl().beside();
+        context.settings().backends().size() == 1 && !context.settings().nccl().background();
     if (!plain || !name.equals("direct")) {
       own.print("\n" + own.style().bold("backend " + name) + "\n");
     }

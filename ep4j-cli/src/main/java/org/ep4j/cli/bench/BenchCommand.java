@@ -7,7 +7,7 @@ import java.util.Locale;
 import java.util.concurrent.Callable;
 import org.ep4j.Layout;
 import org.ep4j.cli.CommandSpecs;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
@@ -32,22 +32,22 @@ import picocli.CommandLine.Spec;
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",
       "Before anything is timed, the oracle computes what every output must be and compares every"
-          + " byte on every rank. A time is that of the slowest rank after a common start. GB/s count"
-          + " the rows a rank receives (logical) or receives from other ranks (remote). The ceiling"
-          + " is what this machine's memory allows, measured in the same run with all ranks at once:"
-          + " copying a dispatch's bytes, reading a combine's. With --nodes the host"
-          + " engine's ht has a second table of what crossed between nodes, beside what the wire alone"
-          + " carries; that of GPUs tells scale-out GB/s, rows sent to other nodes, beside what the"
-          + " wire alone carries or, where kernels write the host's memory, copies to and from it on"
-          + " all GPUs at once; scale-up GB/s, rows that came from other ranks of the node; and the"
-          + " cores that were busy.",
+          + " byte on every rank. A time is that of the slowest rank after a common start. GB/s"
+          + " count the rows a rank receives (logical) or receives from other ranks (remote). The"
+          + " ceiling is what this machine's memory allows, measured in the same run with all ranks"
+          + " at once: copying a dispatch's bytes, reading a combine's. With --nodes the host"
+          + " engine's ht has a second table of what crossed between nodes, beside what the wire"
+          + " alone carries; that of GPUs tells scale-out GB/s, rows sent to other nodes, beside"
+          + " what the wire alone carries or, where kernels write the host's memory, copies to and"
+          + " from it on all GPUs at once; scale-up GB/s, rows that came from other ranks of the"
+          + " node; and the cores that were busy.",
       ""
     })
 public final class BenchCommand implements Callable<Integer> {
-  private static final int MOST_RANKS = 1024;
+  private static final int MAX_RANKS = 1024;
   private static final int HOST_RANKS = 4;
-  private static final int MOST_SMS = 4096;
-  private static final int MOST_ITERATIONS = 100_000;
+  private static final int MAX_SMS = 4096;
+  private static final int MAX_ITERATIONS = 100_000;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int MANY_TOKENS = 1024;
@@ -124,8 +124,8 @@ public final class BenchCommand implements Callable<Integer> {
       defaultValue = "exact",
       paramLabel = "exact|static|cached|graph",
       description =
-          "Whether the receiver learns the row count or fixes it (ht); on GPUs also: dispatches with"
-              + " the handle of an earlier one, or static ones captured in a graph with their"
+          "Whether the receiver learns the row count or fixes it (ht); on GPUs also: dispatches"
+              + " with the handle of an earlier one, or static ones captured in a graph with their"
               + " combines; default ${DEFAULT-VALUE}.")
   private String mode = "exact";
 
@@ -226,7 +226,10 @@ public final class BenchCommand implements Callable<Integer> {
         (group, progress) ->
             new BenchSession(
                     new RankContext(
-                        group, new Agreement(group), across(settings, group.size()), progress),
+                        group,
+                        new CommandAgreement(group),
+                        across(settings, group.size()),
+                        progress),
                     artifact)
                 .run(threads));
   }
@@ -263,20 +266,20 @@ public final class BenchCommand implements Callable<Integer> {
   /** What the options ask for. */
   BenchSettings settings() {
     BenchSettings.Kind kind = kind();
-    OneKind.check(CommandSpecs.require(spec), kind);
-    range("--ranks", ranks == null ? 1 : ranks, 1, MOST_RANKS);
+    KindOptions.check(CommandSpecs.require(spec), kind);
+    range("--ranks", ranks == null ? 1 : ranks, 1, MAX_RANKS);
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
-    range("--iterations", iterations == null ? 1 : iterations, 1, MOST_ITERATIONS);
-    range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
+    range("--iterations", iterations == null ? 1 : iterations, 1, MAX_ITERATIONS);
+    range("--warmup", warmup == null ? 0 : warmup, 0, MAX_ITERATIONS);
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
-    sms.forEach(number -> range("--sms", number, 0, MOST_SMS));
+    sms.forEach(number -> range("--sms", number, 0, MAX_SMS));
     int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;
     boolean only = kind == BenchSettings.Kind.LL;
     int lowLatency =
         tokens == null ? LOW_LATENCY_TOKENS : only ? tokens : Math.min(tokens, LOW_LATENCY_TOKENS);
-    int most = maxTokens == null ? Math.max(1, lowLatency) : maxTokens;
+    int max = maxTokens == null ? Math.max(1, lowLatency) : maxTokens;
     range(
-        "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
+        "--max-tokens", max, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
     List<Payload> wanted = payloads;
     String engine = engines.device(CommandSpecs.require(spec));
     boolean all = only && tokens == null && maxTokens == null && EngineOptions.onDevice(engine);
@@ -292,7 +295,7 @@ public final class BenchCommand implements Callable<Integer> {
         highThroughput,
         lowLatency,
         sweep,
-        most,
+        max,
         hidden,
         topk,
         experts,
@@ -303,18 +306,18 @@ public final class BenchCommand implements Callable<Integer> {
         BenchSettings.Mode.valueOf(
             word("--mode", mode, "exact", "static", "cached", "graph").toUpperCase(Locale.ROOT)),
         routing,
-        new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
+        new IterationPlan(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
-        new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial, rankMajor),
+        new BenchSettings.LowLatencyVariant(logFmt, hook, zeroCopy, partial, rankMajor),
         sms,
         NodeChoice.HOSTS,
         engines.backends(),
         nccl.choice(CommandSpecs.require(spec), engine));
   }
 
-  private void range(String option, int value, int least, int most) {
-    if (value < least || value > most) {
-      throw usage("%s is %d; it must be %d..%d".formatted(option, value, least, most));
+  private void range(String option, int value, int least, int max) {
+    if (value < least || value > max) {
+      throw usage("%s is %d; it must be %d..%d".formatted(option, value, least, max));
     }
   }
 

@@ -15,7 +15,7 @@ final class BenchLimits {
 
   static void check(CommandSpec spec, BenchSettings settings, int worldSize) {
     rows(spec, settings);
-    ways(spec, settings.options());
+    checkVariant(spec, settings.options());
     if (settings.highThroughput()) {
       ExpertBuffer.sizes(settings.highThroughputConfig(worldSize), worldSize);
       device(spec, settings);
@@ -44,18 +44,18 @@ final class BenchLimits {
     }
   }
 
-  private static void ways(CommandSpec spec, BenchSettings.LowLatencyWays ways) {
+  private static void checkVariant(CommandSpec spec, BenchSettings.LowLatencyVariant variant) {
     CommandSpecs.check(
         spec,
-        !ways.logFmt() || !ways.partial(),
+        !variant.logFmt() || !variant.partial(),
         "--logfmt and --partial exclude each other: partial sums travel as bf16");
     CommandSpecs.check(
         spec,
-        !ways.rankMajor() || !(ways.logFmt() || ways.partial()),
+        !variant.rankMajor() || !(variant.logFmt() || variant.partial()),
         "--rank-major excludes --logfmt and --partial: its rows are partial sums in bf16");
     CommandSpecs.check(
         spec,
-        !ways.logFmt() || !ways.zeroCopy(),
+        !variant.logFmt() || !variant.zeroCopy(),
         "--logfmt and --zero-copy exclude each other: encoded rows cannot be sent in place");
   }
 
@@ -77,7 +77,7 @@ final class BenchLimits {
     int hidden = settings.hidden();
     long rowBytes =
         settings.payload().dispatchBytes(hidden) + settings.payload().combineBytes(hidden);
-    long inputs = (long) settings.effort().buffers() * settings.tokens() * rowBytes;
+    long inputs = (long) settings.plan().buffers() * settings.tokens() * rowBytes;
     // Rows received and to be combined, and as much again for the ceilings.
     int copies =
         Math.min(settings.topk(), settings.layout() == Layout.FLAT ? worldSize : settings.topk());

@@ -36,12 +36,12 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
 
   /** What the low-latency part does. */
   String lowLatencyHead(Style style, String engine, int threadsOfRank) {
-    StringBuilder ways = new StringBuilder();
-    ways.append(settings.options().hook() ? ", hook" : "");
-    ways.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
-    ways.append(settings.options().rankMajor() ? ", rank-major" : "");
-    ways.append(settings.options().partial() ? ", partial sums" : "");
-    ways.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
+    StringBuilder options = new StringBuilder();
+    options.append(settings.options().hook() ? ", hook" : "");
+    options.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
+    options.append(settings.options().rankMajor() ? ", rank-major" : "");
+    options.append(settings.options().partial() ? ", partial sums" : "");
+    options.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
     return style.bold("Low latency")
         + "  "
         + (settings.onDevice() ? onGpus(engine) : where(engine, threadsOfRank))
@@ -52,7 +52,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
                 settings.hidden(),
                 settings.topk(),
                 settings.experts(),
-                ways)
+                options)
         + common();
   }
 
@@ -83,7 +83,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
   private String common() {
     return "          %s routing, seed %d, %d input sets in rotation\n"
         .formatted(
-            BenchSettings.word(settings.routing()), settings.seed(), settings.effort().buffers());
+            BenchSettings.word(settings.routing()), settings.seed(), settings.plan().buffers());
   }
 
   /** The results and what the columns mean. */
@@ -125,7 +125,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     Table table = new Table("between nodes", "rows", "bytes", "GB/s", "wire alone GB/s", "% of it");
     String wire = "";
     for (Result result : results) {
-      Crossing crossing = result.crossing();
+      InternodeTraffic crossing = result.crossing();
       if (crossing != null) {
         double gbps = crossing.gbps(result.timings().median());
         wire = crossing.wire();
@@ -142,7 +142,8 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
       return "";
     }
     String note =
-        "a rank, in each direction at once; a row counts once a node; wire alone: puts of 1 MiB over "
+        "a rank, in each direction at once; a row counts once a node; wire alone: puts of 1 MiB"
+            + " over "
             + wire
             + ", 4 lanes, all ranks at once, in turns with the operations";
     return "\n" + table.render(style) + style.faint(note) + "\n";

@@ -29,7 +29,7 @@ import org.ep4j.verify.RoutingKind;
  * @param layout row order at the receiver
  * @param mode how high-throughput operations are called
  * @param routing how tokens choose
- * @param effort how often
+ * @param plan how often
  * @param seed of inputs and routing
  * @param options of low latency
  * @param sms SMs or threads of a rank, 0 = the engine's choice; the host takes the first
@@ -51,9 +51,9 @@ record BenchSettings(
     Layout layout,
     Mode mode,
     RoutingKind routing,
-    Effort effort,
+    IterationPlan plan,
     long seed,
-    LowLatencyWays options,
+    LowLatencyVariant options,
     List<Integer> sms,
     NodeChoice nodes,
     List<String> backends,
@@ -89,7 +89,7 @@ record BenchSettings(
    * @param partial ranks add up their rows of a token before they send them
    * @param rankMajor rows arrive once, by source rank, and go back summed by the caller
    */
-  record LowLatencyWays(
+  record LowLatencyVariant(
       boolean logFmt, boolean hook, boolean zeroCopy, boolean partial, boolean rankMajor) {
     /** How rows lie. */
     RowLayout layout() {
@@ -164,18 +164,18 @@ record BenchSettings(
 
   private BenchSettings few(int length) {
     int rows = Math.min(SMALL_TOKENS, Math.max(tokens, lowLatencyTokens));
-    return with(payloads, rows, rows, Math.max(1, rows), length, new Effort(1, 0, 1));
+    return with(payloads, rows, rows, Math.max(1, rows), length, new IterationPlan(1, 0, 1));
   }
 
   /** The same for one payload. */
   BenchSettings only(Payload payload) {
-    return with(List.of(payload), tokens, lowLatencyTokens, maxTokens, hidden, effort);
+    return with(List.of(payload), tokens, lowLatencyTokens, maxTokens, hidden, plan);
   }
 
   /** The same for so many tokens a rank in low latency. */
   BenchSettings latency(int rows) {
-    int most = sweep.isEmpty() ? maxTokens : Math.max(1, rows);
-    return with(payloads, tokens, rows, most, hidden, effort);
+    int max = sweep.isEmpty() ? maxTokens : Math.max(1, rows);
+    return with(payloads, tokens, rows, max, hidden, plan);
   }
 
   /** The same with these nodes. */
@@ -203,7 +203,7 @@ record BenchSettings(
         layout,
         mode,
         routing,
-        effort,
+        plan,
         seed,
         options,
         sms,
@@ -216,16 +216,16 @@ record BenchSettings(
       List<Payload> rowsTravelAs,
       int highThroughputRows,
       int lowLatencyRows,
-      int mostRows,
+      int maxRows,
       int rowLength,
-      Effort work) {
+      IterationPlan work) {
     return new BenchSettings(
         kind,
         device,
         highThroughputRows,
         lowLatencyRows,
         sweep,
-        mostRows,
+        maxRows,
         rowLength,
         topk,
         experts,
@@ -268,7 +268,7 @@ record BenchSettings(
         .topK(topk)
         .placement(ExpertPlacement.blocks(experts, ranks))
         .timeout(TIMEOUT)
-        .numSms(sms.getFirst())
+        .parallelism(sms.getFirst())
         .ranksPerNode(nodes.ranksPerNode())
         .wire(nodes.wire())
         .backend(backends.getFirst());
@@ -289,9 +289,9 @@ record BenchSettings(
     tree.put("layout", word(layout).replace('_', '-'));
     tree.put("mode", word(mode));
     tree.put("routing", word(routing));
-    tree.put("iterations", effort.iterations());
-    tree.put("warmup", effort.warmup());
-    tree.put("buffers", effort.buffers());
+    tree.put("iterations", plan.iterations());
+    tree.put("warmup", plan.warmup());
+    tree.put("buffers", plan.buffers());
     tree.put("seed", seed);
     tree.put("logfmt", options.logFmt);
     tree.put("hook", options.hook);
@@ -302,7 +302,7 @@ record BenchSettings(
     tree.put("ranks_per_node", nodes.ranksPerNode());
     tree.put("wire", nodes.wire());
     tree.put("backends", backends);
-    tree.put("beside_nccl", nccl.beside());
+    tree.put("beside_nccl", nccl.background());
     return tree;
   }
 

@@ -19,7 +19,7 @@ final class CallTimer implements AutoCloseable {
 
   /** A way to time a call. */
   @FunctionalInterface
-  interface Way {
+  interface CallMode {
     /** Makes the i-th call and waits for its end. */
     void time(CallTimer timer, int i, Call call);
   }

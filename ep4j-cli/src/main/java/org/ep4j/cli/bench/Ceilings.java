@@ -4,7 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.atomic.LongAdder;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.memory.PageArena;
 
 /**
@@ -23,15 +23,15 @@ final class Ceilings {
    * What is copied and read lies in so many bytes, again and again: more than a core's share of any
    * cache, but touching more for the first time may take longer than all that is measured.
    */
-  private static final long MOST_ROOM = 64L << 20;
+  private static final long MAX_SPACE = 64L << 20;
 
   private final ExpertBuffer buffer;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
 
   /** What was read goes here, or the JVM would not read it. */
   private final LongAdder sink = new LongAdder();
 
-  Ceilings(ExpertBuffer buffer, Agreement agreement) {
+  Ceilings(ExpertBuffer buffer, CommandAgreement agreement) {
     this.buffer = buffer;
     this.agreement = agreement;
   }
@@ -47,52 +47,52 @@ final class Ceilings {
    */
   double copyMicros(MemorySegment rows, long rowBytes, RowCopies copies, long bytes) {
     try (Arena arena = new PageArena();
-        Crew crew = new Crew(buffer.numSms())) {
-      long roomRows = Math.clamp(MOST_ROOM / rowBytes, 1, Math.max(1, copies.count()));
-      MemorySegment target = touched(arena, roomRows * rowBytes);
-      Crew.Part byRow =
+        ThreadTeam team = new ThreadTeam(buffer.parallelism())) {
+      long spaceRows = Math.clamp(MAX_SPACE / rowBytes, 1, Math.max(1, copies.count()));
+      MemorySegment target = touched(arena, spaceRows * rowBytes);
+      ThreadTeam.Part byRow =
           (from, to) -> {
             for (int i = (int) from; i < to; i++) {
               long at = copies.source()[i] * rowBytes;
               MemorySegment.copy(
-                  rows, at, target, copies.target()[i] % roomRows * rowBytes, rowBytes);
+                  rows, at, target, copies.target()[i] % spaceRows * rowBytes, rowBytes);
             }
           };
-      double rowMicros = measure(bytes, () -> crew.run(copies.count(), byRow));
+      double rowMicros = measure(bytes, () -> team.run(copies.count(), byRow));
       MemorySegment source = touched(arena, target.byteSize());
-      Crew.Part inBulk = (from, to) -> copyAround(source, target, from, to);
-      return Math.min(rowMicros, measure(bytes, () -> crew.run(bytes, inBulk)));
+      ThreadTeam.Part inBulk = (from, to) -> copyAround(source, target, from, to);
+      return Math.min(rowMicros, measure(bytes, () -> team.run(bytes, inBulk)));
     }
   }
 
   /** Microseconds in which every rank reads {@code bytes} bytes. */
   double readMicros(long bytes) {
     try (Arena arena = new PageArena();
-        Crew crew = new Crew(buffer.numSms())) {
-      MemorySegment source = touched(arena, Math.min(bytes, MOST_ROOM));
+        ThreadTeam team = new ThreadTeam(buffer.parallelism())) {
+      MemorySegment source = touched(arena, Math.min(bytes, MAX_SPACE));
       MemoryReader reader = MemoryReader.best();
-      long room = Math.max(1, Math.min(bytes, MOST_ROOM) / MemoryReader.BLOCK);
-      Crew.Part part =
+      long space = Math.max(1, Math.min(bytes, MAX_SPACE) / MemoryReader.BLOCK);
+      ThreadTeam.Part part =
           (from, to) -> {
             for (long at = from; at < to; ) {
-              long first = at % room;
-              long count = Math.min(to - at, room - first);
+              long first = at % space;
+              long count = Math.min(to - at, space - first);
               sink.add(
                   reader.sum(
                       source, first * MemoryReader.BLOCK, (first + count) * MemoryReader.BLOCK));
               at += count;
             }
           };
-      return measure(bytes, () -> crew.run(bytes / MemoryReader.BLOCK, part));
+      return measure(bytes, () -> team.run(bytes / MemoryReader.BLOCK, part));
     }
   }
 
   /** Copies the bytes from {@code from} to {@code to} of memory that repeats. */
   private static void copyAround(MemorySegment source, MemorySegment target, long from, long to) {
-    long room = target.byteSize();
+    long space = target.byteSize();
     for (long at = from; at < to; ) {
-      long first = at % room;
-      long count = Math.min(to - at, room - first);
+      long first = at % space;
+      long count = Math.min(to - at, space - first);
       MemorySegment.copy(source, first, target, first, count);
       at += count;
     }

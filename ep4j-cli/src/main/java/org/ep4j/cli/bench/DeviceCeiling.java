@@ -2,7 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.List;
 import java.util.TreeSet;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.LinkProbe;
 import org.ep4j.cuda.probe.ProbeLoad;
@@ -20,10 +20,10 @@ final class DeviceCeiling {
   private static final List<Integer> MANY = List.of(32, 64);
 
   private final Group group;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
   private final TreeSet<Integer> sms = new TreeSet<>(MANY);
 
-  DeviceCeiling(Group group, Agreement agreement, List<Integer> wanted) {
+  DeviceCeiling(Group group, CommandAgreement agreement, List<Integer> wanted) {
     this.group = group;
     this.agreement = agreement;
     wanted.stream().filter(number -> number > 0).forEach(sms::add);

@@ -53,7 +53,7 @@ record DeviceResult(
   };
 
   /** The same with its limits. */
-  DeviceResult within(NodeLimits known) {
+  DeviceResult withLimits(NodeLimits known) {
     return new DeviceResult(result, kernel, host, sms, nodes, known);
   }
 

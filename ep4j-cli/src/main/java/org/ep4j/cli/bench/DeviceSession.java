@@ -75,19 +75,19 @@ final class DeviceSession {
       // The probe has worked on other devices with this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
-      NodeUse use = new NodeUse(own, work.buffer, work.device);
+      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
       for (int sms : settings.sms()) {
-        work.buffer.setNumSms(sms);
+        work.buffer.setParallelism(sms);
         results.addAll(measure(work, dispatchCeiling, combineCeiling));
       }
       if (work.severalNodes()) {
         NodeLimits limits = use.limits();
-        results.replaceAll(result -> result.within(limits));
+        results.replaceAll(result -> result.withLimits(limits));
       }
       own.print(table(own.style(), results));
       List<Map<String, Object>> trees = results.stream().map(DeviceResult::tree).toList();
       if (settings.nccl().against()) {
-        own.print(new NcclRival(work).measure(results, trees));
+        own.print(new NcclBaseline(work).measure(results, trees));
       }
       return trees;
     }
@@ -100,7 +100,7 @@ final class DeviceSession {
       try (GraphBench bench = new GraphBench(work)) {
         work.context.at("verifying");
         bench.verify(0);
-        work.context.at("timing replays with " + work.buffer.numSms() + " SMs");
+        work.context.at("timing replays with " + work.buffer.parallelism() + " SMs");
         List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
         bench.verify(lastSet);
         work.settle();
@@ -110,7 +110,7 @@ final class DeviceSession {
     try (DeviceBench bench = new DeviceBench(work)) {
       work.context.at("verifying");
       bench.verify(0);
-      work.context.at("timing calls with " + work.buffer.numSms() + " SMs");
+      work.context.at("timing calls with " + work.buffer.parallelism() + " SMs");
       List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
       bench.verify(lastSet);
       work.settle();
@@ -147,9 +147,7 @@ final class DeviceSession {
                 BenchSettings.word(settings.mode()))
         + "          %s routing, seed %d, %d input sets in rotation%n"
             .formatted(
-                BenchSettings.word(settings.routing()),
-                settings.seed(),
-                settings.effort().buffers())
+                BenchSettings.word(settings.routing()), settings.seed(), settings.plan().buffers())
         + memory(settings, ranks);
   }
 
@@ -171,9 +169,11 @@ final class DeviceSession {
         + table.render(style)
         + style.faint(
             calls
-                + " calls, the slowest rank of each, events around the whole call; GB/s a rank, of the"
-                + " whole call;\nkernel: median of as many more calls whose stream was held until"
-                + " all was enqueued: the GPU's part alone;\nhost: the caller's time in a call;"
+                + " calls, the slowest rank of each, events around the whole call; GB/s a rank, of"
+                + " the whole call;\n"
+                + "kernel: median of as many more calls whose stream was held until all was"
+                + " enqueued: the GPU's part alone;\n"
+                + "host: the caller's time in a call;"
                 + (limits == null
                     ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"
                     : betweenNodes(limits)));

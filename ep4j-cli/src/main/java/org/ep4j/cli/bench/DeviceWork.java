@@ -48,10 +48,10 @@ final class DeviceWork implements AutoCloseable {
   final Schedule again;
 
   /** Rows as they travel: one for each rank of a token. */
-  final Traffic flat;
+  final TrafficVolume flat;
 
   /** Rows as they are delivered. */
-  final Traffic delivered;
+  final TrafficVolume delivered;
 
   /** Rows of a rank that cross to other nodes, and rows that it gets from ranks of its own. */
   private final double crossing;
@@ -78,23 +78,23 @@ final class DeviceWork implements AutoCloseable {
     stream = CudaStream.create(device);
     gate = StreamGate.of(device);
     context.at("drawing inputs");
-    for (int b = 0; b < settings.effort().buffers(); b++) {
+    for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(DeviceInputs.make(settings, b, rank, placement, device));
     }
     List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
     boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;
     int alignment = grouped ? GROUP_ALIGNMENT : 1;
-    flat = Traffic.of(worlds, Layout.FLAT, 1);
-    delivered = Traffic.of(worlds, settings.layout(), alignment);
-    crossing = Traffic.crossing(worlds, settings.nodes());
-    scaleUp = Traffic.scaleUp(worlds, settings.nodes());
-    long most = Math.max(1, grouped ? delivered.most() : (long) ranks * settings.tokens());
+    flat = TrafficVolume.of(worlds, Layout.FLAT, 1);
+    delivered = TrafficVolume.of(worlds, settings.layout(), alignment);
+    crossing = TrafficVolume.crossing(worlds, settings.nodes());
+    scaleUp = TrafficVolume.scaleUp(worlds, settings.nodes());
+    long max = Math.max(1, grouped ? delivered.max() : (long) ranks * settings.tokens());
     DeviceStream callers = new DeviceStream(stream.handle());
     dispatching =
         DispatchOptions.builder()
             .layout(settings.layout())
             .expertAlignment(alignment)
-            .sizing(settings.staticSizes() ? Sizing.atMost(most) : Sizing.EXACT)
+            .sizing(settings.staticSizes() ? Sizing.atMost(max) : Sizing.EXACT)
             .stream(callers)
             .build();
     again = new Schedule(callers, null, false);
@@ -102,11 +102,11 @@ final class DeviceWork implements AutoCloseable {
     outMemory = DeviceMemory.allocate(device, Math.max(1, outBytes));
     out = tensor(outMemory, payload.sums(), settings.tokens(), settings.hidden());
     int columns = weightColumns();
-    weightMemory = DeviceMemory.allocate(device, most * columns * Float.BYTES);
+    weightMemory = DeviceMemory.allocate(device, max * columns * Float.BYTES);
     rowWeights =
         grouped
-            ? tensor(weightMemory, DType.FP32, most)
-            : tensor(weightMemory, DType.FP32, most, columns);
+            ? tensor(weightMemory, DType.FP32, max)
+            : tensor(weightMemory, DType.FP32, max, columns);
     context.agreement().barrier();
   }
 
@@ -212,7 +212,7 @@ final class DeviceWork implements AutoCloseable {
             ceilingMicros);
     NodeTraffic nodes = new NodeTraffic(crossing * rowBytes, scaleUp * rowBytes);
     return new DeviceResult(
-        result, kernel, host, buffer.numSms(), severalNodes() ? nodes : null, null);
+        result, kernel, host, buffer.parallelism(), severalNodes() ? nodes : null, null);
   }
 
   /** Whether rows cross between nodes. */

@@ -20,8 +20,8 @@ final class GraphBench implements AutoCloseable {
   private static final int CALLS_BEFORE = 10;
 
   private static final int WARMUPS = 100;
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(30, 200, 300_000_000L, 800_000_000L);
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(30, 200, 300_000_000L, 800_000_000L);
 
   private final DeviceWork work;
   private final StartSignal start;
@@ -86,7 +86,7 @@ final class GraphBench implements AutoCloseable {
 
   /** Times replays with the number of SMs that the graph was captured with. */
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
-    work.settings.effort().spend(BUDGET, work.context.agreement(), this::run);
+    work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
     long bytes =
         work.payload.dispatchBytes(work.settings.hidden())
             + work.payload.combineBytes(work.settings.hidden());
@@ -105,12 +105,12 @@ final class GraphBench implements AutoCloseable {
     run(first, count, CallTimer::timeKernels);
   }
 
-  private void run(int first, int count, CallTimer.Way way) {
+  private void run(int first, int count, CallTimer.CallMode mode) {
     for (int i = 0; i < count; i++) {
       work.sets.get((first + i) % work.sets.size()).copyOver(place, work.stream);
       work.stream.synchronize();
       start.await();
-      way.time(replays, i, () -> exec.launch(work.stream));
+      mode.time(replays, i, () -> exec.launch(work.stream));
     }
   }
 

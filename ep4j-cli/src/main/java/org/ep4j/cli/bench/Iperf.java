@@ -3,7 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
@@ -23,7 +23,7 @@ final class Iperf {
    *
    * @return 0 on rank 1, and where iperf3 is missing or fails
    */
-  static double measure(Group group, Agreement agreement, int connections) {
+  static double measure(Group group, CommandAgreement agreement, int connections) {
     return TOOL.measure(
         group,
         agreement,

@@ -24,10 +24,10 @@ final class LatencyBench implements AutoCloseable {
   /** Operations of a chain: a multiple of all rotations of buffers. */
   private static final int CHAIN = 24;
 
-  private static final int MOST_HALVES = 300;
+  private static final int MAX_HALVES = 300;
   private static final Duration HELD = Duration.ofNanos(100_000);
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(100, 1000, 200_000_000L, 700_000_000L);
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(100, 1000, 200_000_000L, 700_000_000L);
 
   /** Less is no time. */
   private static final Duration SHORTEST = Duration.ofNanos(1);
@@ -42,7 +42,7 @@ final class LatencyBench implements AutoCloseable {
 
   /** The i-th operation of a chain. */
   @FunctionalInterface
-  private interface Link {
+  private interface ChainStep {
     /** Enqueues it. */
     void enqueue(int i);
   }
@@ -102,21 +102,21 @@ final class LatencyBench implements AutoCloseable {
   }
 
   /** A chain as calls, then as a graph. */
-  private void chains(String operation, String rows, Link link, Moved moved) {
+  private void chains(String operation, String rows, ChainStep step, Moved moved) {
     CudaStream stream = work.stream;
-    link.enqueue(0);
-    link.enqueue(1);
+    step.enqueue(0);
+    step.enqueue(1);
     work.settle();
     spend(
         () -> {
           for (int i = 0; i < CHAIN; i++) {
-            link.enqueue(i);
+            step.enqueue(i);
           }
         });
     add(operation, rows, "calls", CHAIN, moved);
     stream.beginCapture(CaptureMode.THREAD_LOCAL);
     for (int i = 0; i < CHAIN; i++) {
-      link.enqueue(i);
+      step.enqueue(i);
     }
     try (CudaGraph graph = stream.endCapture();
         CudaGraphExec exec = graph.instantiate()) {
@@ -129,7 +129,7 @@ final class LatencyBench implements AutoCloseable {
   }
 
   private void spend(Runnable chain) {
-    work.settings.effort().spend(BUDGET, work.context.agreement(), (_, n) -> run(n, chain));
+    work.settings.plan().spend(BUDGET, work.context.agreement(), (_, n) -> run(n, chain));
   }
 
   private void run(int count, Runnable chain) {
@@ -156,7 +156,7 @@ final class LatencyBench implements AutoCloseable {
    * comparison a kernel of one thread that ends at once: what such a measurement takes itself.
    */
   private void phases() {
-    int count = Math.min(MOST_HALVES, deviceNanos.length);
+    int count = Math.min(MAX_HALVES, deviceNanos.length);
     long[][] halves = new long[5][count];
     deviceNanos = new long[1];
     hostNanos = new long[1];
@@ -194,7 +194,8 @@ final class LatencyBench implements AutoCloseable {
     boolean once = work.settings.options().returnsOnce();
     double remote =
         bytes(moved, work.once.meanRemote(), (once ? work.once : work.each).meanRemote());
-    double far = bytes(moved, work.onceFar, once ? work.onceFar : work.eachFar);
+    double internode =
+        bytes(moved, work.internodeOnce, once ? work.internodeOnce : work.internodePerRow);
     Result result =
         new Result(
             operation,
@@ -211,7 +212,7 @@ final class LatencyBench implements AutoCloseable {
             work.settings.lowLatencyTokens(),
             sms,
             timings(hostNanos, chain),
-            far,
+            internode,
             null));
   }
 

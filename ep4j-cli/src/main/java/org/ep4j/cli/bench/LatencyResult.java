@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * @param tokens a rank
  * @param sms SMs asked for, 0 = the engine's choice
  * @param host what the caller spent on it
- * @param farBytes that a rank sent to ranks of other nodes; as many came in
+ * @param internodeBytes that a rank sent to ranks of other nodes; as many came in
  * @param limits what bounded that; null if there is one node, or it is not known yet
  */
 record LatencyResult(
@@ -25,7 +25,7 @@ record LatencyResult(
     int tokens,
     int sms,
     Timings host,
-    double farBytes,
+    double internodeBytes,
     @Nullable NodeLimits limits) {
   /** Columns of the table. */
   static final String[] COLUMNS = {
@@ -37,8 +37,8 @@ record LatencyResult(
       Stream.concat(Stream.of(COLUMNS), Stream.of("ceiling", "times it")).toArray(String[]::new);
 
   /** The same with its limits. */
-  LatencyResult within(NodeLimits known) {
-    return new LatencyResult(result, how, tokens, sms, host, farBytes, known);
+  LatencyResult withLimits(NodeLimits known) {
+    return new LatencyResult(result, how, tokens, sms, host, internodeBytes, known);
   }
 
   /** The line of the table. */
@@ -57,7 +57,7 @@ record LatencyResult(
     cells.add(Units.significant(result.remoteGbps()));
     if (limits != null) {
       boolean compared = isCompared(limits);
-      double ceiling = limits.micros(farBytes);
+      double ceiling = limits.micros(internodeBytes);
       cells.add(compared ? Units.micros(ceiling) : "");
       cells.add(compared ? Units.fixed(timings.median() / ceiling, 2) : "");
     }
@@ -65,7 +65,7 @@ record LatencyResult(
   }
 
   private boolean isCompared(NodeLimits bounds) {
-    return bounds.isMeasured() && farBytes > 0;
+    return bounds.isMeasured() && internodeBytes > 0;
   }
 
   /** For the artifact. */
@@ -76,13 +76,13 @@ record LatencyResult(
     tree.put("sms", sms);
     tree.put("host_median_us", host.median());
     if (limits != null) {
-      Map<String, Object> far = new LinkedHashMap<>();
-      far.put("scale_out_bytes", farBytes);
-      limits.addTo(far, farBytes / result.timings().median() / 1e3);
+      Map<String, Object> internode = new LinkedHashMap<>();
+      internode.put("scale_out_bytes", internodeBytes);
+      limits.addTo(internode, internodeBytes / result.timings().median() / 1e3);
       if (isCompared(limits)) {
-        far.put("ceiling_us", limits.micros(farBytes));
+        internode.put("ceiling_us", limits.micros(internodeBytes));
       }
-      tree.put("nodes", far);
+      tree.put("nodes", internode);
     }
     return tree;
   }

@@ -60,9 +60,9 @@ final class LatencySession {
   private static List<LatencyResult> measure(RankContext own) {
     List<LatencyResult> results = new ArrayList<>();
     try (LatencyWork work = new LatencyWork(own)) {
-      NodeUse use = new NodeUse(own, work.buffer, work.device);
+      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
       for (int sms : own.settings().sms()) {
-        work.buffer.setNumSms(sms);
+        work.buffer.setParallelism(sms);
         for (Payload payload : own.settings().payloads()) {
           own.at("verifying low latency");
           work.verify(0, payload);
@@ -78,7 +78,7 @@ final class LatencySession {
       work.settle();
       if (own.settings().nodes().several(own.group().size())) {
         NodeLimits limits = use.limits();
-        results.replaceAll(result -> result.within(limits));
+        results.replaceAll(result -> result.withLimits(limits));
       }
     }
     return results;
@@ -101,9 +101,11 @@ final class LatencySession {
         + table.render(style)
         + style.faint(
             "calls, graph: period of an operation in a chain back to back in a stream, the slowest"
-                + " rank of each chain;\nhost: the caller's time; alone: the GPU's part of a half with a hook, begun"
-                + " when all ranks had ended what came before\nand the half was enqueued; nothing: a"
-                + " kernel that ends at once measured so, events and start\n"
+                + " rank of each chain;\n"
+                + "host: the caller's time; alone: the GPU's part of a half with a hook, begun when"
+                + " all ranks had ended what came before\n"
+                + "and the half was enqueued; nothing: a kernel that ends at once measured so,"
+                + " events and start\n"
                 + (limits == null ? "" : betweenNodes(limits)));
   }
 

@@ -38,15 +38,15 @@ final class LatencyWork implements AutoCloseable {
   final CudaStream stream;
 
   /** Rows as they travel to the ranks of their experts: one a rank. */
-  final Traffic once;
+  final TrafficVolume once;
 
   /** Rows as experts get them and return them. */
-  final Traffic each;
+  final TrafficVolume each;
 
   /** As {@link #once} and {@link #each}, of ranks of other nodes only. */
-  final double onceFar;
+  final double internodeOnce;
 
-  final double eachFar;
+  final double internodePerRow;
 
   private final List<DeviceInputs> sets = new ArrayList<>();
   private final DeviceStream callers;
@@ -71,14 +71,14 @@ final class LatencyWork implements AutoCloseable {
     stream = CudaStream.create(device);
     callers = new DeviceStream(stream.handle());
     context.at("drawing inputs");
-    for (int b = 0; b < settings.effort().buffers(); b++) {
+    for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(DeviceInputs.make(settings, Payload.BF16, tokens, b, rank, placement, device));
     }
     List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
-    once = Traffic.of(worlds, Layout.FLAT, 1);
-    each = Traffic.of(worlds, Layout.EXPERT_MAJOR, 1);
-    onceFar = Traffic.far(worlds, Layout.FLAT, settings.nodes());
-    eachFar = Traffic.far(worlds, Layout.EXPERT_MAJOR, settings.nodes());
+    once = TrafficVolume.of(worlds, Layout.FLAT, 1);
+    each = TrafficVolume.of(worlds, Layout.EXPERT_MAJOR, 1);
+    internodeOnce = TrafficVolume.internodeRows(worlds, Layout.FLAT, settings.nodes());
+    internodePerRow = TrafficVolume.internodeRows(worlds, Layout.EXPERT_MAJOR, settings.nodes());
     long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
     long capacity = settings.latencyCapacity(ranks);
     expertMemory =
@@ -86,13 +86,13 @@ final class LatencyWork implements AutoCloseable {
     expertRows = tensor(expertMemory, groups, capacity, hidden);
     outMemory = DeviceMemory.allocate(device, Math.max(1, (long) tokens * hidden * BF16_BYTES));
     out = tensor(outMemory, tokens, hidden);
-    BenchSettings.LowLatencyWays ways = settings.options();
+    BenchSettings.LowLatencyVariant variant = settings.options();
     combining =
         LowLatencyCombineOptions.builder()
-            .logFmt(ways.logFmt())
-            .zeroCopy(ways.zeroCopy())
-            .partialRounding(ways.partial())
-            .returnHook(ways.hook())
+            .logFmt(variant.logFmt())
+            .zeroCopy(variant.zeroCopy())
+            .partialRounding(variant.partial())
+            .returnHook(variant.hook())
             .out(out)
             .stream(callers)
             .build();
@@ -102,10 +102,10 @@ final class LatencyWork implements AutoCloseable {
   /** The device that the engine gave to this rank. */
   private int ordinal() {
     Tensor nothing = Tensor.ofBf16(new short[0], 0, settings.hidden());
-    Routing nobody = Routing.of(Tensor.of(new long[0], 0, 1));
+    Routing empty = Routing.of(Tensor.of(new long[0], 0, 1));
     return buffer
-        .lowLatencyDispatch(nothing, nobody, LowLatencyDispatchOptions.DEFAULT)
-        .recvCount()
+        .lowLatencyDispatch(nothing, empty, LowLatencyDispatchOptions.DEFAULT)
+        .counts()
         .device();
   }
 

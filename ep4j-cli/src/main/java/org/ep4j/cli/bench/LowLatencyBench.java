@@ -25,8 +25,8 @@ import org.ep4j.verify.Rows;
  * timed, and checked again.
  */
 final class LowLatencyBench implements AutoCloseable {
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(20, 1000, 300_000_000L, 400_000_000L);
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(20, 1000, 300_000_000L, 400_000_000L);
   private static final int WARMUPS = 30;
   private static final int CHECKED_WARMUPS = 5;
   private static final int BF16_BYTES = 2;
@@ -47,7 +47,7 @@ final class LowLatencyBench implements AutoCloseable {
   /** In which rows come as often as in that of low latency. */
   private final Layout layout;
 
-  private final Traffic traffic;
+  private final TrafficVolume traffic;
   private final ExpertBuffer buffer;
   private final PrivateMemory expertMemory;
   private final Tensor expertRows;
@@ -63,11 +63,11 @@ final class LowLatencyBench implements AutoCloseable {
     int tokens = settings.lowLatencyTokens();
     int hidden = settings.hidden();
     ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
-    for (int b = 0; b < settings.effort().buffers(); b++) {
+    for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(InputSet.make(settings, Payload.BF16, tokens, b, rank, placement, arena));
     }
     layout = settings.options().rankMajor() ? Layout.FLAT : Layout.EXPERT_MAJOR;
-    traffic = Traffic.of(sets.stream().map(InputSet::world).toList(), layout, 1);
+    traffic = TrafficVolume.of(sets.stream().map(InputSet::world).toList(), layout, 1);
     context.at("opening the low-latency buffer");
     buffer = ExpertBuffer.open(context.group(), settings.lowLatencyConfig(ranks));
     long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
@@ -99,7 +99,7 @@ final class LowLatencyBench implements AutoCloseable {
   }
 
   int threads() {
-    return buffer.numSms();
+    return buffer.parallelism();
   }
 
   /** Calls everything often enough to be compiled. */
@@ -259,9 +259,7 @@ final class LowLatencyBench implements AutoCloseable {
   }
 
   private Timings time(Timed timed) {
-    settings
-        .effort()
-        .spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
+    settings.plan().spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
     return Timings.longestOf(context.agreement().numbers(nanos));
   }
 

@@ -8,9 +8,9 @@ import picocli.CommandLine.ParameterException;
 /** What NCCL does on the same GPUs. */
 final class NcclOptions {
   @Option(
-      names = "--beside-nccl",
+      names = "--with-nccl-traffic",
       description = "Measure again while NCCL runs all-reduces on the same GPUs (cuda).")
-  private boolean beside;
+  private boolean background;
 
   @Option(
       names = "--against-nccl",
@@ -23,11 +23,12 @@ final class NcclOptions {
 
   /** What NCCL does; refused where there is no GPU. */
   NcclChoice choice(CommandSpec spec, String engine) {
-    if (beside && !EngineOptions.onDevice(engine)) {
+    if (background && !EngineOptions.onDevice(engine)) {
       throw new ParameterException(
-          spec.commandLine(), "--beside-nccl is for GPUs: leave it out, or use --device cuda");
+          spec.commandLine(),
+          "--with-nccl-traffic is for GPUs: leave it out, or use --device cuda");
     }
-    return new NcclChoice(beside, against);
+    return new NcclChoice(background, against);
   }
 
   /** Refuses an exchange where nothing goes between nodes of GPUs. */

@@ -3,12 +3,12 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.HostLinkProbe;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.ep4j.wire.WireConfig;
 
 /**
@@ -23,7 +23,7 @@ final class NodeCeiling {
   private static final int STREAMS = 3;
   private static final int TRIAL = 4;
   private static final int COPIES = 32;
-  private static final Duration PATIENCE = Duration.ofMinutes(1);
+  private static final Duration TIMEOUT = Duration.ofMinutes(1);
 
   private final RankContext context;
   private final NodeChoice nodes;
@@ -72,12 +72,12 @@ final class NodeCeiling {
 
   /** Ranks that share a GPU share its link: one of them measures, and each has its part of it. */
   private double copied() {
-    Agreement agreement = context.agreement();
+    CommandAgreement agreement = context.agreement();
     BackendWorld world =
         BackendWorld.gather(
-            Meeting.ofAll(context.group()),
+            Participants.ofAll(context.group()),
             device,
-            PATIENCE,
+            TIMEOUT,
             BackendProbe.found("", "", List.of()));
     boolean measures = world.isFirstOnDevice();
     try (HostLinkProbe probe = HostLinkProbe.open(device)) {

@@ -35,14 +35,19 @@ final class NullWire implements Wire {
    *
    * @param answer where the number of answered rounds is written; 0 for no rounds
    */
-  NullWire(int peers, int strands, long answer, int rounds) {
+  NullWire(int peers, int progressContexts, long answer, int rounds) {
     this.size = peers + 1;
     this.answer = answer;
     this.posts = new long[rounds];
-    this.config = WireConfig.builder().wire("null").lanes(strands).strands(strands).build();
-    this.lanes = new Lane[size * strands];
+    this.config =
+        WireConfig.builder()
+            .wire("null")
+            .lanes(progressContexts)
+            .progressContexts(progressContexts)
+            .build();
+    this.lanes = new Lane[size * progressContexts];
     for (int i = 0; i < lanes.length; i++) {
-      lanes[i] = new NullLane(i / strands, i % strands);
+      lanes[i] = new NullLane(i / progressContexts, i % progressContexts);
     }
   }
 
@@ -81,7 +86,7 @@ final class NullWire implements Wire {
 
   @Override
   public Lane lane(int peer, int index) {
-    return lanes[peer * config.strands() + index];
+    return lanes[peer * config.progressContexts() + index];
   }
 
   @Override
@@ -110,7 +115,7 @@ final class NullWire implements Wire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     return 0;
   }
 

@@ -3,7 +3,7 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.ep4j.rdma.verbs.RdmaPorts;
@@ -37,7 +37,7 @@ record Perftest(int ports, int queuePairs, double gbps, double micros) {
    * @param bytes of a large write
    * @param lanes lanes of the wire
    */
-  static Perftest measure(Group group, Agreement agreement, long bytes, int lanes) {
+  static Perftest measure(Group group, CommandAgreement agreement, long bytes, int lanes) {
     RdmaSettings settings = RdmaSettings.of(System.getenv());
     // As the wire that was measured: host memory, no device is near.
     List<RdmaPort> all = RdmaPorts.of(group, "", WireConfig.builder().build().timeout()).ports();

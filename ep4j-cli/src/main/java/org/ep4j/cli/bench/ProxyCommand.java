@@ -31,9 +31,10 @@ import picocli.CommandLine.Spec;
       "Measure the proxy: commands that kernels push and threads of the host post, to a wire that"
           + " discards them.",
       "",
-      "The rate counts from the launch until every command is posted; their sum is checked. The time"
-          + " from the store to the post is that of a command on its own, by the GPU's clock and the"
-          + " host's: an upper bound, by no more than the GPU takes to read the host's clock (look).",
+      "The rate counts from the launch until every command is posted; their sum is checked. The"
+          + " time from the store to the post is that of a command on its own, by the GPU's clock"
+          + " and the host's: an upper bound, by no more than the GPU takes to read the host's"
+          + " clock (look).",
       ""
     })
 final class ProxyCommand implements Callable<Integer> {
@@ -60,7 +61,7 @@ final class ProxyCommand implements Callable<Integer> {
   private int capacity;
 
   @Option(
-      names = "--together",
+      names = "--batch",
       split = ",",
       defaultValue = "32,1",
       paramLabel = "N",
@@ -108,7 +109,7 @@ final class ProxyCommand implements Callable<Integer> {
         spec, commands >= 32L * warps, "--commands " + commands + ": at least 32 a warp");
     CommandSpecs.check(spec, rounds >= 100, "--rounds " + rounds + ": at least 100");
     for (int number : together) {
-      CommandSpecs.check(spec, number >= 1 && number <= 32, "--together " + number + ": 1 to 32");
+      CommandSpecs.check(spec, number >= 1 && number <= 32, "--batch " + number + ": 1 to 32");
     }
     for (int number : threads) {
       CommandSpecs.check(

@@ -21,18 +21,18 @@ import picocli.CommandLine.Spec;
     description = {
       "Measure puts from kernels between two GPUs, with each backend: latency and bandwidth.",
       "",
-      "Before anything is timed, all warps exchange blocks that differ in each round, write their source"
-          + " anew as soon as it is flushed, and compare every byte. Latency is half a round trip of one"
-          + " warp: a put and a signal there, a put and a signal back. The stream is blocks from rank 0,"
-          + " each with a signal behind it, until rank 1 has answered that all are there. With --nodes 2"
-          + " the GPUs are of different nodes, whatever joins them.",
+      "Before anything is timed, all warps exchange blocks that differ in each round, write their"
+          + " source anew as soon as it is flushed, and compare every byte. Latency is half a round"
+          + " trip of one warp: a put and a signal there, a put and a signal back. The stream is"
+          + " blocks from rank 0, each with a signal behind it, until rank 1 has answered that all"
+          + " are there. With --nodes 2 the GPUs are of different nodes, whatever joins them.",
       ""
     })
 final class PutCommand implements Callable<Integer> {
   private static final int WARPS_OF_BLOCK = 8;
-  private static final int MOST_WARPS = 512;
+  private static final int MAX_WARPS = 512;
   private static final int UNIT = 16;
-  private static final long MOST_BYTES = 64L << 20;
+  private static final long MAX_BYTES = 64L << 20;
 
   @Mixin private WorldOptions world = new WorldOptions();
   @Mixin private NodeOptions nodes = new NodeOptions();
@@ -71,21 +71,21 @@ final class PutCommand implements Callable<Integer> {
     for (long size : sizes) {
       CommandSpecs.check(
           spec,
-          size > 0 && size % UNIT == 0 && size <= MOST_BYTES,
+          size > 0 && size % UNIT == 0 && size <= MAX_BYTES,
           "--sizes " + size + ": a size is a multiple of 16, at most 64 MiB");
     }
     CommandSpecs.check(
         spec,
-        warps > 0 && warps % WARPS_OF_BLOCK == 0 && warps <= MOST_WARPS,
-        "--warps " + warps + ": must be a multiple of 8, at most " + MOST_WARPS);
+        warps > 0 && warps % WARPS_OF_BLOCK == 0 && warps <= MAX_WARPS,
+        "--warps " + warps + ": must be a multiple of 8, at most " + MAX_WARPS);
     CommandSpec command = CommandSpecs.require(spec);
-    nodes.check(command, Pair.RANKS);
+    nodes.check(command, RankPair.RANKS);
     nodes.checkWire(command, true, world.join());
     Path artifact = json.file(spec);
     CudaDriver.require();
     PutSession session =
         new PutSession(
-            backends, sizes, warps, nodes.ranksPerNode(Pair.RANKS), nodes.wire(), artifact);
-    return Pair.run(world, command, session::run);
+            backends, sizes, warps, nodes.ranksPerNode(RankPair.RANKS), nodes.wire(), artifact);
+    return RankPair.run(world, command, session::run);
   }
 }

@@ -9,7 +9,7 @@ import java.util.Map;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -43,12 +43,12 @@ record PutSession(
   private static final int WARM_UP = 50;
   private static final long STREAM_BYTES = 512L << 20;
   private static final long ROUND_BYTES = 64L << 20;
-  private static final long MOST_PUTS = 2000;
+  private static final long MAX_PUTS = 2000;
   private static final long UNIT = 256;
 
   /** Runs everything; the exit code, the same on both ranks. */
   int run(Group group, Progress progress) {
-    Agreement agreement = new Agreement(group);
+    CommandAgreement agreement = new CommandAgreement(group);
     List<Map<String, Object>> results = new ArrayList<>();
     int code = ExitCodes.OK;
     for (String backend : backends) {
@@ -82,7 +82,7 @@ record PutSession(
 
   private void measure(
       Group group,
-      Agreement agreement,
+      CommandAgreement agreement,
       Progress progress,
       String backend,
       List<Map<String, Object>> results) {
@@ -118,23 +118,23 @@ record PutSession(
     }
   }
 
-  private static void verify(Agreement agreement, PutProbe probe, long size) {
+  private static void verify(CommandAgreement agreement, PutProbe probe, long size) {
     long wrong = probe.exchange(size, EXCHANGES);
-    List<String> blames =
+    List<String> mismatches =
         agreement.texts(wrong == 0 ? "" : wrong + " vectors of " + size + "-byte puts are wrong");
-    if (!blames.isEmpty()) {
-      throw new VerificationFailure(blames.getFirst());
+    if (!mismatches.isEmpty()) {
+      throw new VerificationFailure(mismatches.getFirst());
     }
   }
 
   private static double stream(PutProbe probe, int senders, long size) {
-    int count = (int) count(STREAM_BYTES, senders * size, MOST_PUTS);
+    int count = (int) count(STREAM_BYTES, senders * size, MAX_PUTS);
     double ignored = probe.stream(senders, size, Math.max(1, count / 10));
     return probe.stream(senders, size, count);
   }
 
-  private static long count(long bytes, long each, long most) {
-    return Math.clamp(bytes / each, 4, most);
+  private static long count(long bytes, long each, long max) {
+    return Math.clamp(bytes / each, 4, max);
   }
 
   private Map<String, Object> tree(

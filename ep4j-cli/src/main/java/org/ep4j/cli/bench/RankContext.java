@@ -2,7 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.io.PrintStream;
 import java.util.List;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;
@@ -17,7 +17,8 @@ import org.ep4j.verify.VerificationException;
  * @param settings what is done
  * @param progress what rank 0 is at
  */
-record RankContext(Group group, Agreement agreement, BenchSettings settings, Progress progress) {
+record RankContext(
+    Group group, CommandAgreement agreement, BenchSettings settings, Progress progress) {
   /** A check by the oracle. */
   @FunctionalInterface
   interface Check {
@@ -52,15 +53,15 @@ record RankContext(Group group, Agreement agreement, BenchSettings settings, Pro
    * @throws VerificationFailure on every rank if it failed on any
    */
   void verify(Check check) {
-    String blame = "";
+    String mismatch = "";
     try {
       check.run();
     } catch (VerificationException e) {
-      blame = String.valueOf(e.getMessage());
+      mismatch = String.valueOf(e.getMessage());
     }
-    List<String> blames = agreement.texts(blame);
-    if (!blames.isEmpty()) {
-      throw new VerificationFailure(blames.getFirst());
+    List<String> mismatches = agreement.texts(mismatch);
+    if (!mismatches.isEmpty()) {
+      throw new VerificationFailure(mismatches.getFirst());
     }
   }
 

@@ -26,7 +26,7 @@ record Result(
     double bytes,
     double remoteBytes,
     double ceilingMicros,
-    @Nullable Crossing crossing) {
+    @Nullable InternodeTraffic crossing) {
   /** An operation in one node. */
   Result(
       String operation,

@@ -1,6 +1,6 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 
 /**
  * Lets all ranks of a host go on at the same moment, far closer together than messages would: they
@@ -11,9 +11,9 @@ final class StartSignal {
   /** Longer than the last rank needs to hear of the time. */
   private static final long LEAD_NANOS = 500_000;
 
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
 
-  StartSignal(Agreement agreement) {
+  StartSignal(CommandAgreement agreement) {
     this.agreement = agreement;
   }
 

@@ -15,7 +15,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import java.util.function.ToDoubleFunction;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -27,7 +27,7 @@ import org.jspecify.annotations.Nullable;
  */
 record Tool(String name, Duration limit) {
   private static final Duration USUAL_LIMIT = Duration.ofSeconds(12);
-  private static final Duration NAP = Duration.ofMillis(100);
+  private static final Duration PAUSE = Duration.ofMillis(100);
 
   /** Arguments of one of several copies, whose server listens at a port. */
   interface Arguments {
@@ -48,7 +48,7 @@ record Tool(String name, Duration limit) {
    */
   double measure(
       Group group,
-      Agreement agreement,
+      CommandAgreement agreement,
       IntFunction<List<String>> server,
       IntFunction<List<String>> client,
       ToDoubleFunction<String> read) {
@@ -68,7 +68,7 @@ record Tool(String name, Duration limit) {
    */
   double sum(
       Group group,
-      Agreement agreement,
+      CommandAgreement agreement,
       int copies,
       Arguments server,
       Arguments client,
@@ -142,7 +142,7 @@ record Tool(String name, Duration limit) {
         if (found > 0) {
           return found;
         }
-        Thread.sleep(NAP);
+        Thread.sleep(PAUSE);
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
         return 0;

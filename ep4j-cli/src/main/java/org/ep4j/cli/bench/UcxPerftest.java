@@ -2,7 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
@@ -17,14 +17,14 @@ record UcxPerftest(double gbps, double micros) {
   private static final double MIB = 1 << 20;
 
   /** Runs both tests; on both ranks, and rank 0 gets the answers. */
-  static UcxPerftest measure(Group group, Agreement agreement, long large) {
+  static UcxPerftest measure(Group group, CommandAgreement agreement, long large) {
     double bandwidth = run(group, agreement, "ucp_put_bw", large, 2_000, "overall_bw");
     double latency = run(group, agreement, "ucp_put_lat", 8, 20_000, "50.0_percentile_lat");
     return new UcxPerftest(bandwidth * MIB / 1e9, latency);
   }
 
   private static double run(
-      Group group, Agreement agreement, String test, long bytes, int puts, String column) {
+      Group group, CommandAgreement agreement, String test, long bytes, int puts, String column) {
     return TOOL.measure(
         group,
         agreement,

@@ -5,7 +5,7 @@ final class VerificationFailure extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
   /** The first blame. */
-  VerificationFailure(String blame) {
-    super(blame);
+  VerificationFailure(String mismatch) {
+    super(mismatch);
   }
 }

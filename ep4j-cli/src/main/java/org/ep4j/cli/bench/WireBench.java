@@ -6,7 +6,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.LongUnaryOperator;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -20,13 +20,13 @@ import org.ep4j.wire.Wires;
  * of many. Both ranks make the same calls.
  */
 final class WireBench implements AutoCloseable {
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
   private static final int PING = 0;
   private static final int PONG = 8;
   private static final int STREAM = 16;
   private static final int DONE = 24;
-  private static final int MOST_ROUND_TRIPS = 2_000;
-  private static final long MOST_PUTS = 20_000_000;
+  private static final int MAX_ROUND_TRIPS = 2_000;
+  private static final long MAX_PUTS = 20_000_000;
 
   /** Of round trips and of puts, however long they take. */
   private static final int LEAST = 4;
@@ -35,7 +35,7 @@ final class WireBench implements AutoCloseable {
   private static final int WARM_PART = 4;
 
   private final Group group;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
   private final WireConfig config;
   private final Wire wire;
   private final Region source;
@@ -51,14 +51,14 @@ final class WireBench implements AutoCloseable {
    *
    * @param largest most bytes of a put
    */
-  WireBench(Group group, Agreement agreement, WireConfig config, long largest) {
+  WireBench(Group group, CommandAgreement agreement, WireConfig config, long largest) {
     this.group = group;
     this.agreement = agreement;
     this.config = config;
     wire = Wires.open(group, config);
-    source = wire.allocate(largest, PATIENCE);
-    target = wire.allocate(largest, PATIENCE);
-    wait = new WireWait(wire, 0, PATIENCE);
+    source = wire.allocate(largest, TIMEOUT);
+    target = wire.allocate(largest, TIMEOUT);
+    wait = new WireWait(wire, 0, TIMEOUT);
     peer = 1 - group.rank();
   }
 
@@ -76,9 +76,9 @@ final class WireBench implements AutoCloseable {
    */
   WireSpeed measure(long bytes, Duration time) {
     fill(source.segment(), bytes);
-    long trips = fitting(count -> nanos(roundTrips(bytes, count)), time, MOST_ROUND_TRIPS);
+    long trips = fitting(count -> nanos(roundTrips(bytes, count)), time, MAX_ROUND_TRIPS);
     double[] latency = roundTrips(bytes, trips);
-    long puts = fitting(count -> stream(bytes, count), time, MOST_PUTS);
+    long puts = fitting(count -> stream(bytes, count), time, MAX_PUTS);
     long nanos = stream(bytes, puts);
     verify(bytes);
     boolean connected = wire.name().equals("tcp") || wire.name().equals("ucx");
@@ -98,14 +98,14 @@ final class WireBench implements AutoCloseable {
    *
    * @param work takes how often, and returns the nanoseconds it took, which count on rank 0
    */
-  private long fitting(LongUnaryOperator work, Duration time, long most) {
+  private long fitting(LongUnaryOperator work, Duration time, long max) {
     long count = 1;
     while (true) {
       // Rank 0 has the clock.
       long nanos = agreement.numbers(new long[] {work.applyAsLong(count)})[0][0];
-      if (nanos >= time.toNanos() / WARM_PART || 2 * count > most) {
+      if (nanos >= time.toNanos() / WARM_PART || 2 * count > max) {
         return Math.clamp(
-            (long) ((double) count * time.toNanos() / Math.max(1, nanos)), LEAST, most);
+            (long) ((double) count * time.toNanos() / Math.max(1, nanos)), LEAST, max);
       }
       count *= 2;
     }
@@ -160,17 +160,17 @@ final class WireBench implements AutoCloseable {
   }
 
   private void verify(long bytes) {
-    String blame = "";
+    String mismatch = "";
     if (group.rank() == 1) {
       // Its own source holds what rank 0 has sent.
       long at = MemorySegment.mismatch(source.segment(), 0, bytes, target.segment(), 0, bytes);
       if (at >= 0) {
-        blame = "byte %d of a put of %d over wire %s".formatted(at, bytes, wire.name());
+        mismatch = "byte %d of a put of %d over wire %s".formatted(at, bytes, wire.name());
       }
     }
-    List<String> blames = agreement.texts(blame);
-    if (!blames.isEmpty()) {
-      throw new VerificationFailure(blames.getFirst());
+    List<String> mismatches = agreement.texts(mismatch);
+    if (!mismatches.isEmpty()) {
+      throw new VerificationFailure(mismatches.getFirst());
     }
   }
 

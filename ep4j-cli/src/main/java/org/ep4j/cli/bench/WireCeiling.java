@@ -3,7 +3,7 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -19,13 +19,13 @@ import org.ep4j.wire.Wires;
 final class WireCeiling implements AutoCloseable {
   private static final int LANES = 4;
   private static final long PUT = 1 << 20;
-  private static final long MOST_PUTS = 1_000_000;
+  private static final long MAX_PUTS = 1_000_000;
   private static final long STREAM_NANOS = 300_000_000;
   private static final long TRIAL_NANOS = STREAM_NANOS / 10;
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   private final Group group;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
 
   /** Whom this rank sends to. */
   private final List<Integer> targets = new ArrayList<>();
@@ -46,7 +46,7 @@ final class WireCeiling implements AutoCloseable {
 
   private final long puts;
 
-  WireCeiling(Group group, Agreement agreement, NodeChoice nodes) {
+  WireCeiling(Group group, CommandAgreement agreement, NodeChoice nodes) {
     this.group = group;
     this.agreement = agreement;
     int ranks = group.size();
@@ -66,14 +66,14 @@ final class WireCeiling implements AutoCloseable {
             .wire(nodes.wire())
             .lanes(LANES)
             .counters(ranks)
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .build();
     wire = Wires.open(group, config);
     boolean done = false;
     try {
-      source = wire.allocate(PUT, PATIENCE);
-      target = wire.allocate(PUT * ranks, PATIENCE);
-      wait = new WireWait(wire, 0, PATIENCE);
+      source = wire.allocate(PUT, TIMEOUT);
+      target = wire.allocate(PUT * ranks, TIMEOUT);
+      wait = new WireWait(wire, 0, TIMEOUT);
       puts = settled();
       done = true;
     } finally {
@@ -87,8 +87,8 @@ final class WireCeiling implements AutoCloseable {
   private long settled() {
     for (long count = 1; ; count *= 2) {
       long nanos = nanos(count);
-      if (nanos >= TRIAL_NANOS || count >= MOST_PUTS) {
-        return Math.clamp(count * STREAM_NANOS / nanos, 1, MOST_PUTS);
+      if (nanos >= TRIAL_NANOS || count >= MAX_PUTS) {
+        return Math.clamp(count * STREAM_NANOS / nanos, 1, MAX_PUTS);
       }
     }
   }

@@ -21,11 +21,11 @@ import picocli.CommandLine.Spec;
     description = {
       "Measure the wires between two ranks: latency, message rate and bandwidth for each size.",
       "",
-      "Latency is half a round trip: put and count there, put and count back. The stream is many puts"
-          + " from rank 0, all lanes in turn, timed until it knows that rank 1 has counted the last."
-          + " In the same run the fabric's own tool sends, where it is installed: beside tcp iperf3 over"
-          + " as many connections, beside ucx ucx_perftest, beside verbs ib_write_lat, and ib_write_bw over"
-          + " as many ports and queue pairs.",
+      "Latency is half a round trip: put and count there, put and count back. The stream is many"
+          + " puts from rank 0, all lanes in turn, timed until it knows that rank 1 has counted the"
+          + " last. In the same run the fabric's own tool sends, where it is installed: beside tcp"
+          + " iperf3 over as many connections, beside ucx ucx_perftest, beside verbs ib_write_lat,"
+          + " and ib_write_bw over as many ports and queue pairs.",
       ""
     })
 final class WireCommand implements Callable<Integer> {
@@ -93,14 +93,14 @@ final class WireCommand implements Callable<Integer> {
     WireSession session =
         new WireSession(
             chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), artifact);
-    return Pair.run(world, command, session::run);
+    return RankPair.run(world, command, session::run);
   }
 
   private List<String> chosen() {
     if (wires != null) {
       return wires;
     }
-    String near = world.threads() ? "inproc" : "shm";
-    return List.of(near, "tcp");
+    String affinity = world.threads() ? "inproc" : "shm";
+    return List.of(affinity, "tcp");
   }
 }

@@ -7,7 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -40,7 +40,7 @@ record WireSession(
 
   /** Runs everything; the exit code, the same on both ranks. */
   int run(Group group, Progress progress) {
-    Agreement agreement = new Agreement(group);
+    CommandAgreement agreement = new CommandAgreement(group);
     List<WireSpeed> speeds = new ArrayList<>();
     Map<String, Object> others = new LinkedHashMap<>();
     Style style = Style.detect();
@@ -73,7 +73,7 @@ record WireSession(
     return ExitCodes.OK;
   }
 
-  private List<WireSpeed> measure(Group group, Agreement agreement, String wire, int count) {
+  private List<WireSpeed> measure(Group group, CommandAgreement agreement, String wire, int count) {
     WireConfig config =
         WireConfig.builder()
             .wire(wire)
@@ -124,7 +124,7 @@ record WireSession(
 
   /** Lets the fabric's own tool send over the same way; what it says, for people and for JSON. */
   private static String compare(
-      Group group, Agreement agreement, List<WireSpeed> found, Map<String, Object> others) {
+      Group group, CommandAgreement agreement, List<WireSpeed> found, Map<String, Object> others) {
     WireSpeed first = found.getFirst();
     return switch (first.wire()) {
       case "tcp" -> {

@@ -40,8 +40,8 @@ import picocli.CommandLine.Spec;
       "Compile the kernels for common shapes into the cache.",
       "",
       "Needs NVRTC or nvcc, but no GPU; a directory filled here can be copied to machines that have"
-          + " neither. The low-latency kernels of a buffer are compiled for its shape: --ranks and the"
-          + " options behind it name one, so that opening such a buffer need not compile them.",
+          + " neither. The low-latency kernels of a buffer are compiled for its shape: --ranks and"
+          + " the options behind it name one, so that opening such a buffer need not compile them.",
       ""
     })
 final class CacheWarmCommand implements Callable<Integer> {
@@ -152,7 +152,7 @@ final class CacheWarmCommand implements Callable<Integer> {
         cubins.add(pool.submit(() -> compiler.compile(kernel)));
       }
       for (int i = 0; i < specs.size(); i++) {
-        out.println(specs.get(i).description() + ": " + told(cubins.get(i).get()));
+        out.println(specs.get(i).description() + ": " + reported(cubins.get(i).get()));
         out.flush();
       }
     } catch (ExecutionException e) {
@@ -166,7 +166,7 @@ final class CacheWarmCommand implements Callable<Integer> {
     out.println("kernels: " + specs.size() + "; cache: " + compiler.cache().directory());
   }
 
-  private static String told(KernelCompiler.Cubin cubin) {
+  private static String reported(KernelCompiler.Cubin cubin) {
     String origin =
         switch (cubin.origin()) {
           case COMPILED -> "compiled in " + Units.micros(cubin.nanos() / 1e3);

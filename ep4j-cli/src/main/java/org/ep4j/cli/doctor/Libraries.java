@@ -56,10 +56,10 @@ final class Libraries {
     }
   }
 
-  private void addToolkit(String home) {
-    add(home + "/lib64");
-    add(home + "/targets/x86_64-linux/lib");
-    add(home + "/targets/sbsa-linux/lib");
+  private void addToolkit(String directory) {
+    add(directory + "/lib64");
+    add(directory + "/targets/x86_64-linux/lib");
+    add(directory + "/targets/sbsa-linux/lib");
   }
 
   private void addPackages(Path packages) {

@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.rdma.verbs.Place;
+import org.ep4j.rdma.verbs.PcieLocation;
 import org.ep4j.rdma.verbs.PortChoice;
 import org.ep4j.rdma.verbs.PortOrder;
 import org.ep4j.rdma.verbs.RdmaPort;
@@ -57,7 +57,7 @@ final class RdmaFacts {
    * @param senders what the local ranks send from, by name
    */
   static List<Finding> settings(
-      Map<String, String> environment, List<RdmaPort> ports, Map<String, Place> senders) {
+      Map<String, String> environment, List<RdmaPort> ports, Map<String, PcieLocation> senders) {
     RdmaSettings settings;
     try {
       settings = RdmaSettings.of(environment);
@@ -90,7 +90,7 @@ final class RdmaFacts {
       Map<String, String> environment,
       RdmaSettings settings,
       List<RdmaPort> ports,
-      Map<String, Place> senders) {
+      Map<String, PcieLocation> senders) {
     String name = RdmaSettings.HCA;
     List<PortChoice> choices;
     try {
@@ -107,7 +107,7 @@ final class RdmaFacts {
         Finding.found(
             SETTINGS, name, given.isEmpty() ? "by itself" : given, origin(environment, name)));
     int localRank = 0;
-    for (Map.Entry<String, Place> sender : senders.entrySet()) {
+    for (Map.Entry<String, PcieLocation> sender : senders.entrySet()) {
       PortChoice choice = choices.get(localRank);
       findings.add(
           Finding.found(
@@ -127,11 +127,12 @@ final class RdmaFacts {
   }
 
   /** What the ranks of a host send from if there is one for each device, or else its cores. */
-  static Map<String, Place> senders() {
-    Map<String, Place> senders = new LinkedHashMap<>();
-    CudaFacts.addresses().forEach((name, bus) -> senders.put(name + " at " + bus, Place.of(bus)));
+  static Map<String, PcieLocation> senders() {
+    Map<String, PcieLocation> senders = new LinkedHashMap<>();
+    CudaFacts.addresses()
+        .forEach((name, bus) -> senders.put(name + " at " + bus, PcieLocation.of(bus)));
     if (senders.isEmpty()) {
-      Place cores = Place.of("");
+      PcieLocation cores = PcieLocation.of("");
       senders.put(
           cores.numaNode() < 0 ? "all cores" : "the cores of NUMA node " + cores.numaNode(), cores);
     }

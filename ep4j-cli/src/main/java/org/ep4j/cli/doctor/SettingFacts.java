@@ -3,6 +3,7 @@ package org.ep4j.cli.doctor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.NvJitLink;
@@ -12,6 +13,7 @@ import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.NvccBackend;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.proxy.ProxyConfig;
+import org.ep4j.engine.RenamedVariables;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.memory.SymmetricMemory;
 
@@ -63,7 +65,8 @@ final class SettingFacts {
     List<Finding> findings = new ArrayList<>();
     launcher(environment, findings);
     for (Variable variable : OTHERS) {
-      String value = environment.getOrDefault(variable.name, "");
+      String value =
+          Objects.requireNonNullElse(RenamedVariables.value(environment, variable.name), "");
       if (!value.isBlank()) {
         findings.add(
             Finding.found(
@@ -76,6 +79,7 @@ final class SettingFacts {
     }
     findings.add(property("ep4j.host.vectorBits"));
     findings.add(property("ep4j.host.streaming"));
+    environment.keySet().stream().sorted().forEach(name -> renamed(name, findings));
     UnreadVariables.of(environment).forEach(name -> findings.add(unread(name)));
     return findings;
   }
@@ -85,6 +89,15 @@ final class SettingFacts {
     return value.isEmpty()
         ? Finding.found(TOPIC, name, "automatic", DEFAULT)
         : Finding.found(TOPIC, name, value, "from the system property");
+  }
+
+  private static void renamed(String name, List<Finding> findings) {
+    String newName = RenamedVariables.newName(name);
+    if (newName != null) {
+      findings.add(
+          Finding.warning(
+              TOPIC, name, "renamed", "set " + newName + " instead: the old name goes"));
+    }
   }
 
   private static Finding unread(String name) {

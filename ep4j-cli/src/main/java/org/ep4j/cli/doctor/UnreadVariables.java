@@ -3,10 +3,11 @@ package org.ep4j.cli.doctor;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.ep4j.engine.RenamedVariables;
 
 /** Variables that look like settings of ep4j and are none: a misspelled name changes nothing. */
 final class UnreadVariables {
-  private static final String OURS = "EP4J_";
+  private static final String PREFIX = "EP4J_";
 
   /** What users set, as {@code docs/configuration.md} lists it; a test compares. */
   static final Set<String> SETTINGS =
@@ -17,8 +18,8 @@ final class UnreadVariables {
           "EP4J_CUDA_DEVICE",
           "EP4J_CUDA_DRIVER",
           "EP4J_CUDA_LINES",
-          "EP4J_CUDA_SHIPPED",
-          "EP4J_CUDA_SPECIAL",
+          "EP4J_CUDA_PREBUILT",
+          "EP4J_CUDA_SPECIALIZE",
           "EP4J_HEARTBEAT_MS",
           "EP4J_IB_GID_INDEX",
           "EP4J_IB_GPUDIRECT",
@@ -65,8 +66,9 @@ final class UnreadVariables {
 
   static List<String> of(Map<String, String> environment) {
     return environment.keySet().stream()
-        .filter(name -> name.startsWith(OURS) && !name.startsWith(OURS + "TEST_"))
+        .filter(name -> name.startsWith(PREFIX) && !name.startsWith(PREFIX + "TEST_"))
         .filter(name -> !SETTINGS.contains(name) && !OTHERS.contains(name))
+        .filter(name -> RenamedVariables.newName(name) == null)
         .sorted()
         .toList();
   }

@@ -11,7 +11,7 @@ import org.ep4j.cli.ExitCodes;
 
 /** The program {@code ip} of iproute2. */
 final class IpTool {
-  private static final int PATIENCE_SECONDS = 10;
+  private static final int TIMEOUT_SECONDS = 10;
 
   private IpTool() {}
 
@@ -34,12 +34,12 @@ final class IpTool {
     try {
       Process ip = new ProcessBuilder(command).redirectErrorStream(true).start();
       String text = new String(ip.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      if (!ip.waitFor(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
+      if (!ip.waitFor(TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
         ip.destroyForcibly();
         throw new CommandFailure(
             ExitCodes.UNAVAILABLE,
             "--hosts: '%s' did not end within %d s"
-                .formatted(String.join(" ", command), PATIENCE_SECONDS));
+                .formatted(String.join(" ", command), TIMEOUT_SECONDS));
       }
       return new Answer(ip.exitValue() == 0, text);
     } catch (IOException e) {

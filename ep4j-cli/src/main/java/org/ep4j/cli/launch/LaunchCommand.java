@@ -24,17 +24,17 @@ import picocli.CommandLine.Spec;
     description = {
       "Run a command once per rank on this host.",
       "",
-      "The launcher hosts the rendezvous and makes a fresh secret; Group.fromEnvironment() finds both."
-          + " RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set for other programs."
-          + " Every line of output is prefixed by its rank. When a rank fails, the others are asked"
-          + " to end (SIGTERM), then killed.",
+      "The launcher hosts the rendezvous and makes a fresh secret; Group.fromEnvironment() finds"
+          + " both. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set for other"
+          + " programs. Every line of output is prefixed by its rank. When a rank fails, the others"
+          + " are asked to end (SIGTERM), then killed.",
       "",
-      "Exit code: 0 if all ranks ended with 0, otherwise that of the first rank that failed (128 + n"
-          + " after signal n).",
+      "Exit code: 0 if all ranks ended with 0, otherwise that of the first rank that failed (128 +"
+          + " n after signal n).",
       ""
     })
 public final class LaunchCommand implements Callable<Integer> {
-  private static final int MOST_RANKS = 1024;
+  private static final int MAX_RANKS = 1024;
 
   @Option(
       names = {"-n", "--ranks"},
@@ -91,9 +91,7 @@ public final class LaunchCommand implements Callable<Integer> {
   @Override
   public Integer call() throws InterruptedException {
     CommandSpecs.check(
-        spec,
-        ranks >= 1 && ranks <= MOST_RANKS,
-        "-n is " + ranks + "; it must be 1.." + MOST_RANKS);
+        spec, ranks >= 1 && ranks <= MAX_RANKS, "-n is " + ranks + "; it must be 1.." + MAX_RANKS);
     CommandSpecs.check(spec, graceSeconds >= 0, "--grace is " + graceSeconds + "; it must be >= 0");
     CommandSpecs.check(
         spec, timeoutSeconds >= 0, "--timeout is " + timeoutSeconds + "; it must be >= 0");
@@ -102,8 +100,8 @@ public final class LaunchCommand implements Callable<Integer> {
     int count = counted ? Integer.parseInt(hosts.getFirst()) : hosts.size();
     CommandSpecs.check(
         spec,
-        !counted || (count >= 1 && count <= MadeNamespaces.MOST),
-        "--hosts is " + count + "; it must be 1.." + MadeNamespaces.MOST);
+        !counted || (count >= 1 && count <= MadeNamespaces.MAX),
+        "--hosts is " + count + "; it must be 1.." + MadeNamespaces.MAX);
     CommandSpecs.check(
         spec,
         hosts.isEmpty() || NamespaceJob.hosts(ranks, count) == count,

@@ -15,7 +15,7 @@ import org.ep4j.cli.ExitCodes;
  */
 final class MadeNamespaces implements AutoCloseable {
   /** Addresses of a network of 8 bits, but for the first and the last. */
-  static final int MOST = 254;
+  static final int MAX = 254;
 
   private static final String BRIDGE = "br0";
   private static final String LINK = "eth0";

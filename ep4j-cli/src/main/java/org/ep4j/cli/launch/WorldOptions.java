@@ -10,12 +10,13 @@ import picocli.CommandLine.Option;
 /** Options of every command whose work is done by several ranks. */
 public final class WorldOptions {
   /** At most one of them. */
-  static final class Way {
+  static final class RankHosting {
     @SuppressWarnings("UnusedVariable") // the way if there is no other
     @Option(
         names = "--processes",
         description =
-            "A process per rank (default; bench on GPUs: threads; verify: both, one after the other).")
+            "A process per rank (default; bench on GPUs: threads; verify: both, one after the"
+                + " other).")
     private boolean processes;
 
     @Option(names = "--threads", description = "A thread per rank in this JVM.")
@@ -30,29 +31,29 @@ public final class WorldOptions {
   }
 
   @ArgGroup(exclusive = true)
-  private @Nullable Way way;
+  private @Nullable RankHosting hosting;
 
   /** Used by picocli. */
   public WorldOptions() {}
 
   /** Whether ranks were asked to be threads of this JVM. */
   public boolean threads() {
-    return way != null && way.threads;
+    return hosting != null && hosting.threads;
   }
 
   /** The same where threads are the default if {@code preferred}. */
   public boolean threads(boolean preferred) {
-    return way == null ? preferred : way.threads;
+    return hosting == null ? preferred : hosting.threads;
   }
 
   /** Whether ranks were asked to be processes. */
   public boolean processes() {
-    return way != null && way.processes;
+    return hosting != null && hosting.processes;
   }
 
   /** Whether this process is a rank of somebody's world. */
   public boolean join() {
-    return way != null && way.join;
+    return hosting != null && hosting.join;
   }
 
   /**

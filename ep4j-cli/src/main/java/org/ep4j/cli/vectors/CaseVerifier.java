@@ -11,14 +11,14 @@ import org.ep4j.cases.CaseFile;
 import org.ep4j.cases.CaseRunner;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.World;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;
 import org.ep4j.group.Group;
-import org.ep4j.verify.Blame;
+import org.ep4j.verify.Mismatch;
 
 /**
  * Runs cases on the ranks of a world and compares. Every rank compares its own outputs; rank 0
@@ -29,7 +29,7 @@ import org.ep4j.verify.Blame;
  * @param device the engine
  * @param backend how its GPUs reach each other
  * @param nodes which ranks share memory
- * @param way how the ranks were made, for the report
+ * @param hosting how the ranks were made, for the report
  */
 record CaseVerifier(
     List<CaseDirectory> cases,
@@ -37,7 +37,7 @@ record CaseVerifier(
     String device,
     String backend,
     NodeOptions nodes,
-    String way)
+    String hosting)
     implements World.RankBody {
   @Override
   public int run(Group group, Progress progress) {
@@ -62,7 +62,7 @@ record CaseVerifier(
     }
     String summary =
         "%d of %d cases equal what was recorded, bit for bit (%d %s)\n"
-            .formatted(equal, all, group.size(), way);
+            .formatted(equal, all, group.size(), hosting);
     print(group, progress, equal == all ? style.good(summary) : style.bad(summary));
     return equal == all ? ExitCodes.OK : ExitCodes.FAILED;
   }
@@ -72,20 +72,20 @@ record CaseVerifier(
     String name = String.valueOf(one.path().getFileName());
     progress.at("verifying " + name);
     List<String> compared = new ArrayList<>();
-    String blame = compare(one, group, compared);
-    List<String> blames = new Agreement(group).texts(blame);
+    String mismatch = compare(one, group, compared);
+    List<String> mismatches = new CommandAgreement(group).texts(mismatch);
     String time = Units.micros((System.nanoTime() - start) / 1e3);
     String head =
-        blames.isEmpty()
+        mismatches.isEmpty()
             ? "%s  %-16s %s: %s\n"
                 .formatted(style.good("ok   "), name, time, String.join(", ", compared))
             : "%s  %-16s\n".formatted(style.bad("WRONG"), name);
     StringBuilder text = new StringBuilder(head);
-    blames.stream()
+    mismatches.stream()
         .flatMap(String::lines)
         .forEach(l -> text.append("       ").append(l).append('\n'));
     print(group, progress, text.toString());
-    return blames.isEmpty();
+    return mismatches.isEmpty();
   }
 
   /** What is wrong on this rank, a line each; empty if nothing. */
@@ -104,7 +104,7 @@ record CaseVerifier(
       if (comparison.compared().isEmpty()) {
         return file.name() + ": holds no recorded output to compare with";
       }
-      return comparison.wrong().stream().map(Blame::toString).collect(Collectors.joining("\n"));
+      return comparison.wrong().stream().map(Mismatch::toString).collect(Collectors.joining("\n"));
     }
   }
 

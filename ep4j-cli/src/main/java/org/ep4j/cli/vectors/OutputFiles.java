@@ -11,7 +11,7 @@ import java.nio.file.StandardCopyOption;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.ep4j.Tensor;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.io.SafetensorsWriter;
 
 /**
@@ -35,7 +35,8 @@ final class OutputFiles implements AutoCloseable {
   }
 
   /** Writes this rank's file, and makes the directory if it is not there; collective. */
-  void write(Map<String, String> metadata, Map<String, Tensor> tensors, Agreement agreement) {
+  void write(
+      Map<String, String> metadata, Map<String, Tensor> tensors, CommandAgreement agreement) {
     try {
       Files.createDirectories(unfinished);
     } catch (IOException e) {

@@ -16,7 +16,7 @@ import org.ep4j.cases.CaseRunner;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
@@ -36,14 +36,14 @@ import picocli.CommandLine.Spec;
     description = {
       "Dispatch and combine real routing: safetensors in, safetensors out.",
       "",
-      "The input directory holds rank0.safetensors, rank1.safetensors and so on, a rank each, with x"
-          + " (and x_scales), topk_idx, topk_weights. Where expert_out is present it is combined;"
+      "The input directory holds rank0.safetensors, rank1.safetensors and so on, a rank each, with"
+          + " x (and x_scales), topk_idx, topk_weights. Where expert_out is present it is combined;"
           + " low-latency rows of it are placed through the file's own layout_range and src_info."
           + " The output directory gets the results under the same file names, in ep4j's row order."
           + " All files appear, or none.",
       "",
-      "Metadata strings say what the case is: kind (ht or ll), experts, expert_alignment, max_tokens,"
-          + " use_fp8, ...; the options below fill in what files leave open.",
+      "Metadata strings say what the case is: kind (ht or ll), experts, expert_alignment,"
+          + " max_tokens, use_fp8, ...; the options below fill in what files leave open.",
       ""
     })
 public final class RunCommand implements Callable<Integer> {
@@ -130,7 +130,7 @@ public final class RunCommand implements Callable<Integer> {
           "%s holds the files of %d ranks, but the world has %d: start as many ranks as files"
               .formatted(directory.path(), directory.ranks(), group.size()));
     }
-    Agreement agreement = new Agreement(group);
+    CommandAgreement agreement = new CommandAgreement(group);
     progress.at("reading " + directory.path());
     try (Arena arena = Arena.ofShared();
         CaseFile file = directory.read(group.rank());

@@ -33,8 +33,8 @@ import picocli.CommandLine.Spec;
       "Compare recorded results with ep4j's, bit for bit, and report per case.",
       "",
       "A case is a directory with rank0.safetensors and so on. Low-latency rows are paired through"
-          + " layout_range and src_info. Without --threads or --processes every case runs both ways."
-          + " The first difference is told with output, rank, row, token and byte.",
+          + " layout_range and src_info. Without --threads or --processes every case runs both"
+          + " ways. The first difference is told with output, rank, row, token and byte.",
       ""
     })
 public final class VerifyCommand implements Callable<Integer> {
@@ -112,10 +112,10 @@ public final class VerifyCommand implements Callable<Integer> {
     return worst;
   }
 
-  private CaseVerifier verifier(List<CaseDirectory> cases, List<String> problems, String way) {
+  private CaseVerifier verifier(List<CaseDirectory> cases, List<String> problems, String hosting) {
     CommandSpec command = CommandSpecs.require(spec);
     return new CaseVerifier(
-        cases, problems, engines.device(command), engines.backend(command), nodes, way);
+        cases, problems, engines.device(command), engines.backend(command), nodes, hosting);
   }
 
   /** The directories that are cases. */

@@ -53,7 +53,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void severalBackendsAreTakenInTurn() {
+  void severalBackendsAreTakenInOrder() {
     assertThat(parse("ht").backends()).containsExactly("auto");
     BenchSettings settings = parse("ht", "--backend", "direct,NCCL,direct");
     assertThat(settings.backends()).containsExactly("direct", "nccl", "direct");
@@ -63,10 +63,11 @@ class BenchOptionsTest {
 
   @Test
   void whatRunsBesideIsRefusedWithoutGpus() {
-    assertThat(parse("ht", "--device", "cuda", "--beside-nccl").nccl().beside()).isTrue();
-    CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--beside-nccl");
+    assertThat(parse("ht", "--device", "cuda", "--with-nccl-traffic").nccl().background()).isTrue();
+    CommandLineRun run =
+        CommandLineRun.of("bench", "ht", "--device", "host", "--with-nccl-traffic");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--beside-nccl is for GPUs");
+    assertThat(run.err()).contains("--with-nccl-traffic is for GPUs");
   }
 
   @Test
@@ -107,12 +108,12 @@ class BenchOptionsTest {
     assertThat(settings.layout()).isEqualTo(Layout.EXPERT_MAJOR);
     assertThat(settings.staticSizes()).isTrue();
     assertThat(settings.routing()).isEqualTo(RoutingKind.ZIPF);
-    assertThat(settings.effort()).isEqualTo(new Effort(7, 0, 4));
+    assertThat(settings.plan()).isEqualTo(new IterationPlan(7, 0, 4));
     assertThat(settings.seed()).isEqualTo(9);
     assertThat(settings.lowLatencyTokens()).isEqualTo(17);
     assertThat(settings.maxTokens()).isEqualTo(32);
     assertThat(settings.options())
-        .isEqualTo(new BenchSettings.LowLatencyWays(false, true, true, false, false));
+        .isEqualTo(new BenchSettings.LowLatencyVariant(false, true, true, false, false));
   }
 
   @ParameterizedTest
@@ -154,7 +155,8 @@ class BenchOptionsTest {
         "ll --disable-nvlink --wire pigeon | --wire is pigeon; it must be one of auto, ",
         "ht --device host --nodes 2 --wire staged | --wire is staged; it must be one of auto, ",
         "ht --join            | no variable tells the rank (EP4J_RANK, ",
-        "ht --join --device host --nodes 2 --wire pigeon | --wire is pigeon; it must be one of auto, ",
+        "ht --join --device host --nodes 2 --wire pigeon | --wire is pigeon; it must be one of"
+            + " auto, ",
         "wire --join --wire pigeon | --wire is pigeon; it must be one of auto, ",
         "ll --layout expert-major | --layout is for ht only",
         "ll --mode static     | --mode is for ht only",
@@ -165,7 +167,8 @@ class BenchOptionsTest {
         "--tokens=many        | '--tokens'",
         "--num-tokens many    | '--num-tokens'",
         "--json .             | --json .: is a directory: name a file in it",
-        "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy, put or wire",
+        "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy, put"
+            + " or wire",
         "--frobnicate         | --frobnicate"
       })
   void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {

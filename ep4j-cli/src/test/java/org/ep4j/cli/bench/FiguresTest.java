@@ -59,15 +59,15 @@ class FiguresTest {
             Routing.of(new int[] {0, 1, 0, 2}, new float[4], 2),
             Routing.of(new int[] {3, 2, -1, -1}, new float[4], 2));
 
-    Traffic flat = Traffic.of(List.of(world), Layout.FLAT, 1);
+    TrafficVolume flat = TrafficVolume.of(List.of(world), Layout.FLAT, 1);
     assertThat(flat.mean()).isEqualTo((2 + 2) / 2.0);
     assertThat(flat.meanRemote()).isEqualTo(1 / 2.0);
-    assertThat(flat.most()).isEqualTo(2);
+    assertThat(flat.max()).isEqualTo(2);
 
-    Traffic grouped = Traffic.of(List.of(world), Layout.EXPERT_MAJOR, 4);
+    TrafficVolume grouped = TrafficVolume.of(List.of(world), Layout.EXPERT_MAJOR, 4);
     assertThat(grouped.mean()).isEqualTo((3 + 3) / 2.0);
     assertThat(grouped.meanRemote()).isEqualTo(1 / 2.0);
-    assertThat(grouped.most()).isEqualTo(8);
+    assertThat(grouped.max()).isEqualTo(8);
   }
 
   @Test
@@ -82,8 +82,10 @@ class FiguresTest {
             Routing.of(new int[] {-1, 1}, new float[2], 2),
             Routing.of(new int[] {0, 4}, new float[2], 2));
 
-    assertThat(Traffic.crossing(List.of(world), new NodeChoice(3, "auto"))).isEqualTo(3 / 4.0);
-    assertThat(Traffic.crossing(List.of(world), new NodeChoice(1, "auto"))).isEqualTo(7 / 4.0);
+    assertThat(TrafficVolume.crossing(List.of(world), new NodeChoice(3, "auto")))
+        .isEqualTo(3 / 4.0);
+    assertThat(TrafficVolume.crossing(List.of(world), new NodeChoice(1, "auto")))
+        .isEqualTo(7 / 4.0);
   }
 
   @Test
@@ -98,9 +100,11 @@ class FiguresTest {
             Routing.of(new int[] {0, 1, 2, 4}, new float[4], 2));
 
     NodeChoice two = new NodeChoice(2, "auto");
-    assertThat(Traffic.far(List.of(world), Layout.FLAT, two)).isEqualTo((1 + 2) / 3.0);
-    assertThat(Traffic.far(List.of(world), Layout.EXPERT_MAJOR, two)).isEqualTo((2 + 3) / 3.0);
-    assertThat(Traffic.far(List.of(world), Layout.FLAT, NodeChoice.HOSTS)).isZero();
+    assertThat(TrafficVolume.internodeRows(List.of(world), Layout.FLAT, two))
+        .isEqualTo((1 + 2) / 3.0);
+    assertThat(TrafficVolume.internodeRows(List.of(world), Layout.EXPERT_MAJOR, two))
+        .isEqualTo((2 + 3) / 3.0);
+    assertThat(TrafficVolume.internodeRows(List.of(world), Layout.FLAT, NodeChoice.HOSTS)).isZero();
   }
 
   @Test
@@ -110,7 +114,7 @@ class FiguresTest {
     LatencyResult one = new LatencyResult(result, "graph", 128, 12, timings, 2e6, null);
     assertThat(one.cells()).hasSameSizeAs(LatencyResult.COLUMNS);
 
-    LatencyResult bound = one.within(new NodeLimits("copies", 40, 0, 0));
+    LatencyResult bound = one.withLimits(new NodeLimits("copies", 40, 0, 0));
     assertThat(bound.cells()).hasSameSizeAs(LatencyResult.NODE_COLUMNS).endsWith("50.0 us", "2.00");
     assertThat(bound.tree())
         .extractingByKey("nodes", InstanceOfAssertFactories.MAP)
@@ -118,16 +122,16 @@ class FiguresTest {
         .containsEntry("ceiling_us", 50.0)
         .containsEntry("percent_of_ceiling", 50.0);
 
-    LatencyResult unbound = one.within(new NodeLimits("none", Double.NaN, 0, 0));
+    LatencyResult unbound = one.withLimits(new NodeLimits("none", Double.NaN, 0, 0));
     assertThat(unbound.cells()).hasSameSizeAs(LatencyResult.NODE_COLUMNS).endsWith("", "");
   }
 
   @Test
   void rowsThatComeBackAreSmallerInLogFmt() {
-    BenchSettings.LowLatencyWays plain =
-        new BenchSettings.LowLatencyWays(false, false, false, false, false);
-    BenchSettings.LowLatencyWays logFmt =
-        new BenchSettings.LowLatencyWays(true, false, false, false, false);
+    BenchSettings.LowLatencyVariant plain =
+        new BenchSettings.LowLatencyVariant(false, false, false, false, false);
+    BenchSettings.LowLatencyVariant logFmt =
+        new BenchSettings.LowLatencyVariant(true, false, false, false, false);
     assertThat(plain.returnedBytes(256)).isEqualTo(512);
     assertThat(logFmt.returnedBytes(256)).isEqualTo(320 + 8);
     assertThat(plain.returnedWord()).isEqualTo("bf16");
@@ -153,7 +157,7 @@ class FiguresTest {
               .isEqualTo(copies.count() * (copies.count() - 1) / 2);
           assertThat(copies.source()).isSorted();
         }
-        assertThat(rows / 4.0).isEqualTo(Traffic.of(List.of(world), layout, 1).mean());
+        assertThat(rows / 4.0).isEqualTo(TrafficVolume.of(List.of(world), layout, 1).mean());
       }
     }
   }
@@ -177,7 +181,7 @@ class FiguresTest {
     Result result = new Result("dispatch", "bf16", call, 10, 3200, 1600, 16);
     DeviceResult measured =
         new DeviceResult(result, call, call, 8, new NodeTraffic(60e6, 20e6), null)
-            .within(new NodeLimits("copies", 40, 2, 1));
+            .withLimits(new NodeLimits("copies", 40, 2, 1));
 
     List<String> columns = List.of(DeviceResult.NODE_COLUMNS);
     String[] cells = measured.cells();

@@ -30,7 +30,7 @@ class GpuCommandsTest {
         "proxy --warps 12 | --warps 12: a multiple of 8",
         "proxy --commands 8191 | --commands 8191: at least 32 a warp",
         "proxy --rounds 99 | --rounds 99: at least 100",
-        "proxy --together 32,33 | --together 33: 1 to 32",
+        "proxy --batch 32,33 | --batch 33: 1 to 32",
         "proxy --threads 1,9 | --threads 9: 1 to 8",
         "proxy --threads 1,2 --cores 3 | --cores names 1 cores for 2 threads: name more",
         "proxy --json no/such/place/x.json | its directory does not exist",

@@ -20,7 +20,7 @@ class ProxyCommandTest {
             "proxy",
             "--threads",
             "1,2",
-            "--together",
+            "--batch",
             "32,5",
             "--commands",
             "100000",

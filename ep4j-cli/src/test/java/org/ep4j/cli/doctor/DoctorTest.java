@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
-import org.ep4j.rdma.verbs.Place;
+import org.ep4j.rdma.verbs.PcieLocation;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -102,7 +102,7 @@ class DoctorTest {
 
     assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
         .containsPattern("EP4J_CUDA_LINES +0\n.*from the environment")
-        .containsPattern("EP4J_CUDA_SPECIAL +1\n.*default")
+        .containsPattern("EP4J_CUDA_SPECIALIZE +1\n.*default")
         .containsPattern("EP4J_PROXY_THREADS +1\n.*default")
         .contains("EP4J_CUDA_DEVICE", "EP4J_PROXY_CORES", "ep4j.host.streaming");
   }
@@ -144,8 +144,8 @@ class DoctorTest {
   }
 
   private static String rdma(Map<String, String> environment, List<RdmaPort> ports) {
-    Place gpu = new Place(List.of("pci0000:00", "0000:00:01.0", "0000:3c:00.0"), 1);
-    Map<String, Place> senders = Map.of("GPU 0", gpu);
+    PcieLocation gpu = new PcieLocation(List.of("pci0000:00", "0000:00:01.0", "0000:3c:00.0"), 1);
+    Map<String, PcieLocation> senders = Map.of("GPU 0", gpu);
     return DoctorCommand.text(RdmaFacts.settings(environment, ports, senders), Style.PLAIN);
   }
 
@@ -197,7 +197,7 @@ class DoctorTest {
   }
 
   @Test
-  void theCloneOfABrokenFileIsAbsent() throws IOException {
+  void theCloneOfABrokenFileIsMissing() throws IOException {
     Path file = Files.write(scratch.resolve("info"), new byte[] {(byte) 0xFF, '\n', ':'});
 
     assertThat(SystemFiles.value(file, "model")).isEmpty();

@@ -18,7 +18,7 @@ class LaunchCommandTest {
   @TempDir Path scratch;
 
   @Test
-  void everyRankKnowsWhoItIs() throws Exception {
+  void everyRankKnowsItsNumber() throws Exception {
     String script =
         "echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, $MASTER_ADDR, $COLOUR, $0 $1";
     CommandLineRun run =
@@ -63,7 +63,8 @@ class LaunchCommandTest {
             "--",
             "sh",
             "-c",
-            "echo $EP4J_SECRET; tr '\\0' ' ' < /proc/$$/cmdline; tr '\\0' ' ' < /proc/$PPID/cmdline");
+            "echo $EP4J_SECRET; tr '\\0' ' ' < /proc/$$/cmdline; tr '\\0' ' ' <"
+                + " /proc/$PPID/cmdline");
 
     List<String> lines = run.out().lines().toList();
     String secret = lines.getFirst();

@@ -26,7 +26,7 @@ class MadeNamespacesTest {
   private static final String BENCH =
       "bench ht --join --device host --wire tcp --tokens 12 --hidden 256 --topk 3"
           + " --experts 10 --iterations 3 --warmup 1 --buffers 1 --dtype bf16";
-  private static final String TELL = "echo at $(ip netns identify) of $WORLD_SIZE";
+  private static final String REPORT = "echo at $(ip netns identify) of $WORLD_SIZE";
 
   @TempDir Path scratch;
 
@@ -54,7 +54,7 @@ class MadeNamespacesTest {
 
   @Test
   void everyHostIsANamespaceOfItsOwnAndNothingStays() throws Exception {
-    CommandLineRun run = launch(3, 3, List.of("sh", "-c", TELL));
+    CommandLineRun run = launch(3, 3, List.of("sh", "-c", REPORT));
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     String prefix = prefix(run.out());
@@ -68,7 +68,7 @@ class MadeNamespacesTest {
 
   @Test
   void theyAreRemovedAfterAFailureToo() throws Exception {
-    CommandLineRun run = launch(2, 2, List.of("sh", "-c", TELL + "; exit 7"));
+    CommandLineRun run = launch(2, 2, List.of("sh", "-c", REPORT + "; exit 7"));
 
     assertThat(run.code()).isEqualTo(7);
     assertThat(leftBy(prefix(run.out()))).isEmpty();
@@ -78,7 +78,7 @@ class MadeNamespacesTest {
   @ValueSource(strings = {"TERM", "INT"})
   void theyAreRemovedWhenTheLaunchIsInterrupted(String signal) throws Exception {
     List<String> line = new ArrayList<>(List.of("launch", "-n", "2", "--hosts", "2", "--"));
-    line.addAll(List.of("sh", "-c", TELL + "; exec sleep 100"));
+    line.addAll(List.of("sh", "-c", REPORT + "; exec sleep 100"));
     try (CliProcess process = CliProcess.start(scratch, Map.of(), line.toArray(String[]::new))) {
       process.awaitOut("[0] at ");
       process.awaitOut("[1] at ");

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 class NamespacesTest {
   /** A delay makes everything slow, and so does the emulated machine that has netem. */
-  private static final Duration PATIENCE = Duration.ofMinutes(15);
+  private static final Duration TIMEOUT = Duration.ofMinutes(15);
 
   private static final String BENCH =
       "bench ht --join --device host --nodes 2 --wire tcp --tokens 12 --hidden 256 --topk 3"
@@ -108,7 +108,7 @@ class NamespacesTest {
             List.of("launch", "-n", String.valueOf(ranks), "--hosts", first + "," + second));
     line.addAll(command);
     try (CliProcess process = CliProcess.start(scratch, Map.of(), line.toArray(String[]::new))) {
-      return process.end(PATIENCE);
+      return process.end(TIMEOUT);
     }
   }
 

@@ -111,7 +111,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aFlippedBitIsBlamed() throws Exception {
+  void aFlippedBitIsReported() throws Exception {
     Path broken = copy("ht-bf16");
     Path file = broken.resolve("rank2.safetensors");
     byte[] bytes = Files.readAllBytes(file);
@@ -221,9 +221,9 @@ class VectorsCommandTest {
     String nothing = scratch.toString();
 
     assertThat(CommandLineRun.of("verify", "--vectors", nothing).err()).contains("no case");
-    CommandLineRun absent = CommandLineRun.of("verify", "--vectors", nothing + "/absent");
-    assertThat(absent.code()).isEqualTo(ExitCodes.FAILED);
-    assertThat(absent.err()).contains("/absent: is not there: name ").doesNotContain("Exception");
+    CommandLineRun missing = CommandLineRun.of("verify", "--vectors", nothing + "/absent");
+    assertThat(missing.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(missing.err()).contains("/absent: is not there: name ").doesNotContain("Exception");
     assertThat(CommandLineRun.of("run", "--input", nothing + "/absent", "--output", "o").err())
         .contains("/absent: is not there: name ")
         .doesNotContain("Exception");

@@ -34,7 +34,7 @@ final class ContentChecks {
       Region source = context.region(wire, slot);
       Region target = context.region(wire, slot * context.size());
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       int rounds = 2 * (SIZES.length + 1);
       for (int round = 0; round < rounds; round++) {
         long bytes =
@@ -58,9 +58,9 @@ final class ContentChecks {
             check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte behind " + what);
           }
         }
-        meeting.meet();
+        barrier.meet();
         target.segment().fill((byte) 0);
-        meeting.meet();
+        barrier.meet();
       }
     }
   }
@@ -76,7 +76,7 @@ final class ContentChecks {
       Region source = context.region(wire, 4096);
       Region target = context.region(wire, 4096);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       for (int i = 0; i < puts; i++) {
         for (int peer = 0; peer < context.size(); peer++) {
           if (peer != context.rank()) {
@@ -88,7 +88,7 @@ final class ContentChecks {
       long others = context.size() - 1L;
       wait.counter(5, others * puts, -1);
       wait.counter(6, others * puts * (puts - 1) / 2, -1);
-      meeting.meet();
+      barrier.meet();
       check(wire.counters().get(5) == others * puts, "counted " + wire.counters().get(5));
       check(
           wire.counters().get(6) == others * puts * (puts - 1) / 2,
@@ -110,7 +110,7 @@ final class ContentChecks {
       Region source = context.region(wire, slot * depth);
       Region target = context.region(wire, slot * depth);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       // Counter 0: rounds that came from the left; 1: rounds that the right has read.
       for (int round = 0; round < rounds; round++) {
         wait.counter(1, round - depth + 1L, right);
@@ -130,7 +130,7 @@ final class ContentChecks {
         }
         wait.add(lane(wire, left, 2), 1, 1);
       }
-      meeting.meet();
+      barrier.meet();
     }
   }
 
@@ -144,7 +144,7 @@ final class ContentChecks {
       int rounds = 6;
       Region target = context.region(wire, slot * rounds);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       for (int round = 0; round < rounds; round++) {
         long bytes = round % 2 == 0 ? slot : 500;
         fill(source.segment(), 0, bytes, tag(context.rank(), round));
@@ -158,7 +158,7 @@ final class ContentChecks {
         long bytes = round % 2 == 0 ? slot : 500;
         verify(target.segment(), slot * round, bytes, tag(left, round), "round " + round);
       }
-      meeting.meet();
+      barrier.meet();
     }
   }
 
@@ -172,7 +172,7 @@ final class ContentChecks {
       Region source = context.region(wire, 8L * puts);
       Region target = context.region(wire, 8L * slots);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       for (int i = 0; i < puts; i++) {
         source.segment().setAtIndex(ValueLayout.JAVA_LONG, i, i + 1L);
       }
@@ -184,7 +184,7 @@ final class ContentChecks {
         }
       }
       wait.counter(3, puts, left);
-      meeting.meet();
+      barrier.meet();
       check(wire.counters().get(3) == puts, "counted " + wire.counters().get(3));
       for (int i = 0; i < slots; i++) {
         long seen = target.segment().getAtIndex(ValueLayout.JAVA_LONG, i);
@@ -209,7 +209,7 @@ final class ContentChecks {
       wait.put(lane(wire, right, 0), source, 0, target, 1, bytes, 0);
       wait.counter(0, 1, left);
       verify(target.segment(), 1, bytes, left, "put of 2 GiB + 1");
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
     }
   }
 
@@ -225,15 +225,15 @@ final class ContentChecks {
       check(!source.exposed() && source.bytes() == bytes, "registered region");
       Region target =
           wire.exposes(own)
-              ? wire.expose(WireMemory.host(arena.allocate(bytes)), WireContext.PATIENCE)
+              ? wire.expose(WireMemory.host(arena.allocate(bytes)), WireContext.TIMEOUT)
               : context.region(wire, bytes);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       fill(source.segment(), 0, bytes, context.rank());
       wait.put(wire.lane(right, 0), source, 0, target, 0, bytes, 0);
       wait.counter(0, 1, left);
       verify(target.segment(), 0, bytes, left, "put from registered memory");
-      meeting.meet();
+      barrier.meet();
       source.close();
       source.close();
       target.close();
@@ -253,33 +253,34 @@ final class ContentChecks {
         }
       }
       wait.counter(0, context.rank() == 0 ? 0 : context.size() - 1, -1);
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
     }
   }
 
   /** Threads that drive a strand each do not disturb each other. */
-  static void strandsRunAtOnce(WireContext context) throws InterruptedException {
-    int strands = 3;
+  static void progressContextsRunConcurrently(WireContext context) throws InterruptedException {
+    int progressContexts = 3;
     int puts = 400;
-    WireConfig.Builder config = WireConfig.builder().lanes(2 * strands).strands(strands);
+    WireConfig.Builder config =
+        WireConfig.builder().lanes(2 * progressContexts).progressContexts(progressContexts);
     try (Wire wire = context.open(config)) {
       long slot = 4096;
       Region source = context.region(wire, slot);
-      Region target = context.region(wire, slot * context.size() * strands);
+      Region target = context.region(wire, slot * context.size() * progressContexts);
       fill(source.segment(), 0, slot, context.rank());
-      Thread[] threads = new Thread[strands];
-      Throwable[] failures = new Throwable[strands];
-      for (int strand = 0; strand < strands; strand++) {
-        int mine = strand;
-        threads[strand] =
+      Thread[] threads = new Thread[progressContexts];
+      Throwable[] failures = new Throwable[progressContexts];
+      for (int progressContext = 0; progressContext < progressContexts; progressContext++) {
+        int mine = progressContext;
+        threads[progressContext] =
             Thread.ofPlatform()
                 .daemon()
-                .name("strand-" + context.rank() + "-" + strand)
+                .name("strand-" + context.rank() + "-" + progressContext)
                 .uncaughtExceptionHandler((thread, failure) -> failures[mine] = failure)
-                .start(() -> strand(context, wire, source, target, mine, puts));
+                .start(() -> progressContext(context, wire, source, target, mine, puts));
       }
       for (Thread thread : threads) {
-        thread.join(WireContext.PATIENCE.toMillis());
+        thread.join(WireContext.TIMEOUT.toMillis());
         check(!thread.isAlive(), thread + " still runs");
       }
       for (Throwable failure : failures) {
@@ -287,41 +288,45 @@ final class ContentChecks {
           throw new AssertionError("a strand failed", failure);
         }
       }
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
     }
   }
 
-  private static void strand(
-      WireContext context, Wire wire, Region source, Region target, int strand, int puts) {
-    WireWait wait = context.waiting(wire, strand);
-    int strands = wire.config().strands();
-    SplittableRandom random = new SplittableRandom(strand);
+  private static void progressContext(
+      WireContext context, Wire wire, Region source, Region target, int progressContext, int puts) {
+    WireWait wait = context.waiting(wire, progressContext);
+    int progressContexts = wire.config().progressContexts();
+    SplittableRandom random = new SplittableRandom(progressContext);
     long slot = source.bytes();
     for (int i = 0; i < puts; i++) {
       long bytes = 1 + random.nextLong(slot);
       for (int peer = 0; peer < context.size(); peer++) {
         if (peer != context.rank()) {
-          Lane lane = wire.lane(peer, strand + strands * (i % 2));
-          long to = slot * (context.rank() * strands + strand);
-          wait.put(lane, source, slot - bytes, target, to + slot - bytes, bytes, strand);
+          Lane lane = wire.lane(peer, progressContext + progressContexts * (i % 2));
+          long to = slot * (context.rank() * progressContexts + progressContext);
+          wait.put(lane, source, slot - bytes, target, to + slot - bytes, bytes, progressContext);
         }
       }
     }
     // Nobody polls for this strand later, so its work must have left.
     for (int peer = 0; peer < context.size(); peer++) {
-      for (int i = strand; peer != context.rank() && i < wire.config().lanes(); i += strands) {
+      for (int i = progressContext;
+          peer != context.rank() && i < wire.config().lanes();
+          i += progressContexts) {
         wait.flush(wire.lane(peer, i));
       }
     }
     Counters counters = wire.counters();
     long expected = (long) puts * (context.size() - 1);
-    wait.counter(strand, expected, -1);
-    check(counters.get(strand) == expected, "strand counted " + counters.get(strand));
+    wait.counter(progressContext, expected, -1);
+    check(
+        counters.get(progressContext) == expected,
+        "strand counted " + counters.get(progressContext));
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != context.rank()) {
         verifyFrom(
             target.segment(),
-            slot * (peer * strands + strand) + slot / 2,
+            slot * (peer * progressContexts + progressContext) + slot / 2,
             slot / 2,
             slot / 2,
             peer,

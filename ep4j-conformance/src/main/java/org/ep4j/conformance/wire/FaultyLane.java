@@ -7,7 +7,7 @@ import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -40,8 +40,8 @@ final class FaultyLane implements Lane {
     this.random = random;
   }
 
-  private int strand() {
-    return inner.index() % wire.config().strands();
+  private int progressContext() {
+    return inner.index() % wire.config().progressContexts();
   }
 
   @Override
@@ -57,8 +57,8 @@ final class FaultyLane implements Lane {
   @Override
   public long put(
       Region local, long localOffset, Region remote, long remoteOffset, long bytes, int counter) {
-    wire.step(strand());
-    Checks.put(
+    wire.step(progressContext());
+    WireArguments.put(
         localOffset,
         local.bytes(),
         remoteOffset,
@@ -123,8 +123,8 @@ final class FaultyLane implements Lane {
 
   @Override
   public long add(int counter, long value) {
-    wire.step(strand());
-    Checks.add(counter, wire.config());
+    wire.step(progressContext());
+    WireArguments.add(counter, wire.config());
     if (!wire.plan().steps()) {
       return dropped != null ? FAILED : count(inner.add(counter, value));
     }

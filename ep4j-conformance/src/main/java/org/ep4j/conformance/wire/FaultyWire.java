@@ -9,7 +9,7 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 
 /**
  * Any wire on a bad day: between the caller and the wire it delays work, lets puts overtake each
@@ -51,8 +51,8 @@ public final class FaultyWire implements Wire {
   }
 
   /** Counts a step of the plan, and does what it says. */
-  void step(int strand) {
-    if (strand != 0) {
+  void step(int progressContext) {
+    if (progressContext != 0) {
       return;
     }
     steps++;
@@ -90,7 +90,7 @@ public final class FaultyWire implements Wire {
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, rank(), size(), config());
+    WireArguments.lane(peer, index, rank(), size(), config());
     return lanes[peer][index];
   }
 
@@ -135,16 +135,16 @@ public final class FaultyWire implements Wire {
   }
 
   @Override
-  public int poll(int strand) {
-    Checks.strand(strand, config());
-    step(strand);
+  public int poll(int progressContext) {
+    WireArguments.progressContext(progressContext, config());
+    step(progressContext);
     int done = 0;
     for (FaultyLane[] toPeer : lanes) {
-      for (int i = strand; i < toPeer.length; i += config().strands()) {
+      for (int i = progressContext; i < toPeer.length; i += config().progressContexts()) {
         done += toPeer[i].release();
       }
     }
-    return done + inner.poll(strand);
+    return done + inner.poll(progressContext);
   }
 
   @Override

@@ -20,7 +20,7 @@ import org.ep4j.wire.WireWait;
 /** How much is under way, what happens when peers are slow or gone, and what is refused. */
 final class FlowChecks {
   private static final int ROUNDS = 500;
-  private static final Duration NAP = Duration.ofMillis(300);
+  private static final Duration PAUSE = Duration.ofMillis(300);
   private static final int[] SILENT_SIZES = {8, 4096, 4097, 30_000, 65_536, 262_144, 524_288};
   private static final int LAST_WORDS = 200;
   private static final Duration SILENCE = Duration.ofSeconds(10);
@@ -44,19 +44,19 @@ final class FlowChecks {
       WireWait wait = context.waiting(wire, 0);
       long toSlow = 0;
       if (context.rank() == slow) {
-        Thread.sleep(NAP);
+        Thread.sleep(PAUSE);
       } else {
         for (int round = 0; round < ROUNDS; round++) {
           Lane lane = lane(wire, slow, round);
           toSlow += lane.put(source, 0, target, 0, bytes, 0) > 0 ? 1 : 0;
-          long underWay = 0;
+          long inFlight = 0;
           for (int i = 0; i < wire.config().lanes(); i++) {
-            underWay += lane(wire, slow, i).accepted() - lane(wire, slow, i).delivered();
+            inFlight += lane(wire, slow, i).accepted() - lane(wire, slow, i).delivered();
           }
           check(
               context.setup().faults()
-                  || underWay <= window && underWay * bytes <= bytesWindow + bytes,
-              underWay + " pieces of work are under way");
+                  || inFlight <= window && inFlight * bytes <= bytesWindow + bytes,
+              inFlight + " pieces of work are under way");
           // The others go on meanwhile.
           for (int peer = 0; peer < slow; peer++) {
             if (peer != context.rank()) {
@@ -75,7 +75,7 @@ final class FlowChecks {
         wait.counter(3, slow, -1);
         wait.counter(0, wire.counters().get(2), -1);
       }
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
       check(wire.counters().get(0) == wire.counters().get(2), "counted more than was put");
     }
   }
@@ -151,14 +151,14 @@ final class FlowChecks {
       Region source = context.region(wire, slot);
       Region target = context.region(wire, slot);
       WireWait wait = new WireWait(wire, 0, SILENCE);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       int lanes = wire.config().lanes();
       for (int round = 0; round < SILENT_SIZES.length; round++) {
         for (int i = 0; context.rank() == sender && i < lanes * (context.size() - 1); i++) {
           Lane lane = wire.lane(1 + i / lanes, i % lanes);
           wait.put(lane, source, 0, target, 0, SILENT_SIZES[round], 0);
         }
-        meeting.meet();
+        barrier.meet();
         if (context.rank() == sender) {
           fill(source.segment(), 0, LAST_WORDS, round);
           for (int i = 0; i < lanes * (context.size() - 1); i++) {
@@ -312,14 +312,14 @@ final class FlowChecks {
     refused(() -> wire.poll(1));
     check(lane.accepted() == 0 && lane.failure() == null, "a mistake was accepted");
     Region closed = context.region(wire, 10);
-    Meeting meeting = new Meeting(wire);
-    meeting.meet();
+    WireBarrier barrier = new WireBarrier(wire);
+    barrier.meet();
     closed.close();
     if (!context.setup().faults()) {
       illegal(() -> lane.put(closed, 0, region, 0, 1, 0));
       illegal(() -> lane.put(region, 0, closed, 0, 1, 0));
     }
-    meeting.meet();
+    barrier.meet();
     wire.close();
     wire.close();
     illegal(() -> wire.poll(0));
@@ -372,7 +372,7 @@ final class FlowChecks {
         }
         least = Math.min(least, threads.getCurrentThreadAllocatedBytes() - before);
       }
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
       check(least < calls, least + " bytes were allocated for " + calls + " puts and adds");
     }
   }

@@ -21,7 +21,7 @@ import org.ep4j.wire.Wires;
  */
 record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
   /** What may take long; {@code -Dep4j.patience} names other seconds for slow devices. */
-  static final Duration PATIENCE = Duration.ofSeconds(Integer.getInteger("ep4j.patience", 30));
+  static final Duration TIMEOUT = Duration.ofSeconds(Integer.getInteger("ep4j.patience", 30));
 
   int rank() {
     return group.rank();
@@ -39,20 +39,20 @@ record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
   /** Opens the wire under test; collective. */
   Wire open(WireConfig.Builder config) {
     Wire wire =
-        Wires.open(group, setup.applied(config.wire(setup.wire()).timeout(PATIENCE)).build());
+        Wires.open(group, setup.applied(config.wire(setup.wire()).timeout(TIMEOUT)).build());
     return setup.faults() ? new FaultyWire(wire, FaultPlan.legal(setup.seed())) : wire;
   }
 
-  WireWait waiting(Wire wire, int strand) {
-    return new WireWait(wire, strand, PATIENCE);
+  WireWait waiting(Wire wire, int progressContext) {
+    return new WireWait(wire, progressContext, TIMEOUT);
   }
 
   Region region(Wire wire, long bytes) {
-    return wire.allocate(bytes, PATIENCE);
+    return wire.allocate(bytes, TIMEOUT);
   }
 
   void barrier() {
-    group.barrier(PATIENCE);
+    group.barrier(TIMEOUT);
   }
 
   /** A lane by any number. */

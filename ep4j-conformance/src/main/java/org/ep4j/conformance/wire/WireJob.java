@@ -22,7 +22,7 @@ public final class WireJob implements RankJob {
     CHECKS.put("aMillionSmallPutsArrive", ContentChecks::aMillionSmallPutsArrive);
     CHECKS.put("memoryOfTheCallerTravels", ContentChecks::memoryOfTheCallerTravels);
     CHECKS.put("regionsMayDiffer", ContentChecks::regionsMayDiffer);
-    CHECKS.put("strandsRunAtOnce", ContentChecks::strandsRunAtOnce);
+    CHECKS.put("progressContextsRunConcurrently", ContentChecks::progressContextsRunConcurrently);
     CHECKS.put("aSlowPeerHoldsUpOnlyItself", FlowChecks::aSlowPeerHoldsUpOnlyItself);
     CHECKS.put(
         "whatHasLeftArrivesWithoutTheSender", FlowChecks::whatHasLeftArrivesWithoutTheSender);

@@ -26,7 +26,7 @@ import org.ep4j.wire.Wires;
 public final class WireKillJob implements RankJob {
   private static final int ROUNDS = 12;
   private static final long SLOT = 3_000;
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   /** Used by the worlds. */
   public WireKillJob() {}
@@ -38,12 +38,12 @@ public final class WireKillJob implements RankJob {
     int victim = random.nextInt(group.size());
     long step = 1L + random.nextInt(400);
     WireConfig.Builder config =
-        setup.applied(WireConfig.builder().wire(setup.wire()).timeout(PATIENCE));
+        setup.applied(WireConfig.builder().wire(setup.wire()).timeout(TIMEOUT));
     Wire inner = Wires.open(group, config.build());
     FaultPlan plan = FaultPlan.legal(setup.seed());
     Wire wire = new FaultyWire(inner, group.rank() == victim ? plan.killingAt(step) : plan);
-    Region source = wire.allocate(SLOT * ROUNDS, PATIENCE);
-    Region target = wire.allocate(SLOT * ROUNDS * group.size(), PATIENCE);
+    Region source = wire.allocate(SLOT * ROUNDS, TIMEOUT);
+    Region target = wire.allocate(SLOT * ROUNDS * group.size(), TIMEOUT);
     try {
       exchange(group, wire, source, target, victim);
       wire.close();
@@ -64,7 +64,7 @@ public final class WireKillJob implements RankJob {
 
   private static void exchange(Group group, Wire wire, Region source, Region target, int victim) {
     int rank = group.rank();
-    WireWait wait = new WireWait(wire, 0, PATIENCE);
+    WireWait wait = new WireWait(wire, 0, TIMEOUT);
     for (int round = 0; round < ROUNDS; round++) {
       fill(source.segment(), round * SLOT, SLOT, tag(rank, round));
     }
@@ -75,8 +75,8 @@ public final class WireKillJob implements RankJob {
         int lane = round % wire.config().lanes();
         int number = round;
         if (peer != rank) {
-          Lane way = wire.lane(peer, lane);
-          tolerated(victim, peer, () -> send(wait, way, source, at, target, to, number));
+          Lane laneToPeer = wire.lane(peer, lane);
+          tolerated(victim, peer, () -> send(wait, laneToPeer, source, at, target, to, number));
         }
       }
       for (int peer = 0; peer < wire.size(); peer++) {

@@ -36,8 +36,8 @@ public record WireSetup(
   }
 
   WireConfig.Builder applied(WireConfig.Builder config) {
-    int strands = config.build().strands();
-    return config.encrypted(encrypted).connections(connections * strands);
+    int progressContexts = config.build().progressContexts();
+    return config.encrypted(encrypted).connections(connections * progressContexts);
   }
 
   List<String> arguments() {

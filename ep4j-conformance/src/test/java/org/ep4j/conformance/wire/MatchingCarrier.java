@@ -18,7 +18,7 @@ final class MatchingCarrier implements Carrier {
   private static final int SLOT_BYTES = 100_000;
 
   /** One direction, as both ends see it; guarded by itself. */
-  static final class Way {
+  static final class Direction {
     private final int[] slots = new int[SLOTS];
     private final int[] sizes = new int[SLOTS];
     private long received;
@@ -32,13 +32,13 @@ final class MatchingCarrier implements Carrier {
     }
   }
 
-  private final Way out;
-  private final Way in;
+  private final Direction out;
+  private final Direction in;
   private final Arena arena;
   private final MemorySegment[] outgoing = new MemorySegment[SLOTS];
   private final MemorySegment[] incoming = new MemorySegment[SLOTS];
 
-  MatchingCarrier(Way out, Way in, Arena arena) {
+  MatchingCarrier(Direction out, Direction in, Arena arena) {
     this.out = out;
     this.in = in;
     this.arena = arena;
@@ -98,8 +98,8 @@ final class MatchingCarrier implements Carrier {
     }
   }
 
-  private static void requireOpen(Way way) throws IOException {
-    if (way.closed) {
+  private static void requireOpen(Direction direction) throws IOException {
+    if (direction.closed) {
       throw new IOException("the other end has given up");
     }
   }

@@ -6,7 +6,7 @@ import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Sends chunks to one partner, see {@link ScaleOutLayout}. The user asks for {@link #room}, fills
+ * Sends chunks to one partner, see {@link ScaleOutLayout}. The user asks for {@link #space}, fills
  * it, says which bytes come from there and which from elsewhere, and hands the chunk over; {@link
  * #push} gives the wire what it did not take at once.
  */
@@ -42,15 +42,15 @@ final class ChunkSender {
   }
 
   /** Where the next chunk is to be filled; 0 while there is no room for one. */
-  long room() {
-    return whole ? 0 : room(0);
+  long space() {
+    return whole ? 0 : space(0);
   }
 
   /**
    * Where a chunk may be filled behind {@code ahead} others that have not been handed over; 0 while
    * there is no room for it.
    */
-  long room(int ahead) {
+  long space(int ahead) {
     long next = number + ahead + (whole ? 1 : 0);
     if (next - connection.credits(peer) >= ScaleOutLayout.SLOTS) {
       return 0;
@@ -59,7 +59,7 @@ final class ChunkSender {
   }
 
   /** The next {@code bytes} bytes of the chunk, from byte {@code offset} on, are in the room. */
-  void fromRoom(long offset, long bytes) {
+  void fromSpace(long offset, long bytes) {
     long here = connection.layout().chunk(place, number) + offset;
     fromRegion(connection.outgoingRegion(), here, offset, bytes);
   }
@@ -83,7 +83,7 @@ final class ChunkSender {
 
   /** The first {@code bytes} bytes of the room are a chunk. */
   void send(long bytes) {
-    fromRoom(0, bytes);
+    fromSpace(0, bytes);
     send();
   }
 

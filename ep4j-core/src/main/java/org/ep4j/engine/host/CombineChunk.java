@@ -50,7 +50,7 @@ final class CombineChunk {
   }
 
   /** Bytes of a token with everything that a buffer may be asked to sum. */
-  static long most(int hidden, int topK) {
+  static long max(int hidden, int topK) {
     return OVERHEAD + topK * (Float.BYTES * (long) hidden + (long) Float.BYTES * topK);
   }
 
@@ -74,7 +74,7 @@ final class CombineChunk {
 
   private void place(long address, long rowBytes, long weightBytes) {
     weights = address + HEADER;
-    rows = ControlLayout.align(weights + count * weightBytes, 64);
+    rows = ControlPageLayout.align(weights + count * weightBytes, 64);
     end = rows + count * rowBytes;
   }
 }

@@ -16,11 +16,11 @@ final class CombineExchange extends Exchange {
   private static final int UNITS = 64;
 
   private final SumTerms terms;
-  private final FarRows far = new FarRows();
+  private final InternodeRows internode = new InternodeRows();
   private final NodeSum sum;
 
   /** From each other node that has ranks left. */
-  private final CombineStream[] streams;
+  private final CombineReceiver[] receivers;
 
   /** For each partner whose tokens this rank took; null for others. */
   private final @Nullable CombineReturner[] returners;
@@ -52,18 +52,18 @@ final class CombineExchange extends Exchange {
     // Of one kind: others wait for what is sent, and for the room of what is summed.
     super(context, connection, team, 0, connection.senders().length * ScaleOutLayout.SLOTS + UNITS);
     this.terms = terms;
-    sum = new NodeSum(context, terms, far, partialRows);
+    sum = new NodeSum(context, terms, internode, partialRows);
     Rails rails = connection.rails();
     int own = context.nodes.of(context.rank);
     int[] partners = rails.partners(context.rank);
     int[] others = rails.nodesBeside(context.rank);
-    streams = new CombineStream[others.length];
+    receivers = new CombineReceiver[others.length];
     for (int i = 0; i < others.length; i++) {
       int place = rails.place(context.rank, rails.rail(context.rank, others[i]));
-      streams[i] =
-          new CombineStream(
+      receivers[i] =
+          new CombineReceiver(
               connection.receivers()[place],
-              new NodeWays(context.nodes.first(others[i]), context.nodes.end(others[i])));
+              new NodeRoutes(context.nodes.first(others[i]), context.nodes.end(others[i])));
     }
     returners = new CombineReturner[partners.length];
     for (int place = 0; place < partners.length; place++) {
@@ -85,8 +85,8 @@ final class CombineExchange extends Exchange {
   /** The rows of this node can be read. */
   @Override
   void begin(HostHandle handle) {
-    far.ensure(handle.start[handle.tokens]);
-    for (CombineStream stream : streams) {
+    internode.ensure(handle.start[handle.tokens]);
+    for (CombineReceiver stream : receivers) {
       stream.begin(handle);
     }
     Forward[] forwards = handle.forwards(returners.length);
@@ -107,8 +107,8 @@ final class CombineExchange extends Exchange {
   boolean move(HostHandle handle, long epoch, WorkQueue work) {
     boolean moved = connection.poll() > 0;
     int ready = handle.tokens;
-    for (CombineStream stream : streams) {
-      moved |= stream.step(handle, terms, far, epoch);
+    for (CombineReceiver stream : receivers) {
+      moved |= stream.step(handle, terms, internode, epoch);
       ready = Math.min(ready, stream.ready());
     }
     for (CombineReturner returner : returners) {
@@ -125,7 +125,7 @@ final class CombineExchange extends Exchange {
       moved = true;
     }
     // Also what has just come: where all is summed, an empty chunk may still end the stream.
-    for (CombineStream stream : streams) {
+    for (CombineReceiver stream : receivers) {
       stream.release(summed);
     }
     while (summing < ready && given - finished < units.length) {
@@ -144,7 +144,7 @@ final class CombineExchange extends Exchange {
     if (summed < handle.tokens) {
       return false;
     }
-    for (CombineStream stream : streams) {
+    for (CombineReceiver stream : receivers) {
       if (!stream.done()) {
         return false;
       }
@@ -159,7 +159,7 @@ final class CombineExchange extends Exchange {
 
   @Override
   void pause(int round, long begin, String operation, long epoch) {
-    for (CombineStream stream : streams) {
+    for (CombineReceiver stream : receivers) {
       if (!stream.done()) {
         long taken = stream.taken();
         context.wait.idle(

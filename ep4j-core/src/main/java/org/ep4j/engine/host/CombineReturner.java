@@ -37,7 +37,7 @@ final class CombineReturner {
   private final class Filling extends WorkQueue.Unit {
     final CombineChunk chunk = new CombineChunk();
     int first;
-    long room;
+    long space;
 
     @Override
     void run(int worker) {
@@ -106,23 +106,23 @@ final class CombineReturner {
     // Also at the end: the wire may not have taken the last chunk yet.
     while (sender.push() && sent < begun && chunks[sent % chunks.length].done()) {
       Filling filled = chunks[sent++ % chunks.length];
-      sender.send(filled.chunk.end - filled.room);
+      sender.send(filled.chunk.end - filled.space);
       moved = true;
     }
     while (!last && begun - sent < chunks.length) {
-      long room = sender.room(begun - sent);
-      if (room == 0) {
+      long space = sender.space(begun - sent);
+      if (space == 0) {
         break;
       }
       Filling filling = chunks[begun++ % chunks.length];
-      filling.room = room;
+      filling.space = space;
       filling.first = next;
       choose(filling.chunk);
       next += filling.chunk.tokens;
       last = next == forward.tokens;
       filling.chunk.last = last;
       filling.chunk.epoch = epoch;
-      filling.chunk.write(room, terms.rowBytes, weightBytes);
+      filling.chunk.write(space, terms.rowBytes, weightBytes);
       work.give(filling);
       moved = true;
     }
@@ -148,9 +148,9 @@ final class CombineReturner {
 
   private void sum(
       NodePartial partial, float[] sum, int first, int end, CombineChunk chunk, int place) {
-    partial.rows(forward.ways, first, end, flat, chunk.rows + place * terms.rowBytes);
+    partial.rows(forward.routes, first, end, flat, chunk.rows + place * terms.rowBytes);
     if (weightBytes != 0) {
-      partial.weights(forward.ways, first, end, flat, sum, topK);
+      partial.weights(forward.routes, first, end, flat, sum, topK);
       for (int k = 0; k < topK; k++) {
         NativeMemory.putFloat(chunk.weights + place * weightBytes + 4L * k, sum[k]);
       }
@@ -159,8 +159,8 @@ final class CombineReturner {
 
   private void copy(int first, int end, CombineChunk chunk, int place) {
     for (int i = first; i < end; i++) {
-      int rank = Ways.rank(forward.ways[i]);
-      long slot = Ways.slot(forward.ways[i]);
+      int rank = RowTarget.rank(forward.routes[i]);
+      long slot = RowTarget.slot(forward.routes[i]);
       long to = (long) place + i - first;
       NativeMemory.copy(
           terms.rows[rank] + slot * terms.rowBytes,

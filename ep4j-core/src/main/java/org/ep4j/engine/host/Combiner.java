@@ -30,7 +30,7 @@ final class Combiner {
   private final RowCopy copy = new RowCopy();
   private final Operation operation = new Operation();
   private final HostCombine result;
-  private final Traffic traffic;
+  private final TrafficCounters traffic;
 
   /** What crosses between nodes; null if there is one node. */
   private @Nullable CombineExchange exchange;
@@ -42,7 +42,7 @@ final class Combiner {
       Staging staging,
       WorkerTeam team,
       HostCombine result,
-      Traffic traffic) {
+      TrafficCounters traffic) {
     this.context = context;
     this.layout = layout;
     this.scratch = scratch;
@@ -119,7 +119,7 @@ final class Combiner {
   /** Reads where everybody's rows are. */
   private void locate() {
     for (int r = 0; r < context.ranks; r++) {
-      if (!context.excluded[r] && context.near(r)) {
+      if (!context.excluded[r] && context.isIntranode(r)) {
         long region = context.memory.address(r);
         long words = context.highThroughput(r) + layout.combineWords;
         terms.rows[r] = region + NativeMemory.getLong(words + CombineLayout.ROWS);

@@ -28,8 +28,8 @@ final class Connector implements AutoCloseable {
     int topK = context.config.topK();
     long token =
         Math.max(
-            DispatchChunk.most(layout.highThroughput, topK),
-            CombineChunk.most(context.config.hidden(), topK));
+            DispatchChunk.max(layout.highThroughput, topK),
+            CombineChunk.max(context.config.hidden(), topK));
     ScaleOutLayout chunks = ScaleOut.layout(context.ranks, token);
     boolean latency = context.config.lowLatencyMaxTokens() > 0;
     plan =
@@ -38,11 +38,11 @@ final class Connector implements AutoCloseable {
             region.asSlice(0, layout.headBytes()),
             latency ? layout.lowLatency : null,
             latency
-                ? new FarLayout(
+                ? new InternodeLowLatencyLayout(
                     context.config,
                     layout.lowLatency,
                     context.placement.localExperts(context.rank),
-                    chunks.firstFar())
+                    chunks.firstInternode())
                 : null);
   }
 
@@ -83,7 +83,7 @@ final class Connector implements AutoCloseable {
         ScaleOut.open(live, owned, numbers, context.excluded, context.config, context.nodes, plan);
     context.connect(connection);
     highThroughput.connect(connection);
-    lowLatency.connect(connection.farRanks());
+    lowLatency.connect(connection.internodeLowLatency());
   }
 
   @Override

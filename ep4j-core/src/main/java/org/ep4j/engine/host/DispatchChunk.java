@@ -15,14 +15,14 @@ final class DispatchChunk {
   static final long OVERHEAD = 512;
 
   private static final long TOKENS = 0;
-  private static final long WAYS = 4;
+  private static final long ROUTES = 4;
   private static final long LAST = 8;
   private static final long WIDE_IDS = 12;
   private static final long EPOCH = 16;
   private static final long HEADER = 64;
 
   int tokens;
-  int ways;
+  int routes;
 
   /** Whether nothing follows in this operation. */
   boolean last;
@@ -34,7 +34,7 @@ final class DispatchChunk {
   long epoch;
 
   /** Addresses of the arrays. */
-  long wayWords;
+  long routeWords;
 
   long ids;
   long sourceTokens;
@@ -61,7 +61,7 @@ final class DispatchChunk {
   }
 
   /** Bytes of a token with everything that a buffer may be asked to send. */
-  static long most(HighThroughputLayout layout, int topK) {
+  static long max(HighThroughputLayout layout, int topK) {
     return OVERHEAD
         + layout.maxRowBytes
         + layout.maxScaleBytes
@@ -72,7 +72,7 @@ final class DispatchChunk {
   /** Places the arrays of a chunk at {@code address}, and writes the header. */
   void write(long address, Payload payload, int topK) {
     NativeMemory.putInt(address + TOKENS, tokens);
-    NativeMemory.putInt(address + WAYS, ways);
+    NativeMemory.putInt(address + ROUTES, routes);
     NativeMemory.putInt(address + LAST, last ? 1 : 0);
     wideIds = payload.wideIds;
     NativeMemory.putInt(address + WIDE_IDS, wideIds ? 1 : 0);
@@ -83,7 +83,7 @@ final class DispatchChunk {
   /** Reads the header at {@code address}, and finds the arrays; {@code payload} is the reader's. */
   void read(long address, Payload payload, int topK) {
     tokens = NativeMemory.getInt(address + TOKENS);
-    ways = NativeMemory.getInt(address + WAYS);
+    routes = NativeMemory.getInt(address + ROUTES);
     last = NativeMemory.getInt(address + LAST) != 0;
     wideIds = NativeMemory.getInt(address + WIDE_IDS) != 0;
     epoch = NativeMemory.getLong(address + EPOCH);
@@ -91,15 +91,15 @@ final class DispatchChunk {
   }
 
   private void place(long address, Payload payload, int topK) {
-    wayWords = address + HEADER;
-    ids = wayWords + 8L * ways;
+    routeWords = address + HEADER;
+    ids = routeWords + 8L * routes;
     sourceTokens = ids + (long) tokens * topK * idBytes(payload, wideIds);
     ends = sourceTokens + 4L * tokens;
     weights = ends + 4L * tokens;
     globalScales = weights + (payload.weights == 0 ? 0 : 4L * tokens * topK);
     long behind = globalScales + (payload.globalScales == 0 ? 0 : 4L * tokens);
-    scales = ControlLayout.align(behind, 16);
-    rows = ControlLayout.align(scales + tokens * payload.scaleBytes, 64);
+    scales = ControlPageLayout.align(behind, 16);
+    rows = ControlPageLayout.align(scales + tokens * payload.scaleBytes, 64);
     end = rows + tokens * payload.rowBytes;
   }
 }

@@ -19,7 +19,7 @@ final class DispatchExchange extends Exchange {
   private final Payload payload;
 
   /** To each other node that has ranks left. */
-  private final DispatchStream[] streams;
+  private final DispatchSender[] senders;
 
   /** For each partner that sends to this node through this rank; null for others. */
   private final @Nullable DispatchForwarder[] forwarders;
@@ -51,13 +51,13 @@ final class DispatchExchange extends Exchange {
     int own = context.nodes.of(context.rank);
     int[] partners = rails.partners(context.rank);
     int[] others = rails.nodesBeside(context.rank);
-    streams = new DispatchStream[others.length];
+    senders = new DispatchSender[others.length];
     for (int i = 0; i < others.length; i++) {
       int place = rails.place(context.rank, rails.rail(context.rank, others[i]));
-      streams[i] =
-          new DispatchStream(
+      senders[i] =
+          new DispatchSender(
               connection.senders()[place],
-              new NodeWays(context.nodes.first(others[i]), context.nodes.end(others[i])),
+              new NodeRoutes(context.nodes.first(others[i]), context.nodes.end(others[i])),
               connection.layout().chunkBytes);
     }
     PresentPages pages = PresentPages.of(context);
@@ -77,9 +77,9 @@ final class DispatchExchange extends Exchange {
   void begin(HostHandle handle) {
     Region rows =
         payload.streamable
-            ? connection.borrowed().borrow(payload.x, handle.tokens * payload.rowBytes)
+            ? connection.registrations().acquire(payload.x, handle.tokens * payload.rowBytes)
             : null;
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       stream.begin(rows);
     }
     Forward[] forwards = handle.forwards(forwarders.length);
@@ -100,7 +100,7 @@ final class DispatchExchange extends Exchange {
     if (given < parts) {
       return false;
     }
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       if (!stream.done()) {
         return false;
       }
@@ -116,7 +116,7 @@ final class DispatchExchange extends Exchange {
   @Override
   boolean move(HostHandle handle, long epoch, WorkQueue work) {
     boolean moved = false;
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       moved |= stream.step(handle, payload, epoch);
     }
     moved |= connection.poll() > 0;
@@ -155,7 +155,7 @@ final class DispatchExchange extends Exchange {
         return;
       }
     }
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       if (!stream.done()) {
         long sent = stream.sent();
         context.wait.idle(round, begin, stream.peer(), sent + 1, sent, operation, "room", epoch);

@@ -29,15 +29,15 @@ final class Dispatcher {
   private final Staging staging;
   private final WorkerTeam team;
   private final HandlePool pool;
-  private final Routes routes;
-  private final Slots slots;
+  private final RoutingScan routes;
+  private final SlotAssignment slots;
   private final Payload payload = new Payload();
   private final RowPush push;
   private final EmptySlots empty;
   private final ScaleColumns columns = new ScaleColumns();
   private final Operation operation = new Operation();
   private final HostDispatch result;
-  private final Traffic traffic;
+  private final TrafficCounters traffic;
   private final ExpertTable table;
 
   /** What crosses between nodes; null if there is one node. */
@@ -52,7 +52,7 @@ final class Dispatcher {
       WorkerTeam team,
       HandlePool pool,
       HostDispatch result,
-      Traffic traffic) {
+      TrafficCounters traffic) {
     this.context = context;
     this.layout = layout;
     this.scratch = scratch;
@@ -62,8 +62,8 @@ final class Dispatcher {
     this.result = result;
     this.traffic = traffic;
     this.table = table;
-    routes = new Routes(table, context.nodes, context.config.topK());
-    slots = new Slots(context, layout, table);
+    routes = new RoutingScan(table, context.nodes, context.config.topK());
+    slots = new SlotAssignment(context, layout, table);
     push = new RowPush(context, layout, table, payload);
     empty = new EmptySlots(layout, context.highThroughput(context.rank));
   }
@@ -79,7 +79,7 @@ final class Dispatcher {
     HostHandle handle = pool.take();
     boolean done = false;
     try {
-      findWays(handle, tokens, routing, options);
+      findRoutes(handle, tokens, routing, options);
       describe(handle, tokens, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
       slots.publish(routes, handle.limit);
       context.enter(operation, DISPATCH);
@@ -127,7 +127,7 @@ final class Dispatcher {
     }
   }
 
-  private void findWays(
+  private void findRoutes(
       HostHandle handle, Tokens tokens, Routing routing, DispatchOptions options) {
     payload.load(tokens, staging, scratch);
     payload.load(routing, staging, scratch);
@@ -167,7 +167,7 @@ final class Dispatcher {
     context.finish(name, ROWS);
     DType scales = payload.scaleDtype;
     if (handle.scaleLayout == ScaleLayout.COLUMN_MAJOR && scales != null) {
-      columns.turn(
+      columns.transpose(
           context.highThroughput(context.rank) + layout.scales,
           staging.at(scratch.scaleColumns),
           scales,

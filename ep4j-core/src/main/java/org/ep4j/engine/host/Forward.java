@@ -15,23 +15,23 @@ final class Forward {
   /** Token i has the ways from start[i] to start[i + 1], in order of (rank, local expert). */
   int[] start = new int[1];
 
-  /** See {@link Ways}; all lead to ranks of this node. */
-  long[] ways = new long[0];
+  /** See {@link RowTarget}; all lead to ranks of this node. */
+  long[] routes = new long[0];
 
   void clear() {
     tokens = 0;
   }
 
   /** Room for more tokens and ways; what is there stays. */
-  void ensure(int moreTokens, int moreWays) {
+  void ensure(int moreTokens, int moreRoutes) {
     int end = start[tokens];
     if (sourceTokens.length < tokens + moreTokens) {
       int length = Math.max(tokens + moreTokens, 2 * tokens);
       sourceTokens = Arrays.copyOf(sourceTokens, length);
       start = Arrays.copyOf(start, length + 1);
     }
-    if (ways.length < end + moreWays) {
-      ways = Arrays.copyOf(ways, Math.max(end + moreWays, 2 * end));
+    if (routes.length < end + moreRoutes) {
+      routes = Arrays.copyOf(routes, Math.max(end + moreRoutes, 2 * end));
     }
   }
 }

@@ -61,15 +61,15 @@ final class ForwardedChunk {
   }
 
   private void append(Forward forward) {
-    forward.ensure(chunk.tokens, chunk.ways);
+    forward.ensure(chunk.tokens, chunk.routes);
     int first = forward.tokens;
     int base = forward.start[first];
     for (int n = 0; n < chunk.tokens; n++) {
       forward.sourceTokens[first + n] = NativeMemory.getInt(chunk.sourceTokens + 4L * n);
       forward.start[first + n + 1] = base + NativeMemory.getInt(chunk.ends + 4L * n);
     }
-    for (int i = 0; i < chunk.ways; i++) {
-      forward.ways[base + i] = NativeMemory.getLong(chunk.wayWords + 8L * i);
+    for (int i = 0; i < chunk.routes; i++) {
+      forward.routes[base + i] = NativeMemory.getLong(chunk.routeWords + 8L * i);
     }
     forward.tokens += chunk.tokens;
   }

@@ -31,10 +31,10 @@ final class HighThroughput {
   private final Staging staging;
   private final OperationQueue queue;
   private final HandlePool pool;
-  private final Routes routes;
+  private final RoutingScan routes;
   private final Dispatcher dispatcher;
   private final Combiner combiner;
-  private final Traffic traffic = new Traffic();
+  private final TrafficCounters traffic = new TrafficCounters();
   private final HostDispatch dispatchResult;
   private final HostCombine combineResult;
   private final HostDispatchLayout layoutResult;
@@ -55,7 +55,7 @@ final class HighThroughput {
     int hidden = context.config.hidden();
     staging = new Staging(own.address(), memory.region().address(), memory.region().byteSize());
     pool = new HandlePool(context.placement.localExperts(context.rank), context.ranks);
-    routes = new Routes(table, context.nodes, context.config.topK());
+    routes = new RoutingScan(table, context.nodes, context.config.topK());
     dispatchResult = new HostDispatch(hidden, layout, part, scratch, own);
     combineResult = new HostCombine(scratch, own);
     layoutResult = new HostDispatchLayout(scratch, own, context);
@@ -71,7 +71,7 @@ final class HighThroughput {
     combiner.connect(connection);
   }
 
-  Traffic traffic() {
+  TrafficCounters traffic() {
     return traffic;
   }
 
@@ -127,62 +127,62 @@ final class HighThroughput {
   Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
     checkTokens(tokens);
     Arguments.noStream(schedule.stream());
-    HostHandle ways = use(handle);
+    HostHandle hostHandle = use(handle);
     boolean queued = false;
     try {
-      Arguments.sameTokens(tokens, ways);
+      Arguments.sameTokens(tokens, hostHandle);
       if (schedule.async()) {
         dispatchResult.await(
             queue.submit(
                 () -> {
                   try {
                     queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
-                    dispatcher.dispatch(tokens, ways);
+                    dispatcher.dispatch(tokens, hostHandle);
                   } finally {
-                    ways.release();
+                    hostHandle.release();
                   }
                 }));
         queued = true;
       } else {
         queue.drain();
         queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
-        dispatcher.dispatch(tokens, ways);
+        dispatcher.dispatch(tokens, hostHandle);
         dispatchResult.await(Event.completed());
       }
     } finally {
       if (!queued) {
-        ways.release();
+        hostHandle.release();
       }
     }
     return dispatchResult;
   }
 
   Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
-    HostHandle ways = use(handle);
+    HostHandle hostHandle = use(handle);
     boolean queued = false;
     try {
-      checkCombine(y, ways, options);
+      checkCombine(y, hostHandle, options);
       if (options.async()) {
         combineResult.await(
             queue.submit(
                 () -> {
                   try {
                     queue.awaitPrevious(options.previousEvent(), "combine");
-                    combiner.combine(y, ways, options);
+                    combiner.combine(y, hostHandle, options);
                   } finally {
-                    ways.release();
+                    hostHandle.release();
                   }
                 }));
         queued = true;
       } else {
         queue.drain();
         queue.awaitPrevious(options.previousEvent(), "combine");
-        combiner.combine(y, ways, options);
+        combiner.combine(y, hostHandle, options);
         combineResult.await(Event.completed());
       }
     } finally {
       if (!queued) {
-        ways.release();
+        hostHandle.release();
       }
     }
     return combineResult;
@@ -192,17 +192,17 @@ final class HighThroughput {
   private HostHandle use(DispatchHandle handle) {
     Arguments.highThroughput(context.config);
     context.requireUsable();
-    if (!(handle instanceof HostHandle ways) || !ways.isOf(pool)) {
+    if (!(handle instanceof HostHandle hostHandle) || !hostHandle.isOf(pool)) {
       throw new IllegalStateException(
           "the dispatch handle belongs to another buffer: use it with the buffer that made it");
     }
-    ways.acquire();
-    if (ways.generation != context.generation) {
-      ways.release();
+    hostHandle.acquire();
+    if (hostHandle.generation != context.generation) {
+      hostHandle.release();
       throw new IllegalStateException(
           "the dispatch handle is older than the last reset(): its rows are lost, dispatch again");
     }
-    return ways;
+    return hostHandle;
   }
 
   private void checkTokens(Tokens tokens) {
@@ -220,9 +220,9 @@ final class HighThroughput {
     onHost("topkWeights", routing.topkWeights());
   }
 
-  private void checkCombine(Tensor y, HostHandle ways, CombineOptions options) {
+  private void checkCombine(Tensor y, HostHandle hostHandle, CombineOptions options) {
     Arguments.noStream(options.stream());
-    Arguments.combine(context.config, y, ways, options, ways.rows(), true);
+    Arguments.combine(context.config, y, hostHandle, options, hostHandle.rows(), true);
     Arguments.onHost("y", y);
     onHost("topkWeights", options.topkWeights());
     onHost("bias0", options.bias0());

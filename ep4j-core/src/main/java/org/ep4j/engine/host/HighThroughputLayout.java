@@ -11,10 +11,10 @@ import org.ep4j.engine.ReceiveCapacity;
  * start of the part.
  *
  * <p>Protocol of the receive arrays. Row {@code i} of each is written by the one rank that owns
- * slot {@code i} in the current dispatch, after it has seen {@link ControlLayout#ENTERED} of the
- * region's owner (who is then done with the rows of the dispatch before), and is readable once the
- * writer has published {@link ControlLayout#FINISHED}. Slots that no token has are written by the
- * region's owner.
+ * slot {@code i} in the current dispatch, after it has seen {@link ControlPageLayout#ENTERED} of
+ * the region's owner (who is then done with the rows of the dispatch before), and is readable once
+ * the writer has published {@link ControlPageLayout#FINISHED}. Slots that no token has are written
+ * by the region's owner.
  *
  * <p>The arrays are sized for the widest row and the worst case; pages that are never touched take
  * no memory.
@@ -94,6 +94,6 @@ final class HighThroughputLayout {
   }
 
   private static long page(long offset) {
-    return ControlLayout.align(offset, ControlLayout.BYTES);
+    return ControlPageLayout.align(offset, ControlPageLayout.BYTES);
   }
 }

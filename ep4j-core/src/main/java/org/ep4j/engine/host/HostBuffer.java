@@ -22,11 +22,11 @@ import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Entrance;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.engine.ThreadGuard;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -44,7 +44,7 @@ final class HostBuffer implements ExpertBuffer {
   private final LowLatency lowLatency;
   private final Operation barrier = new Operation();
 
-  private final Entrance entrance = new Entrance();
+  private final ThreadGuard guard = new ThreadGuard();
 
   private final Connector connector;
   private final Recovery recovery;
@@ -54,7 +54,7 @@ final class HostBuffer implements ExpertBuffer {
     this.config = config;
     this.memory = memory;
     String name = "ep4j-" + group.rank();
-    team = new WorkerTeam(name, WorkerTeam.size(config.numSms(), nodes, group.rank()));
+    team = new WorkerTeam(name, WorkerTeam.size(config.parallelism(), nodes, group.rank()));
     queue = new OperationQueue(name + "-async", config.timeout());
     context =
         new HostContext(
@@ -75,13 +75,13 @@ final class HostBuffer implements ExpertBuffer {
   /**
    * Connects the ranks; collective.
    *
-   * @param reunion if this rank comes back to those that have the buffer
+   * @param agreement if this rank comes back to those that have the buffer
    */
-  void connect(@Nullable Reunion reunion) {
-    if (reunion == null) {
+  void connect(@Nullable SurvivorAgreement agreement) {
+    if (agreement == null) {
       connector.connect();
     } else {
-      recovery.rejoin(reunion);
+      recovery.rejoin(agreement);
     }
   }
 
@@ -107,41 +107,41 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public DispatchLayout dispatchLayout(Routing routing) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.layout(routing);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.dispatch(tokens, routing, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.dispatch(tokens, handle, schedule);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.combine(y, handle, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
@@ -152,7 +152,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.dispatch(x, routing, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
@@ -163,7 +163,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.combine(y, routing, handle, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
@@ -173,13 +173,13 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.combineBuffer(handle);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   /** Begins a low-latency call; one that is not asynchronous runs after all that are queued. */
   private void enterLowLatency(boolean async) {
-    entrance.enter();
+    guard.enter();
     try {
       if (config.lowLatencyMaxTokens() == 0) {
         throw new IllegalStateException(
@@ -191,7 +191,7 @@ final class HostBuffer implements ExpertBuffer {
       }
       context.requireUsable();
     } catch (RuntimeException e) {
-      entrance.leave();
+      guard.leave();
       throw e;
     }
   }
@@ -205,7 +205,7 @@ final class HostBuffer implements ExpertBuffer {
 
     @Override
     public void exit() {
-      entrance.leave();
+      guard.leave();
     }
 
     @Override
@@ -231,30 +231,30 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public void updateMask(int rank, boolean masked) {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       context.requireUsable();
       lowLatency.updateMask(rank, masked);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public boolean isMasked(int rank) {
-    entrance.enter();
+    guard.enter();
     try {
       Arguments.rank(rank, context.ranks);
       return context.masked[rank];
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void queryMask(Tensor mask) {
-    entrance.enter();
+    guard.enter();
     try {
       Arguments.shape("mask", mask, DType.INT32, context.ranks);
       Arguments.writableOnHost("mask", mask);
@@ -262,35 +262,35 @@ final class HostBuffer implements ExpertBuffer {
         mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, context.masked[r] ? 1 : 0);
       }
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void cleanMask() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       context.requireUsable();
       lowLatency.cleanMask();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
-  public int numSms() {
-    entrance.enter();
+  public int parallelism() {
+    guard.enter();
     try {
       return team.size();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
-  public void setNumSms(int sms) {
-    entrance.enter();
+  public void setParallelism(int sms) {
+    guard.enter();
     try {
       if (sms < 0) {
         throw Arguments.invalid("sms", sms, ">= 0", "0 = the engine's own choice");
@@ -298,13 +298,13 @@ final class HostBuffer implements ExpertBuffer {
       queue.drain();
       team.resize(WorkerTeam.size(sms, context.nodes, context.rank));
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void barrier() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       context.requireUsable();
@@ -317,38 +317,38 @@ final class HostBuffer implements ExpertBuffer {
         context.settle();
       }
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void reset() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       recovery.reset();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void readmit() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       recovery.readmit();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public BufferStatistics statistics() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
-      Traffic traffic = highThroughput.traffic();
+      TrafficCounters traffic = highThroughput.traffic();
       LowLatencyCounters counters = lowLatency.counters();
       return new BufferStatistics(
           traffic.dispatches,
@@ -361,32 +361,32 @@ final class HostBuffer implements ExpertBuffer {
           context.sharedBytes(),
           memory.scratch().byteSize() + lowLatency.privateBytes());
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void close() {
-    entrance.enterToClose();
+    guard.enterForClose();
     try {
-      if (entrance.isShut()) {
+      if (guard.isShut()) {
         return;
       }
       // First: what is queued still works on the memory.
       queue.close();
-      entrance.shut();
+      guard.shut();
       team.close();
       connector.close();
       memory.closeViews();
       lowLatency.close();
       memory.close();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public String toString() {
-    return "host buffer of " + context + (entrance.isShut() ? ", closed" : "");
+    return "host buffer of " + context + (guard.isShut() ? ", closed" : "");
   }
 }

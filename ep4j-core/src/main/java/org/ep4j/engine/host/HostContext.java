@@ -22,11 +22,11 @@ import org.jspecify.annotations.Nullable;
  * What the operations of one buffer on one rank share: who is there, where everybody's region lies,
  * which ranks count, and the epoch. Used by one thread at a time.
  *
- * <p>Region of each rank: control page ({@link ControlLayout}), then the high-throughput part at
- * {@link #highThroughputOffset}, then the low-latency part at {@link #lowLatencyOffset}; the same
- * offsets on every rank.
+ * <p>Region of each rank: control page ({@link ControlPageLayout}), then the high-throughput part
+ * at {@link #highThroughputOffset}, then the low-latency part at {@link #lowLatencyOffset}; the
+ * same offsets on every rank.
  */
-final class HostContext implements PeerWait.Carrier {
+final class HostContext implements PeerWait.InternodeProgress {
   final Group group;
 
   /** The ranks as the processes whose memory is mapped here. */
@@ -48,7 +48,7 @@ final class HostContext implements PeerWait.Carrier {
   /** Addresses of all ranks' progress words. */
   private final long[] progress;
 
-  private final GivingUp givingUp;
+  private final AbortNotice abortNotice;
 
   /** The connection with other nodes; null if there are none. */
   private @Nullable ScaleOut scaleOut;
@@ -93,11 +93,11 @@ final class HostContext implements PeerWait.Carrier {
     this.progress = new long[ranks];
     for (int r = 0; r < ranks; r++) {
       regions[r] = memory.address(r);
-      progress[r] = memory.address(r) + ControlLayout.PROGRESS;
+      progress[r] = memory.address(r) + ControlPageLayout.PROGRESS;
     }
     this.excluded = new boolean[ranks];
     this.masked = new boolean[ranks];
-    this.givingUp = new GivingUp(this);
+    this.abortNotice = new AbortNotice(this);
   }
 
   /** From now on ranks of other nodes are reached this way. */
@@ -109,7 +109,7 @@ final class HostContext implements PeerWait.Carrier {
         progress[r] = connection.progress(r);
       }
     }
-    givingUp.connect(connection);
+    abortNotice.connect(connection);
   }
 
   /** The connection with other nodes; null if there are none. */
@@ -123,7 +123,7 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   /** Whether {@code peer} shares memory with this rank. */
-  boolean near(int peer) {
+  boolean isIntranode(int peer) {
     return nodes.together(rank, peer);
   }
 
@@ -137,7 +137,7 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   @Override
-  public int carry() {
+  public int poll() {
     return scaleOut == null ? 0 : scaleOut.poll();
   }
 
@@ -147,18 +147,18 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   @Override
-  public boolean gaveUp(int peer) {
-    return givingUp.by(peer);
+  public boolean aborted(int peer) {
+    return abortNotice.hasAborted(peer);
   }
 
   @Override
-  public int anyGaveUp() {
-    return givingUp.any();
+  public int anyAborted() {
+    return abortNotice.any();
   }
 
   @Override
-  public GivingUp.@Nullable Report report(int peer) {
-    return givingUp.report(peer);
+  public AbortNotice.@Nullable Report report(int peer) {
+    return abortNotice.report(peer);
   }
 
   /** Address of {@code rank}'s high-throughput part; of another node, of its counts alone. */
@@ -184,10 +184,10 @@ final class HostContext implements PeerWait.Carrier {
   void enter(Operation operation, String name) {
     epoch++;
     entered = name;
-    operation.write(control(rank) + ControlLayout.DESCRIPTOR, epoch);
-    mirror(ControlLayout.DESCRIPTOR, OperationLayout.BYTES);
-    publish(ControlLayout.ENTERED);
-    awaitAll(ControlLayout.ENTERED, name, "entry");
+    operation.write(control(rank) + ControlPageLayout.DESCRIPTOR, epoch);
+    mirror(ControlPageLayout.DESCRIPTOR, OperationLayout.BYTES);
+    publish(ControlPageLayout.ENTERED);
+    awaitAll(ControlPageLayout.ENTERED, name, "entry");
     for (int r = 0; r < ranks; r++) {
       if (r != rank && !excluded[r]) {
         requireSame(operation, name, r);
@@ -196,7 +196,7 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   private void requireSame(Operation operation, String name, int peer) {
-    long theirs = control(peer) + ControlLayout.DESCRIPTOR;
+    long theirs = control(peer) + ControlPageLayout.DESCRIPTOR;
     long seen = Operation.numberAt(theirs);
     if (seen != epoch) {
       // Epochs are in step; only a reset without this rank goes beyond the one that it is in.
@@ -220,12 +220,12 @@ final class HostContext implements PeerWait.Carrier {
     // After the last read and before anybody can go on to another epoch: who gives up says so, and
     // only then lets its memory change.
     VarHandle.acquireFence();
-    int left = anyGaveUp();
-    if (left != Rails.NOBODY) {
+    int left = anyAborted();
+    if (left != Rails.NONE) {
       throw wait.failure(epoch, epoch, left, name, phaseName, epoch, PeerWait.begin());
     }
-    publish(ControlLayout.FINISHED);
-    awaitAll(ControlLayout.FINISHED, name, phaseName);
+    publish(ControlPageLayout.FINISHED);
+    awaitAll(ControlPageLayout.FINISHED, name, phaseName);
     awaitSent(excluded, name, epoch);
     entered = "";
   }
@@ -265,15 +265,15 @@ final class HostContext implements PeerWait.Carrier {
    */
   void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
-    givingUp.tell(reason, cause);
+    abortNotice.publish(reason, cause);
     if (scaleOut != null) {
-      scaleOut.borrowed().withdraw();
+      scaleOut.registrations().revoke();
     }
   }
 
   /** Tells a rank that was lost, and may only have been stopped, to give up where it stands. */
-  void leaveBehind() {
-    givingUp.leaveBehind();
+  void abandonRegion() {
+    abortNotice.abandonRegion();
   }
 
   /** From now on only reset and close are accepted; the others cannot be told. */
@@ -291,11 +291,11 @@ final class HostContext implements PeerWait.Carrier {
   /** After a reset: all ranks stand at {@code agreedEpoch}. */
   void restart(long agreedEpoch) {
     epoch = agreedEpoch;
-    givingUp.restart(agreedEpoch);
+    abortNotice.restart(agreedEpoch);
     generation++;
     entered = "";
     broken = "";
-    publish(ControlLayout.FINISHED);
+    publish(ControlPageLayout.FINISHED);
   }
 
   /**
@@ -308,7 +308,7 @@ final class HostContext implements PeerWait.Carrier {
   void awaitSent(boolean[] skipped, String operation, long number) {
     long begin = PeerWait.begin();
     int unsent = trySend(skipped);
-    if (unsent != Rails.NOBODY) {
+    if (unsent != Rails.NONE) {
       throw wait.failure(0, 0, unsent, operation, "bytes to leave", number, begin);
     }
   }
@@ -316,16 +316,16 @@ final class HostContext implements PeerWait.Carrier {
   /**
    * The same without an exception.
    *
-   * @return a rank for which something is left, {@link Rails#NOBODY} if all has left
+   * @return a rank for which something is left, {@link Rails#NONE} if all has left
    */
   int trySend(boolean[] skipped) {
     ScaleOut connection = scaleOut;
     if (connection == null) {
-      return Rails.NOBODY;
+      return Rails.NONE;
     }
     long begin = PeerWait.begin();
     int unsent = connection.lanes().flush(skipped);
-    for (int round = 1; unsent != Rails.NOBODY && !wait.over(round, begin, unsent); round++) {
+    for (int round = 1; unsent != Rails.NONE && !wait.over(round, begin, unsent); round++) {
       connection.poll();
       unsent = connection.lanes().flush(skipped);
     }
@@ -334,8 +334,8 @@ final class HostContext implements PeerWait.Carrier {
 
   /** Publishes this rank's progress; everything written before becomes visible with it. */
   void publish(int phase) {
-    long progressed = ControlLayout.progress(epoch, phase);
-    NativeMemory.putLongRelease(memory.address(rank) + ControlLayout.PROGRESS, progressed);
+    long progressed = ControlPageLayout.progress(epoch, phase);
+    NativeMemory.putLongRelease(memory.address(rank) + ControlPageLayout.PROGRESS, progressed);
     if (scaleOut != null) {
       scaleOut.lanes().publish(progressed);
     }
@@ -344,7 +344,7 @@ final class HostContext implements PeerWait.Carrier {
   /** Waits until every counted rank has reached {@code phase} of the current epoch. */
   private void awaitAll(int phase, String operation, String phaseName) {
     wait.awaitAll(
-        progress, excluded, ControlLayout.progress(epoch, phase), operation, phaseName, epoch);
+        progress, excluded, ControlPageLayout.progress(epoch, phase), operation, phaseName, epoch);
   }
 
   @Override

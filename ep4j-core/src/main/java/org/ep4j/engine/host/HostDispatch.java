@@ -28,8 +28,8 @@ final class HostDispatch implements Dispatch {
   private final TensorView globalScales;
   private final TensorView topkIdx;
   private final TensorView topkWeights;
-  private final TensorView tokensPerExpert;
-  private final TensorView receivedPerExpert;
+  private final TensorView alignedCounts;
+  private final TensorView counts;
   private final TensorView expertOffsets;
   private final TensorView rankOffsets;
   private final TensorView sourceTokens;
@@ -68,8 +68,8 @@ final class HostDispatch implements Dispatch {
     topkWeights = new TensorView(part, layout.topkWeights);
     sourceTokens = new TensorView(part, layout.sourceTokens);
     sourceRanks = new TensorView(part, layout.sourceRanks);
-    tokensPerExpert = new TensorView(memory, scratch.aligned);
-    receivedPerExpert = new TensorView(memory, scratch.received);
+    alignedCounts = new TensorView(memory, scratch.aligned);
+    counts = new TensorView(memory, scratch.received);
     expertOffsets = new TensorView(memory, scratch.expertOffsets);
     rankOffsets = new TensorView(memory, scratch.rankOffsets);
     for (DType type : DType.values()) {
@@ -170,13 +170,13 @@ final class HostDispatch implements Dispatch {
   }
 
   @Override
-  public Tensor tokensPerExpert() {
-    return tokensPerExpert.of(DType.INT32, arrived().received.length);
+  public Tensor alignedCounts() {
+    return alignedCounts.of(DType.INT32, arrived().received.length);
   }
 
   @Override
-  public Tensor receivedPerExpert() {
-    return receivedPerExpert.of(DType.INT32, arrived().received.length);
+  public Tensor counts() {
+    return counts.of(DType.INT32, arrived().received.length);
   }
 
   @Override

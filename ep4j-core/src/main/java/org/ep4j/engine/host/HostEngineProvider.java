@@ -33,11 +33,11 @@ public final class HostEngineProvider implements EngineProvider {
 
   @Override
   public ExpertBuffer open(Group group, BufferConfig config) {
-    return HostOpening.open(group, config);
+    return HostBufferFactory.open(group, config);
   }
 
   @Override
   public ExpertBuffer rejoin(Group group, BufferConfig config) {
-    return HostOpening.rejoin(group, config);
+    return HostBufferFactory.rejoin(group, config);
   }
 }

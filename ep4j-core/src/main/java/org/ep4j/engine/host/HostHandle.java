@@ -42,14 +42,16 @@ final class HostHandle implements DispatchHandle {
   /** Token t has the ways from start[t] to start[t + 1], in order of (rank, local expert). */
   int[] start = new int[1];
 
-  /** See {@link Ways}. */
-  long[] ways = new long[0];
+  /** See {@link RowTarget}. */
+  long[] routes = new long[0];
 
-  /** The same ways with {@link Ways#NOWHERE} for those to other nodes; all of them in one node. */
-  long[] nearWays = ways;
+  /**
+   * The same ways with {@link RowTarget#NOWHERE} for those to other nodes; all of them in one node.
+   */
+  long[] intranodeRoutes = routes;
 
-  /** Memory for {@link #nearWays} where there are several nodes. */
-  private long[] insideWays = new long[0];
+  /** Memory for {@link #intranodeRoutes} where there are several nodes. */
+  private long[] insideRoutes = new long[0];
 
   /** Tokens of other nodes that this rank has forwarded, by partner ({@link Rails}). */
   private Forward[] forwards = new Forward[0];
@@ -92,14 +94,14 @@ final class HostHandle implements DispatchHandle {
   }
 
   /** Room for the ways of {@code tokens} tokens with {@code topK} choices each. */
-  void ensureWays(int tokens, int topK) {
+  void ensureRoutes(int tokens, int topK) {
     if (start.length <= tokens) {
       start = new int[tokens + 1];
     }
-    if (ways.length < (long) tokens * topK) {
-      ways = new long[Math.multiplyExact(tokens, topK)];
+    if (routes.length < (long) tokens * topK) {
+      routes = new long[Math.multiplyExact(tokens, topK)];
     }
-    nearWays = ways;
+    intranodeRoutes = routes;
   }
 
   /** Sorts out the ways that lead to other nodes. */
@@ -107,15 +109,16 @@ final class HostHandle implements DispatchHandle {
     if (nodes.count() == 1) {
       return;
     }
-    if (insideWays.length < ways.length) {
-      insideWays = new long[ways.length];
+    if (insideRoutes.length < routes.length) {
+      insideRoutes = new long[routes.length];
     }
     int end = start[tokens];
     for (int i = 0; i < end; i++) {
-      long way = ways[i];
-      insideWays[i] = way >= 0 && nodes.together(rank, Ways.rank(way)) ? way : Ways.NOWHERE;
+      long route = routes[i];
+      insideRoutes[i] =
+          route >= 0 && nodes.together(rank, RowTarget.rank(route)) ? route : RowTarget.NOWHERE;
     }
-    nearWays = insideWays;
+    intranodeRoutes = insideRoutes;
   }
 
   /** Room for what is forwarded for each of {@code partners} partners. */

@@ -5,8 +5,8 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.Participants;
 import org.ep4j.memory.PrivateMemory;
 import org.ep4j.memory.SymmetricMemory;
 
@@ -38,12 +38,18 @@ final class HostMemory implements AutoCloseable {
   }
 
   /** Allocates on a rank that comes back; collective with those that are there. */
-  static HostMemory rejoin(Meeting meeting, Nodes nodes, RegionLayout layout, Duration timeout) {
-    int node = nodes.of(meeting.rank());
+  static HostMemory rejoin(
+      Participants participants, Nodes nodes, RegionLayout layout, Duration timeout) {
+    int node = nodes.of(participants.rank());
     SymmetricMemory symmetric =
         SymmetricMemory.rejoin(
-            meeting, nodes.first(node), nodes.end(node), layout.bytes, layout.likelyBytes, timeout);
-    return of(symmetric, layout, meeting.rank());
+            participants,
+            nodes.first(node),
+            nodes.end(node),
+            layout.bytes,
+            layout.likelyBytes,
+            timeout);
+    return of(symmetric, layout, participants.rank());
   }
 
   private static HostMemory of(SymmetricMemory symmetric, RegionLayout layout, int rank) {

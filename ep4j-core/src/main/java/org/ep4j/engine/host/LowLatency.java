@@ -111,8 +111,8 @@ final class LowLatency implements AutoCloseable {
   }
 
   /** From now on ranks of other nodes are reached this way. */
-  void connect(@Nullable FarRanks far) {
-    paths.connect(far);
+  void connect(@Nullable InternodeLowLatency internode) {
+    paths.connect(internode);
     signals.connected();
   }
 

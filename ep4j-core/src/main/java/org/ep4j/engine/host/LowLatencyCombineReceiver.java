@@ -106,11 +106,11 @@ final class LowLatencyCombineReceiver {
     encoded[owner] = kind == LowLatencyKind.DENSE_LOGFMT;
     stride[owner] =
         kind == LowLatencyKind.LISTED ? 0 : encoded[owner] ? LogFmt.maxBytes(hidden) : 2 * hidden;
-    FarRanks far = paths.farFrom(owner);
+    InternodeLowLatency internode = paths.internodeSource(owner);
     base[owner] =
-        far == null
+        internode == null
             ? context.lowLatency(owner) + NativeMemory.getLong(line + LowLatencyLayout.PLACE)
-            : far.answers(op.number, op.record.answerFrom[owner]);
+            : internode.answers(op.number, op.record.answerFrom[owner]);
   }
 
   private void reduce(LowLatencyCombineOperation op, long sums) {

@@ -64,9 +64,9 @@ final class LowLatencyCombineSender {
         continue;
       }
       int rows = op.record.received[r];
-      FarRanks far = paths.farFrom(r);
-      if (far != null) {
-        answer(far, op, y, r);
+      InternodeLowLatency internode = paths.internodeSource(r);
+      if (internode != null) {
+        answer(internode, op, y, r);
       } else if (op.zeroCopy) {
         sendListed(op, r, layout.combine(op.half));
       } else if (r == context.rank && op.ownInPlace) {
@@ -80,9 +80,10 @@ final class LowLatencyCombineSender {
   }
 
   /** Sends the rows that {@code r}, a rank of another node, is waiting for. */
-  private void answer(FarRanks far, LowLatencyCombineOperation op, Tensor y, int r) {
-    long bytes = write(op, y, r, far.answersTo(r, op.number));
-    far.answer(r, op.number, op.record.answerTo[r], bytes);
+  private void answer(
+      InternodeLowLatency internode, LowLatencyCombineOperation op, Tensor y, int r) {
+    long bytes = write(op, y, r, internode.answersTo(r, op.number));
+    internode.answer(r, op.number, op.record.answerTo[r], bytes);
     signals.send(r, op.number, denseKind(op), op.record.received[r], 0, op.record.number, 0, 0);
   }
 

@@ -100,7 +100,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  public Tensor recvCount() {
+  public Tensor counts() {
     return outputs().receiveCount();
   }
 

@@ -191,7 +191,7 @@ final class LowLatencyDispatchSender {
         op.record.answerFrom[r] = answers;
         long rowBytes = (long) rows[r] * op.format.stride();
         signals.send(r, op.number, kind, listed[r], answers, op.number, listed[r], rowBytes);
-        answers += context.near(r) ? 0 : op.record.sent[r];
+        answers += context.isIntranode(r) ? 0 : op.record.sent[r];
         counters.sent(rows[r], (long) rows[r] * (op.format.rowBytes() + op.format.scaleBytes()));
       }
     }

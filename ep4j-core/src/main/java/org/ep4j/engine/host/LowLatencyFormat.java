@@ -94,7 +94,7 @@ record LowLatencyFormat(
       int scales) {
     int rowBytes = Math.toIntExact(dtype.bytes(hidden));
     int scaleBytes = Math.toIntExact(scaleDType.bytes(scales));
-    int stride = Math.toIntExact(ControlLayout.align(rowBytes + scaleBytes, CACHE_LINE));
+    int stride = Math.toIntExact(ControlPageLayout.align(rowBytes + scaleBytes, CACHE_LINE));
     return new LowLatencyFormat(
         format, scaleKind, dtype, rowBytes, scaleDType, scales, scaleBytes, stride);
   }

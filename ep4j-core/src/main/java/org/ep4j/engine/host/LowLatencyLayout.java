@@ -31,17 +31,17 @@ import org.ep4j.engine.host.kernel.LogFmt;
  * pulling. It counts its {@link #mask} word of the rank up first, with release order and a fence;
  * so does admitting it again: odd = masked. Each line carries the word as it was when the line was
  * sent; the puller compares after its last load, and throws away what it summed if the word has
- * changed, or the source has given up ({@link ControlLayout#GAVE_UP}). In new memory after a loss
- * ({@link Withdrawal}) the owner writes its mask words again; all others are zero there. A rank
- * that finds a word changed when masks are cleaned has been left out and goes on with the highest
- * number that those who did it have {@link #STARTED}.
+ * changed, or the source has given up ({@link ControlPageLayout#ABORTED}). In new memory after a
+ * loss ({@link RegionReplacement}) the owner writes its mask words again; all others are zero
+ * there. A rank that finds a word changed when masks are cleaned has been left out and goes on with
+ * the highest number that those who did it have {@link #STARTED}.
  */
 final class LowLatencyLayout {
   /** Long, owner: number of the last operation begun. */
   static final long STARTED = 0;
 
   /** Long, owner: number of the last operation received. */
-  static final long RECEIVED = ControlLayout.LINE;
+  static final long RECEIVED = ControlPageLayout.LINE;
 
   /** In a line, long: number of the operation; stored last. */
   static final long NUMBER = 0;
@@ -85,9 +85,9 @@ final class LowLatencyLayout {
     long maxTokens = config.lowLatencyMaxTokens();
     long rowBytes = 2L * config.hidden();
     ranks = placement.ranks();
-    maskWords = 2 * ControlLayout.LINE;
+    maskWords = 2 * ControlPageLayout.LINE;
     lines = wholeLines(maskWords + 8L * ranks);
-    lists = wholePages(lines + 2L * ranks * ControlLayout.LINE);
+    lists = wholePages(lines + 2L * ranks * ControlPageLayout.LINE);
     // A token's entry in a dispatch list: the token, then one local expert a choice; by ranks,
     // then one weight a choice.
     listBytes = wholeLines(maxTokens * (1 + 2L * config.topK()) * 4);
@@ -114,7 +114,7 @@ final class LowLatencyLayout {
 
   /** The line that {@code source} writes. */
   long line(long number, int source) {
-    return lines + ((number & 1) * ranks + source) * ControlLayout.LINE;
+    return lines + ((number & 1) * ranks + source) * ControlPageLayout.LINE;
   }
 
   /**
@@ -139,10 +139,10 @@ final class LowLatencyLayout {
   }
 
   private static long wholeLines(long offset) {
-    return ControlLayout.align(offset, ControlLayout.LINE);
+    return ControlPageLayout.align(offset, ControlPageLayout.LINE);
   }
 
   private static long wholePages(long offset) {
-    return ControlLayout.align(offset, ControlLayout.BYTES);
+    return ControlPageLayout.align(offset, ControlPageLayout.BYTES);
   }
 }

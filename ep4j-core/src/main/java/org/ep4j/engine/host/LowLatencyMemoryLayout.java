@@ -60,6 +60,6 @@ final class LowLatencyMemoryLayout {
   }
 
   private static long pages(long bytes) {
-    return ControlLayout.align(bytes, ControlLayout.BYTES);
+    return ControlPageLayout.align(bytes, ControlPageLayout.BYTES);
   }
 }

@@ -56,7 +56,7 @@ final class LowLatencySignals {
   /** Goes on with a new connection, whose words are all 0. */
   void connected() {
     for (int peer = 0; peer < ranks; peer++) {
-      if (!context.near(peer)) {
+      if (!context.isIntranode(peer)) {
         known[peer] = 0;
       }
     }
@@ -70,7 +70,7 @@ final class LowLatencySignals {
     for (int parity = 0; parity < 2; parity++) {
       NativeMemory.putLongRelease(own() + layout.line(parity, peer) + LowLatencyLayout.NUMBER, 0);
     }
-    if (context.near(peer)) {
+    if (context.isIntranode(peer)) {
       admit(peer);
     } else if (masked[peer]) {
       // Words of other nodes begin anew with the connection.
@@ -91,18 +91,18 @@ final class LowLatencySignals {
   /** Says that operation {@code number} begins here. */
   void start(long number) {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.STARTED, number);
-    FarRanks far = paths.far();
-    if (far != null) {
-      far.start(number);
+    InternodeLowLatency internode = paths.internode();
+    if (internode != null) {
+      internode.start(number);
     }
   }
 
   /** Says that this rank has received all operations up to {@code number}. */
   void received(long number) {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.RECEIVED, number);
-    FarRanks far = paths.far();
-    if (far != null) {
-      far.receive(number);
+    InternodeLowLatency internode = paths.internode();
+    if (internode != null) {
+      internode.receive(number);
     }
   }
 
@@ -113,7 +113,7 @@ final class LowLatencySignals {
       return;
     }
     int late = context.trySend(masked);
-    while (late != Rails.NOBODY) {
+    while (late != Rails.NONE) {
       maskSilent(late, number, operation);
       late = context.trySend(masked);
     }
@@ -154,11 +154,11 @@ final class LowLatencySignals {
     NativeMemory.putLong(line + LowLatencyLayout.PLACE, place);
     NativeMemory.putLong(line + LowLatencyLayout.DISPATCH, dispatch);
     NativeMemory.putLong(line + LowLatencyLayout.MASK, words[destination]);
-    FarRanks far = paths.farFrom(destination);
-    if (far == null) {
+    InternodeLowLatency internode = paths.internodeSource(destination);
+    if (internode == null) {
       NativeMemory.putLongRelease(line + LowLatencyLayout.NUMBER, number);
     } else {
-      far.send(destination, number, (long) entries * Integer.BYTES, rowBytes);
+      internode.send(destination, number, (long) entries * Integer.BYTES, rowBytes);
     }
   }
 
@@ -197,8 +197,8 @@ final class LowLatencySignals {
               + rank
               + " at "
               + number
-              + ": it has been masked and has missed operations; call cleanMask() on all ranks while"
-              + " none is inside an operation, or reset()");
+              + ": it has been masked and has missed operations; call cleanMask() on all ranks"
+              + " while none is inside an operation, or reset()");
     }
   }
 
@@ -246,7 +246,7 @@ final class LowLatencySignals {
    * like one that does not answer. A rank of another node has sent them.
    */
   boolean stillHolds(int source, long number, String operation) {
-    if (!context.near(source)) {
+    if (!context.isIntranode(source)) {
       return true;
     }
     long line = own() + layout.line(number, source);
@@ -254,7 +254,7 @@ final class LowLatencySignals {
     long now = NativeMemory.getLong(context.lowLatency(source) + layout.mask(rank));
     long sent = NativeMemory.getLong(line + LowLatencyLayout.MASK);
     boolean same = now == sent;
-    if (same && !context.gaveUp(source)) {
+    if (same && !context.aborted(source)) {
       return true;
     }
     if (same && !masking) {
@@ -310,9 +310,9 @@ final class LowLatencySignals {
   private void count(int peer) {
     words[peer]++;
     NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
-    FarRanks far = paths.farFrom(peer);
-    if (far != null) {
-      far.countMask(peer);
+    InternodeLowLatency internode = paths.internodeSource(peer);
+    if (internode != null) {
+      internode.countMask(peer);
     }
   }
 
@@ -366,7 +366,7 @@ final class LowLatencySignals {
     if (!context.members.isAlive(peer)) {
       return "dead (" + context.members.deathReport(peer) + ")";
     }
-    return context.gaveUp(peer) ? "out of service until reset()" : "silent";
+    return context.aborted(peer) ? "out of service until reset()" : "silent";
   }
 
   private long own() {

@@ -15,36 +15,36 @@ import org.jspecify.annotations.Nullable;
 final class PeerWait {
   private static final int SPINS = 2_000;
   private static final int CHECK_EVERY = 1_024;
-  private static final int NOBODY = -1;
+  private static final int NONE = -1;
 
   /** What moves messages between nodes while a rank waits. */
-  interface Carrier {
+  interface InternodeProgress {
     /** Moves what is under way; returns how much. */
-    int carry();
+    int poll();
 
     /** Why a rank cannot be reached any more; null while it can. */
     @Nullable String lost(int rank);
 
     /** Whether a rank will do its part in nothing until the next reset. */
-    boolean gaveUp(int rank);
+    boolean aborted(int rank);
 
     /** A rank that will not; -1 if there is none. */
-    int anyGaveUp();
+    int anyAborted();
 
     /** Why it will not; null if it has not given up. */
-    GivingUp.@Nullable Report report(int rank);
+    AbortNotice.@Nullable Report report(int rank);
   }
 
   private final Members members;
-  private final Carrier carrier;
+  private final InternodeProgress progress;
   private final long timeoutNanos;
 
   /** Rounds before the first yield. */
   private final int spins;
 
-  PeerWait(Members members, Duration timeout, Carrier carrier) {
+  PeerWait(Members members, Duration timeout, InternodeProgress progress) {
     this.members = members;
-    this.carrier = carrier;
+    this.progress = progress;
     this.timeoutNanos = timeout.toNanos();
     this.spins = members.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
   }
@@ -68,7 +68,7 @@ final class PeerWait {
   private boolean slowReaches(long address, long expected, int peer, boolean together) {
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
-      carrier.carry();
+      progress.poll();
       if (NativeMemory.getLongAcquire(address) >= expected) {
         return true;
       }
@@ -79,7 +79,7 @@ final class PeerWait {
       }
       if (round % CHECK_EVERY == 0
           && (!reachable(peer)
-              || (together && carrier.anyGaveUp() != NOBODY)
+              || (together && progress.anyAborted() != NONE)
               || System.nanoTime() - start > timeoutNanos)) {
         // The peer may have written its last word just before it died.
         return NativeMemory.getLongAcquire(address) >= expected;
@@ -115,14 +115,14 @@ final class PeerWait {
       String phase,
       long epoch) {
     int next = firstBehind(addresses, skipped, expected, 0);
-    if (next == NOBODY) {
+    if (next == NONE) {
       return;
     }
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
-      carrier.carry();
+      progress.poll();
       next = firstBehind(addresses, skipped, expected, next);
-      if (next == NOBODY) {
+      if (next == NONE) {
         return;
       }
       if (round < spins) {
@@ -132,9 +132,9 @@ final class PeerWait {
       }
       if (round % CHECK_EVERY == 0) {
         int dead = firstDead(addresses, skipped, expected);
-        int guilty = dead != NOBODY ? dead : next;
-        if ((dead != NOBODY
-                || carrier.anyGaveUp() != NOBODY
+        int guilty = dead != NONE ? dead : next;
+        if ((dead != NONE
+                || progress.anyAborted() != NONE
                 || System.nanoTime() - start > timeoutNanos)
             && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
           throw failure(
@@ -156,7 +156,7 @@ final class PeerWait {
         return r;
       }
     }
-    return NOBODY;
+    return NONE;
   }
 
   private int firstDead(long[] addresses, boolean[] skipped, long expected) {
@@ -165,11 +165,11 @@ final class PeerWait {
         return r;
       }
     }
-    return NOBODY;
+    return NONE;
   }
 
   private boolean reachable(int peer) {
-    return members.isAlive(peer) && carrier.lost(peer) == null && !carrier.gaveUp(peer);
+    return members.isAlive(peer) && progress.lost(peer) == null && !progress.aborted(peer);
   }
 
   /**
@@ -201,7 +201,7 @@ final class PeerWait {
       String operation,
       String phase,
       long epoch) {
-    if (over(round, begin, peer) || (round % CHECK_EVERY == 0 && carrier.anyGaveUp() != NOBODY)) {
+    if (over(round, begin, peer) || (round % CHECK_EVERY == 0 && progress.anyAborted() != NONE)) {
       throw failure(expected, seen, peer, operation, phase, epoch, begin);
     }
   }
@@ -230,23 +230,23 @@ final class PeerWait {
   PeerTimeoutException failure(
       long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
     long waited = (System.nanoTime() - start) / 1_000_000;
-    GivingUp.Report known = known(peer);
+    AbortNotice.Report known = known(peer);
     return new PeerTimeoutException(
         operation, phase, epoch, known.peer(), expected, seen, waited, known.state(), known.dead());
   }
 
-  private GivingUp.Report known(int peer) {
+  private AbortNotice.Report known(int peer) {
     if (!members.isAlive(peer)) {
       String report = members.deathReport(peer);
       String death = report == null ? "no longer a member" : report;
-      return new GivingUp.Report(peer, true, "is dead (" + death + ")");
+      return new AbortNotice.Report(peer, true, "is dead (" + death + ")");
     }
-    String lost = carrier.lost(peer);
+    String lost = progress.lost(peer);
     if (lost != null) {
-      return new GivingUp.Report(peer, true, "cannot be reached (" + lost + ")");
+      return new AbortNotice.Report(peer, true, "cannot be reached (" + lost + ")");
     }
-    int told = carrier.gaveUp(peer) ? peer : carrier.anyGaveUp();
-    GivingUp.Report report = told == NOBODY ? null : carrier.report(told);
-    return report == null ? new GivingUp.Report(peer, false, members.silenceOf(peer)) : report;
+    int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
+    AbortNotice.Report report = reporter == NONE ? null : progress.report(reporter);
+    return report == null ? new AbortNotice.Report(peer, false, members.silenceOf(peer)) : report;
   }
 }

@@ -2,7 +2,7 @@ package org.ep4j.engine.host;
 
 import java.time.Duration;
 import org.ep4j.Ep4jException;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
 
 /**
@@ -23,7 +23,7 @@ final class Recovery {
   private final LowLatency lowLatency;
   private final Connector connector;
 
-  private final Withdrawal withdrawal;
+  private final RegionReplacement replacement;
 
   // Others may have begun to wait for what never comes only when this rank was told.
   private final Duration timeout;
@@ -33,36 +33,37 @@ final class Recovery {
     this.memory = memory;
     this.lowLatency = lowLatency;
     this.connector = connector;
-    withdrawal = new Withdrawal(context, memory, lowLatency, MEMORY);
+    replacement = new RegionReplacement(context, memory, lowLatency, MEMORY);
     timeout = context.config.timeout().multipliedBy(2);
   }
 
   /** Collective among the live ranks. */
   void reset() {
-    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words())) {
-      withdrawal.from(reunion, context.excluded, Withdrawal.EXPOSED);
-      beginAnew(reunion);
-      withdrawal.ended(false);
+    try (SurvivorAgreement agreement =
+        SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
+      replacement.from(agreement, context.excluded, RegionReplacement.EXPOSED);
+      restart(agreement);
+      replacement.ended(false);
     } catch (InternalError e) {
       throw outOfPages("reset", e);
     }
   }
 
-  /** Collective among the live ranks, some of which call {@link HostOpening#rejoin}. */
+  /** Collective among the live ranks, some of which call {@link HostBufferFactory#rejoin}. */
   void readmit() {
-    try (Reunion reunion =
-        Reunion.withNewcomers(
+    try (SurvivorAgreement agreement =
+        SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, context.nodes, words())) {
-      memory.symmetric().readmit(reunion.meeting(), timeout);
-      boolean left = withdrawWithNewcomers(reunion);
+      memory.symmetric().readmit(agreement.participants(), timeout);
+      boolean left = replaceWithNewcomers(agreement);
       for (int r = 0; r < context.ranks; r++) {
-        if (reunion.meeting().isNew(r)) {
+        if (agreement.participants().isNew(r)) {
           context.members.take(r);
           lowLatency.takeIn(r);
         }
       }
-      beginAnew(reunion);
-      withdrawal.ended(!left);
+      restart(agreement);
+      replacement.ended(!left);
       lowLatency.agreed();
     } catch (InternalError e) {
       throw outOfPages("readmit", e);
@@ -70,10 +71,10 @@ final class Recovery {
   }
 
   /** The last step of a rank that comes back. */
-  void rejoin(Reunion reunion) {
-    withdrawWithNewcomers(reunion);
-    beginAnew(reunion);
-    withdrawal.ended(false);
+  void rejoin(SurvivorAgreement agreement) {
+    replaceWithNewcomers(agreement);
+    restart(agreement);
+    replacement.ended(false);
     lowLatency.agreed();
   }
 
@@ -81,12 +82,12 @@ final class Recovery {
    * Only from ranks that are still gone: where nobody is, the memory is kept, and a newcomer that
    * dies on the way takes nothing from the others. Newcomers do not know to whom memory was left.
    */
-  private boolean withdrawWithNewcomers(Reunion reunion) {
-    return withdrawal.from(reunion, new boolean[context.ranks], Withdrawal.UNSETTLED);
+  private boolean replaceWithNewcomers(SurvivorAgreement agreement) {
+    return replacement.from(agreement, new boolean[context.ranks], RegionReplacement.UNSETTLED);
   }
 
   private long[] words() {
-    return new long[] {context.epoch, lowLatency.number(), withdrawal.reach()};
+    return new long[] {context.epoch, lowLatency.number(), replacement.reach()};
   }
 
   private Ep4jException outOfPages(String call, InternalError fault) {
@@ -94,14 +95,14 @@ final class Recovery {
     return HostContext.outOfPages(call, fault);
   }
 
-  private void beginAnew(Reunion reunion) {
-    boolean[] gone = reunion.gone();
+  private void restart(SurvivorAgreement agreement) {
+    boolean[] gone = agreement.gone();
     System.arraycopy(gone, 0, context.excluded, 0, gone.length);
-    Group live = reunion.live();
+    Group live = agreement.live();
     boolean connected = false;
     try {
-      if (connector.reconnect(live, reunion.meeting().numbers())) {
-        reunion.keep();
+      if (connector.reconnect(live, agreement.participants().numbers())) {
+        agreement.keep();
       }
       connected = true;
     } finally {
@@ -109,8 +110,8 @@ final class Recovery {
         context.needsReset("its connection with other nodes could not be made anew");
       }
     }
-    context.restart(reunion.highest(EPOCH) + 1);
-    lowLatency.reset(reunion.highest(LOW_LATENCY));
+    context.restart(agreement.highest(EPOCH) + 1);
+    lowLatency.reset(agreement.highest(LOW_LATENCY));
     // Nobody begins an operation before all have left the old epochs behind.
     live.barrier(timeout);
   }

@@ -15,7 +15,7 @@ final class RegionLayout {
   final ScratchLayout scratch;
 
   /** Offset of the high-throughput part. */
-  final long highThroughputOffset = ControlLayout.BYTES;
+  final long highThroughputOffset = ControlPageLayout.BYTES;
 
   final LowLatencyLayout lowLatency;
 

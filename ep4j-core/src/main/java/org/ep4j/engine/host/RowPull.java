@@ -4,7 +4,7 @@ import org.ep4j.DType;
 import org.ep4j.Layout;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
-import org.ep4j.memory.RowStream;
+import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.memory.StreamingStores;
 
 /**
@@ -32,20 +32,20 @@ final class RowPull implements WorkerTeam.Task {
   private boolean flat;
   private boolean streaming;
   private int[] start = new int[1];
-  private long[] ways = new long[0];
-  private Worker[] crew = new Worker[0];
+  private long[] routes = new long[0];
+  private Worker[] workerStates = new Worker[0];
 
   /** What a worker works with. */
   private static final class Worker {
     TokenRows now;
     TokenRows next;
-    final StreamedSum streamed;
+    final NonTemporalSum streamed;
     final float[] weights;
 
     Worker(int topK, long block) {
       now = new TokenRows(topK + BIASES);
       next = new TokenRows(topK + BIASES);
-      streamed = new StreamedSum(topK + BIASES, block);
+      streamed = new NonTemporalSum(topK + BIASES, block);
       weights = new float[topK];
     }
   }
@@ -63,16 +63,16 @@ final class RowPull implements WorkerTeam.Task {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = handle.start;
-    ways = handle.ways;
+    routes = handle.routes;
     streaming =
         terms.streamable
             && team.size() <= ScratchLayout.BLOCKS
-            && terms.sums % RowStream.ALIGNMENT == 0
+            && terms.sums % NonTemporalCopy.ALIGNMENT == 0
             && CacheBypass.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
-    if (crew.length < team.size()) {
-      crew = new Worker[team.size()];
-      for (int i = 0; i < crew.length; i++) {
-        crew[i] = new Worker(maxTopK, blocks + (long) i * StreamedSum.BLOCK);
+    if (workerStates.length < team.size()) {
+      workerStates = new Worker[team.size()];
+      for (int i = 0; i < workerStates.length; i++) {
+        workerStates[i] = new Worker(maxTopK, blocks + (long) i * NonTemporalSum.BLOCK);
       }
     }
     team.run(this);
@@ -80,7 +80,7 @@ final class RowPull implements WorkerTeam.Task {
 
   @Override
   public void run(int worker, int workers) {
-    Worker mine = crew[worker];
+    Worker mine = workerStates[worker];
     boolean around = streaming;
     DType dtype = terms.dtype;
     long rowBytes = terms.rowBytes;
@@ -127,12 +127,12 @@ final class RowPull implements WorkerTeam.Task {
       list.addGroup(terms.bias1 + token * rowBytes);
     }
     int lastRank = -1;
-    int endOfWays = start[token + 1];
-    for (int i = start[token]; i < endOfWays; i++) {
-      long way = ways[i];
-      if (way >= 0) {
-        int rank = Ways.rank(way);
-        long row = terms.rows[rank] + Ways.slot(way) * rowBytes;
+    int endOfRoutes = start[token + 1];
+    for (int i = start[token]; i < endOfRoutes; i++) {
+      long route = routes[i];
+      if (route >= 0) {
+        int rank = RowTarget.rank(route);
+        long row = terms.rows[rank] + RowTarget.slot(route) * rowBytes;
         if (rank == lastRank) {
           list.add(row);
         } else {
@@ -150,18 +150,18 @@ final class RowPull implements WorkerTeam.Task {
     }
     int end = start[token + 1];
     for (int i = start[token]; i < end; i++) {
-      long way = ways[i];
-      if (way < 0) {
+      long route = routes[i];
+      if (route < 0) {
         continue;
       }
-      long from = terms.weights[Ways.rank(way)];
-      long slot = Ways.slot(way);
+      long from = terms.weights[RowTarget.rank(route)];
+      long slot = RowTarget.slot(route);
       if (flat) {
         for (int k = 0; k < topK; k++) {
           sum[k] += NativeMemory.getFloat(from + (slot * topK + k) * 4);
         }
       } else {
-        sum[Ways.choice(way)] += NativeMemory.getFloat(from + slot * 4);
+        sum[RowTarget.choice(route)] += NativeMemory.getFloat(from + slot * 4);
       }
     }
     long to = terms.weightSums + (long) token * topK * 4;

@@ -3,7 +3,7 @@ package org.ep4j.engine.host;
 import java.util.Arrays;
 import org.ep4j.Layout;
 import org.ep4j.memory.NativeMemory;
-import org.ep4j.memory.RowStream;
+import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.memory.StreamingStores;
 import org.jspecify.annotations.Nullable;
 
@@ -52,12 +52,12 @@ final class RowPush implements WorkerTeam.Task {
   private int source;
 
   private int @Nullable [] names;
-  private Worker[] crew = new Worker[0];
+  private Worker[] workerStates = new Worker[0];
   private int[] start = new int[1];
-  private long[] ways = new long[0];
+  private long[] routes = new long[0];
 
   /** What a worker works with. */
-  private record Worker(RowStream stream, ChoicePush choices) {}
+  private record Worker(NonTemporalCopy stream, ChoicePush choices) {}
 
   RowPush(HostContext context, HighThroughputLayout layout, ExpertTable table, Payload payload) {
     this(context, layout, table, payload, PresentPages.of(context));
@@ -101,7 +101,7 @@ final class RowPush implements WorkerTeam.Task {
    */
   void prepare(HostHandle handle, WorkerTeam team) {
     hire(team);
-    begin(handle, 0, handle.tokens, handle.start, handle.nearWays);
+    begin(handle, 0, handle.tokens, handle.start, handle.intranodeRoutes);
     source = rank;
     names = null;
     streaming =
@@ -119,7 +119,7 @@ final class RowPush implements WorkerTeam.Task {
    */
   void prepare(HostHandle handle, Forward forward, int from, int source, WorkerTeam team) {
     hire(team);
-    begin(handle, from, forward.tokens, forward.start, forward.ways);
+    begin(handle, from, forward.tokens, forward.start, forward.routes);
     this.source = source;
     names = forward.sourceTokens;
     // They have just come through the cache, but the slots that they go to are not in it.
@@ -139,16 +139,17 @@ final class RowPush implements WorkerTeam.Task {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = ends;
-    ways = along;
+    routes = along;
   }
 
   private void hire(WorkerTeam team) {
-    if (crew.length < team.size()) {
-      crew = new Worker[team.size()];
-      for (int i = 0; i < crew.length; i++) {
-        crew[i] =
+    if (workerStates.length < team.size()) {
+      workerStates = new Worker[team.size()];
+      for (int i = 0; i < workerStates.length; i++) {
+        workerStates[i] =
             new Worker(
-                new RowStream(1 + maxTopK), new ChoicePush(table, payload, topkIdx, topkWeights));
+                new NonTemporalCopy(1 + maxTopK),
+                new ChoicePush(table, payload, topkIdx, topkWeights));
       }
     }
   }
@@ -158,11 +159,11 @@ final class RowPush implements WorkerTeam.Task {
     Arrays.fill(lastSlot, -1);
     int end = start[last];
     for (int i = start[first]; i < end; i++) {
-      long way = ways[i];
-      if (way >= 0) {
-        int target = Ways.rank(way);
-        firstSlot[target] = Math.min(firstSlot[target], Ways.slot(way));
-        lastSlot[target] = Math.max(lastSlot[target], Ways.slot(way));
+      long route = routes[i];
+      if (route >= 0) {
+        int target = RowTarget.rank(route);
+        firstSlot[target] = Math.min(firstSlot[target], RowTarget.slot(route));
+        lastSlot[target] = Math.max(lastSlot[target], RowTarget.slot(route));
       }
     }
     for (int r = 0; r < rows.length; r++) {
@@ -185,11 +186,11 @@ final class RowPush implements WorkerTeam.Task {
   /** Sends the tokens from {@code from} to {@code to}; workers do so at the same time. */
   void rows(int from, int to, int worker) {
     if (streaming) {
-      streamRows(crew[worker].stream, from, to);
+      streamRows(workerStates[worker].stream, from, to);
     } else {
       copyRows(from, to);
     }
-    pushRest(crew[worker].choices, from, to);
+    pushRest(workerStates[worker].choices, from, to);
   }
 
   private void copyRows(int from, int to) {
@@ -198,15 +199,16 @@ final class RowPush implements WorkerTeam.Task {
       long source = payload.x + t * rowBytes;
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
-        long way = ways[i];
-        if (way >= 0) {
-          NativeMemory.copy(source, rows[Ways.rank(way)] + Ways.slot(way) * rowBytes, rowBytes);
+        long route = routes[i];
+        if (route >= 0) {
+          NativeMemory.copy(
+              source, rows[RowTarget.rank(route)] + RowTarget.slot(route) * rowBytes, rowBytes);
         }
       }
     }
   }
 
-  private void streamRows(RowStream stream, int from, int to) {
+  private void streamRows(NonTemporalCopy stream, int from, int to) {
     long rowBytes = payload.rowBytes;
     long[] places = stream.places;
     for (int t = from; t < to; t++) {
@@ -215,9 +217,9 @@ final class RowPush implements WorkerTeam.Task {
       int copies = 0;
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
-        long way = ways[i];
-        if (way >= 0) {
-          places[++copies] = rows[Ways.rank(way)] + Ways.slot(way) * rowBytes;
+        long route = routes[i];
+        if (route >= 0) {
+          places[++copies] = rows[RowTarget.rank(route)] + RowTarget.slot(route) * rowBytes;
         }
       }
       stream.copy(source, rowBytes, 1, copies);
@@ -235,19 +237,19 @@ final class RowPush implements WorkerTeam.Task {
       choices.begin();
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
-        long way = ways[i];
-        if (way < 0) {
+        long route = routes[i];
+        if (route < 0) {
           continue;
         }
-        int target = Ways.rank(way);
-        long slot = Ways.slot(way);
+        int target = RowTarget.rank(route);
+        long slot = RowTarget.slot(route);
         pushScales(t, target, slot);
         NativeMemory.putInt(sourceTokens[target] + slot * 4, numbers == null ? t : numbers[t]);
         NativeMemory.putInt(sourceRanks[target] + slot * 4, source);
         if (withChoices) {
           choices.to(target, slot, topK);
         } else if (withWeights) {
-          long choice = (long) t * topK + Ways.choice(way);
+          long choice = (long) t * topK + RowTarget.choice(route);
           NativeMemory.putFloat(
               topkWeights[target] + slot * 4, NativeMemory.getFloat(payload.weights + choice * 4));
         }

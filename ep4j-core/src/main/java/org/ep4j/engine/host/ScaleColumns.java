@@ -24,7 +24,8 @@ final class ScaleColumns implements WorkerTeam.Task {
    * @param to address of the result
    * @param limit rows for which the columns have room
    */
-  void turn(long from, long to, DType dtype, long rows, long limit, long columns, WorkerTeam team) {
+  void transpose(
+      long from, long to, DType dtype, long rows, long limit, long columns, WorkerTeam team) {
     this.from = from;
     this.to = to;
     this.rows = rows;

@@ -35,16 +35,16 @@ final class ScaleOut implements AutoCloseable {
   private final Rails rails;
   private final long headBytes;
 
-  private final FarLanes lanes;
+  private final InternodeLanes lanes;
 
   private final @Nullable Group owned;
   private final PageArena memory;
   private final Region head;
   private final Region mirrors;
   private final Region outgoing;
-  private final BorrowedRows borrowed;
+  private final RegistrationCache registrations;
   private final Region incoming;
-  private final @Nullable FarRanks farRanks;
+  private final @Nullable InternodeLowLatency internodeLowLatency;
   private final ChunkSender[] senders;
   private final ChunkReceiver[] receivers;
 
@@ -68,7 +68,7 @@ final class ScaleOut implements AutoCloseable {
     layout = plan.layout;
     headBytes = plan.head.byteSize();
     ranks = nodes.ranks();
-    lanes = new FarLanes(wire, layout, nodes, numbers, rank, timeout);
+    lanes = new InternodeLanes(wire, layout, nodes, numbers, rank, timeout);
     int[] partners = rails.partners(rank);
     head = wire.register(WireMemory.host(plan.head));
     mirrors = wire.allocate(ranks * headBytes, timeout);
@@ -76,11 +76,12 @@ final class ScaleOut implements AutoCloseable {
     outgoing =
         wire.register(
             WireMemory.host(memory.allocate(Math.max(1, layout.rings(partners.length)), 64)));
-    borrowed = new BorrowedRows(wire);
-    farRanks =
-        plan.far == null || plan.words == null
+    registrations = new RegistrationCache(wire);
+    internodeLowLatency =
+        plan.internode == null || plan.words == null
             ? null
-            : new FarRanks(this, wire, plan.far, plan.words, rank, ranks, memory, timeout);
+            : new InternodeLowLatency(
+                this, wire, plan.internode, plan.words, rank, ranks, memory, timeout);
     senders = new ChunkSender[partners.length];
     receivers = new ChunkReceiver[partners.length];
     for (int place = 0; place < partners.length; place++) {
@@ -95,17 +96,17 @@ final class ScaleOut implements AutoCloseable {
    * @param layout how it is laid out
    * @param head the first bytes of this rank's region, which the peers mirror
    * @param words layout of the low-latency part; null without low-latency operations
-   * @param far layout of what they need between nodes; null likewise
+   * @param internode layout of what they need between nodes; null likewise
    */
   record Plan(
       ScaleOutLayout layout,
       MemorySegment head,
       @Nullable LowLatencyLayout words,
-      @Nullable FarLayout far) {}
+      @Nullable InternodeLowLatencyLayout internode) {}
 
   /** The layout for a buffer, each token of which takes at most {@code most} bytes of a chunk. */
-  static ScaleOutLayout layout(int ranks, long most) {
-    return new ScaleOutLayout(ranks, LANES, most);
+  static ScaleOutLayout layout(int ranks, long max) {
+    return new ScaleOutLayout(ranks, LANES, max);
   }
 
   /**
@@ -157,7 +158,7 @@ final class ScaleOut implements AutoCloseable {
     }
   }
 
-  FarLanes lanes() {
+  InternodeLanes lanes() {
     return lanes;
   }
 
@@ -180,8 +181,8 @@ final class ScaleOut implements AutoCloseable {
   }
 
   /** Address of the counter that says whether {@code peer} has given up. */
-  long gaveUp(int peer) {
-    return counter(layout.gaveUp(peer));
+  long aborted(int peer) {
+    return counter(layout.aborted(peer));
   }
 
   /** Address of a counter of this rank. */
@@ -190,8 +191,8 @@ final class ScaleOut implements AutoCloseable {
   }
 
   /** The low-latency side; null without low-latency operations. */
-  @Nullable FarRanks farRanks() {
-    return farRanks;
+  @Nullable InternodeLowLatency internodeLowLatency() {
+    return internodeLowLatency;
   }
 
   /** Sends to each partner, in the order of {@link Rails#partners}. */
@@ -213,8 +214,8 @@ final class ScaleOut implements AutoCloseable {
   }
 
   /** Memory of the caller that the wire may read while an operation runs. */
-  BorrowedRows borrowed() {
-    return borrowed;
+  RegistrationCache registrations() {
+    return registrations;
   }
 
   long incoming() {
@@ -230,8 +231,8 @@ final class ScaleOut implements AutoCloseable {
   }
 
   /** Tells all that this rank has given up; what {@code bytes} from {@code offset} say is why. */
-  void giveUp(long offset, long bytes, long word) {
-    lanes.giveUp(head, offset, mirrors, rank * headBytes + offset, bytes, word);
+  void abort(long offset, long bytes, long word) {
+    lanes.abort(head, offset, mirrors, rank * headBytes + offset, bytes, word);
   }
 
   /**
@@ -277,7 +278,9 @@ final class ScaleOut implements AutoCloseable {
 
   /** Bytes of memory that peers put into. */
   long bytes() {
-    return mirrors.bytes() + incoming.bytes() + (farRanks == null ? 0 : farRanks.bytes());
+    return mirrors.bytes()
+        + incoming.bytes()
+        + (internodeLowLatency == null ? 0 : internodeLowLatency.bytes());
   }
 
   @Override
@@ -286,7 +289,7 @@ final class ScaleOut implements AutoCloseable {
       return;
     }
     closed = true;
-    borrowed.close();
+    registrations.close();
     wire.close();
     memory.close();
     if (owned != null) {

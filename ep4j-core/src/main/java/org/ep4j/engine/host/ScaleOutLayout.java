@@ -6,11 +6,12 @@ import org.ep4j.engine.Rails;
  * What ranks of different nodes keep for each other, and the counters that they add to.
  *
  * <p>Protocol. <b>Mirrors.</b> A rank keeps for every rank of another node a mirror of the head of
- * its region: control page ({@link ControlLayout}) and counts ({@link CountsLayout}). Only the
+ * its region: control page ({@link ControlPageLayout}) and counts ({@link CountsLayout}). Only the
  * owner of a region writes its mirrors: it puts what has changed on lane 0, then adds to the
  * counter {@link #progress} what its progress has grown by. An add follows the puts before it on
- * its lane, so whoever has seen the progress sees the mirror; the rules of {@link ControlLayout}
- * say when it may change. The word PROGRESS in a mirror is not used: the counter stands for it.
+ * its lane, so whoever has seen the progress sees the mirror; the rules of {@link
+ * ControlPageLayout} say when it may change. The word PROGRESS in a mirror is not used: the counter
+ * stands for it.
  *
  * <p><b>Chunks.</b> Rows travel between partners ({@link Rails}) in chunks, through a ring of
  * {@link #SLOTS} chunks at the receiver for each partner. Chunks of a direction are numbered from 0
@@ -36,12 +37,12 @@ final class ScaleOutLayout {
   final long chunkBytes;
 
   /**
-   * @param most bytes that a token takes at most, with the header of its chunk
+   * @param max bytes that a token takes at most, with the header of its chunk
    */
-  ScaleOutLayout(int ranks, int lanes, long most) {
+  ScaleOutLayout(int ranks, int lanes, long max) {
     this.ranks = ranks;
     this.lanes = lanes;
-    chunkBytes = ControlLayout.align(Math.max(CHUNK, most), ControlLayout.BYTES);
+    chunkBytes = ControlPageLayout.align(Math.max(CHUNK, max), ControlPageLayout.BYTES);
   }
 
   /** Counter: progress of {@code rank}, who adds to it. */
@@ -59,18 +60,18 @@ final class ScaleOutLayout {
     return 2 * ranks + rank * lanes + lane;
   }
 
-  /** Counter: {@link ControlLayout#GAVE_UP} of {@code rank}, who adds to it. */
-  int gaveUp(int rank) {
+  /** Counter: {@link ControlPageLayout#ABORTED} of {@code rank}, who adds to it. */
+  int aborted(int rank) {
     return 2 * ranks + ranks * lanes + rank;
   }
 
   /** Number of counters of a rank. */
   int counters() {
-    return firstFar() + FarLayout.counters(ranks);
+    return firstInternode() + InternodeLowLatencyLayout.counters(ranks);
   }
 
-  /** First of the counters of {@link FarLayout}. */
-  int firstFar() {
+  /** First of the counters of {@link InternodeLowLatencyLayout}. */
+  int firstInternode() {
     return 3 * ranks + ranks * lanes;
   }
 

@@ -31,7 +31,7 @@ final class ScratchLayout {
   /** Sums of weights, float [T, K]. */
   final long weightSums;
 
-  /** A block of {@link StreamedSum} for each of {@link #BLOCKS} workers. */
+  /** A block of {@link NonTemporalSum} for each of {@link #BLOCKS} workers. */
   final long blocks;
 
   /** A row for each of {@link #BLOCKS} workers: a node's partial sum. */
@@ -73,7 +73,7 @@ final class ScratchLayout {
     sums = page(bias1 + sumBytes);
     weightSums = page(sums + sumBytes);
     blocks = page(weightSums + choices * 4);
-    partials = blocks + BLOCKS * StreamedSum.BLOCK;
+    partials = blocks + BLOCKS * NonTemporalSum.BLOCK;
     aligned = page(partials + BLOCKS * partialBytes(config.hidden()));
     received = line(aligned + 4L * local);
     expertOffsets = line(received + 4L * local);
@@ -93,10 +93,10 @@ final class ScratchLayout {
   }
 
   private static long page(long offset) {
-    return ControlLayout.align(offset, ControlLayout.BYTES);
+    return ControlPageLayout.align(offset, ControlPageLayout.BYTES);
   }
 
   private static long line(long offset) {
-    return ControlLayout.align(offset, ControlLayout.LINE);
+    return ControlPageLayout.align(offset, ControlPageLayout.LINE);
   }
 }

@@ -17,9 +17,9 @@ final class TokenRows {
   /** Number of groups. */
   int groups;
 
-  TokenRows(int most) {
-    rows = new long[most];
-    groupEnd = new int[most];
+  TokenRows(int max) {
+    rows = new long[max];
+    groupEnd = new int[max];
   }
 
   void clear() {

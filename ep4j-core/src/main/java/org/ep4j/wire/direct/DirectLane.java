@@ -6,7 +6,7 @@ import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,7 +27,7 @@ final class DirectLane implements Lane {
     this.peer = peer;
     this.index = index;
     this.control = control;
-    this.counters = ControlLayout.counters(control);
+    this.counters = DirectControlLayout.counters(control);
   }
 
   @Override
@@ -46,7 +46,7 @@ final class DirectLane implements Lane {
     wire.requireOpen();
     MemorySegment source = DirectRegion.of(local, wire).own();
     MemorySegment target = DirectRegion.of(remote, wire).part(peer);
-    Checks.put(
+    WireArguments.put(
         localOffset,
         source.byteSize(),
         remoteOffset,
@@ -75,7 +75,7 @@ final class DirectLane implements Lane {
   @Override
   public long add(int counter, long value) {
     wire.requireOpen();
-    Checks.add(counter, wire.config());
+    WireArguments.add(counter, wire.config());
     if (!usable()) {
       return FAILED;
     }
@@ -84,7 +84,7 @@ final class DirectLane implements Lane {
   }
 
   private boolean usable() {
-    if (failure == null && ControlLayout.isClosed(control)) {
+    if (failure == null && DirectControlLayout.isClosed(control)) {
       fail(Cause.CLOSED, "the peer has closed its wire");
     }
     return failure == null;

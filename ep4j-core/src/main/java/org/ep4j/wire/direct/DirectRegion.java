@@ -3,7 +3,7 @@ package org.ep4j.wire.direct;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /** A region as seen by one rank: its own segment, and those of its peers where they take puts. */
@@ -32,7 +32,7 @@ final class DirectRegion implements Region {
     if (region instanceof DirectRegion direct && direct.wire == wire && !direct.closed) {
       return direct;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   MemorySegment own() {

@@ -11,9 +11,9 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.WireArguments;
 
 /**
  * A wire between ranks that map each other's memory: threads of one JVM, or processes of one host.
@@ -34,8 +34,8 @@ final class DirectWire extends GroupWire {
     this.control = control;
     MemorySegment[] controls = control.parts();
     ownControl = controls[group.rank()];
-    counters = ControlLayout.counters(ownControl);
-    looked = new int[config.strands() * 16];
+    counters = DirectControlLayout.counters(ownControl);
+    looked = new int[config.progressContexts() * 16];
     lanes = new DirectLane[group.size()][];
     for (int peer = 0; peer < lanes.length; peer++) {
       lanes[peer] = new DirectLane[peer == group.rank() ? 0 : config.lanes()];
@@ -51,7 +51,8 @@ final class DirectWire extends GroupWire {
         name,
         group,
         config,
-        MappedMemory.allocate(group, ControlLayout.bytes(config.counters()), config.timeout()));
+        MappedMemory.allocate(
+            group, DirectControlLayout.bytes(config.counters()), config.timeout()));
   }
 
   Group group() {
@@ -60,7 +61,7 @@ final class DirectWire extends GroupWire {
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
@@ -84,7 +85,7 @@ final class DirectWire extends GroupWire {
                 + (memory.onHost()
                     ? "memory that it did not allocate: use allocate()"
                     : "device memory: stage it through memory of allocate()");
-    Agreement.numbers(group, error, 0, timeout);
+    CollectiveStep.numbers(group, error, 0, timeout);
     MemorySegment own = segment(memory);
     return remember(
         new DirectRegion(this, own, ExposedSegments.exchange(group, own, timeout), null));
@@ -130,15 +131,15 @@ final class DirectWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    Checks.strand(strand, config);
+    WireArguments.progressContext(progressContext, config);
     // One peer a call: a look costs more than the rest of an idle poll.
-    int peer = looked[strand * 16];
-    looked[strand * 16] = peer + 1 == lanes.length ? 0 : peer + 1;
+    int peer = looked[progressContext * 16];
+    looked[progressContext * 16] = peer + 1 == lanes.length ? 0 : peer + 1;
     DirectLane[] toPeer = lanes[peer];
     int failed = 0;
-    for (int i = strand; i < toPeer.length; i += config.strands()) {
+    for (int i = progressContext; i < toPeer.length; i += config.progressContexts()) {
       failed += toPeer[i].look() ? 1 : 0;
     }
     return failed;
@@ -147,7 +148,7 @@ final class DirectWire extends GroupWire {
   @Override
   public synchronized void close() {
     if (shut()) {
-      ControlLayout.close(ownControl);
+      DirectControlLayout.close(ownControl);
       regions.forEach(DirectRegion::close);
       control.close();
     }

@@ -7,7 +7,7 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.group.Group;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 
 /**
  * How thread-ranks hand each other segments: under a number, for as long as it takes all to look.
@@ -25,7 +25,7 @@ final class ExposedSegments {
     long number = NUMBERS.incrementAndGet();
     OFFERED.put(number, mine);
     try {
-      long[] numbers = Agreement.numbers(group, "", number, timeout);
+      long[] numbers = CollectiveStep.numbers(group, "", number, timeout);
       MemorySegment[] all = new MemorySegment[numbers.length];
       for (int rank = 0; rank < all.length; rank++) {
         all[rank] = Objects.requireNonNull(OFFERED.get(numbers[rank]), "offered segment");

@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
  */
 public abstract class GroupLane<R extends GroupRegion> implements Lane {
   private final GroupWire wire;
-  private final Window window;
+  private final InFlightLimit window;
   private final int peer;
   private final int index;
   private final int mask;
@@ -39,7 +39,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
   private volatile @Nullable LaneFailure failure;
 
   /** A lane whose work takes room in a window. */
-  protected GroupLane(GroupWire wire, Window window, int peer, int index) {
+  protected GroupLane(GroupWire wire, InFlightLimit window, int peer, int index) {
     this.wire = wire;
     this.window = window;
     this.peer = peer;
@@ -56,8 +56,8 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
 
   /** Entries of a ring for all work that may be under way: a power of two. */
   private static int capacity(WireConfig config) {
-    int most = config.operationsInFlight();
-    return most == 1 ? 1 : Integer.highestOneBit(most - 1) << 1;
+    int max = config.operationsInFlight();
+    return max == 1 ? 1 : Integer.highestOneBit(max - 1) << 1;
   }
 
   /** The region as one of this wire that may be used; refuses others. */
@@ -140,7 +140,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
   }
 
   private void forget(int slot) {
-    window.giveBack(bytes[slot]);
+    window.release(bytes[slot]);
     local[slot] = null;
     remote[slot] = null;
   }
@@ -164,7 +164,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     wire.requireOpen();
     R source = own(from);
     R target = own(to);
-    Checks.put(
+    WireArguments.put(
         fromOffset, source.bytes(), toOffset, target.bytes(peer), size, count, wire.config());
     if (failure != null) {
       return FAILED;
@@ -178,7 +178,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
   @Override
   public final long add(int count, long value) {
     wire.requireOpen();
-    Checks.add(count, wire.config());
+    WireArguments.add(count, wire.config());
     if (failure != null) {
       return FAILED;
     }

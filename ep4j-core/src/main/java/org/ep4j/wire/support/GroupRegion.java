@@ -29,8 +29,8 @@ public abstract class GroupRegion implements Region {
   }
 
   /** What the peers have told, by rank. */
-  public final void sizes(long[] told) {
-    sizes = told;
+  public final void sizes(long[] results) {
+    sizes = results;
   }
 
   /** The region is closed from here on; whether it was open. */

@@ -60,7 +60,7 @@ public abstract class GroupWire implements Wire {
   }
 
   /** What the group says of a peer, for the text of a failure. */
-  public final String fate(int peer) {
+  public final String status(int peer) {
     String report = group.deathReport(peer);
     return report == null ? "the group still counts rank " + peer + " as alive" : report;
   }

@@ -97,7 +97,7 @@ final class CarriedPipe implements Pipe {
       byte type = SegmentLayout.type(coming, at);
       int value = SegmentLayout.value(coming, at);
       boolean inline = type == SegmentLayout.INLINE;
-      if (inline && (value <= 0 || value > SegmentLayout.MOST_INLINE)) {
+      if (inline && (value <= 0 || value > SegmentLayout.MAX_INLINE)) {
         throw new IOException("the peer has sent a short segment of " + value + " bytes");
       }
       if (inline && coming.remaining() < SegmentLayout.HEADER + value) {
@@ -142,8 +142,8 @@ final class CarriedPipe implements Pipe {
   }
 
   @Override
-  public long underWay() {
-    return out.underWay();
+  public long inFlight() {
+    return out.inFlight();
   }
 
   /**
@@ -153,7 +153,7 @@ final class CarriedPipe implements Pipe {
   @Override
   public boolean mayEnd() throws IOException {
     advance();
-    return ended || (out.underWay() == 0 && out.allRead());
+    return ended || (out.inFlight() == 0 && out.allRead());
   }
 
   @Override

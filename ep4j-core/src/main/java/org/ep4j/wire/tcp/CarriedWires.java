@@ -18,6 +18,6 @@ public final class CarriedWires {
    * @param carriers closed with the wire, or if it cannot be opened
    */
   public static Wire open(String name, Group group, WireConfig config, CarrierService carriers) {
-    return new Opening(name, group, config, carriers).open();
+    return new TcpConnectionSetup(name, group, config, carriers).open();
   }
 }

@@ -7,7 +7,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.WireConfig;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,27 +16,27 @@ import org.jspecify.annotations.Nullable;
  */
 final class Connection {
   /** The peer is told of its work at the latest when so much has taken effect. */
-  private static final int MOST_UNACKNOWLEDGED = 32;
+  private static final int MAX_UNACKNOWLEDGED = 32;
 
-  private static final long MOST_UNACKNOWLEDGED_BYTES = 1 << 20;
+  private static final long MAX_UNACKNOWLEDGED_BYTES = 1 << 20;
 
   /** Or when nothing else has happened for so many polls. */
-  private static final int QUIET_POLLS = 8;
+  private static final int IDLE_POLLS = 8;
 
   private final TcpWire wire;
   private final Pipe pipe;
   private final int peer;
   private final int number;
   private final TcpLane[] lanes;
-  private final Outgoing outgoing;
-  private final Incoming incoming;
+  private final FrameWriter outgoing;
+  private final FrameReader incoming;
   private @Nullable SelectionKey key;
   // The socket takes no more until the selector says so.
   private boolean blocked;
   private long left;
   private boolean failed;
-  private boolean saidGoodbye;
-  private int quiet;
+  private boolean goodbyeSent;
+  private int idlePolls;
 
   /**
    * A proven connection.
@@ -44,7 +44,7 @@ final class Connection {
    * @param number of the connection among all of this rank, see {@link TcpRegion#viewAt}
    * @param index of the connection among those to the peer
    */
-  Connection(TcpWire wire, Pipe pipe, int peer, int number, int index, Window window) {
+  Connection(TcpWire wire, Pipe pipe, int peer, int number, int index, InFlightLimit window) {
     this.wire = wire;
     this.pipe = pipe;
     this.peer = peer;
@@ -54,8 +54,8 @@ final class Connection {
     for (int i = 0; i < lanes.length; i++) {
       lanes[i] = new TcpLane(wire, this, window, index + i * config.connections());
     }
-    outgoing = new Outgoing(this, lanes, wire.arena());
-    incoming = new Incoming(wire, this, wire.arena());
+    outgoing = new FrameWriter(this, lanes, wire.arena());
+    incoming = new FrameReader(wire, this, wire.arena());
   }
 
   void register(Selector selector) throws ClosedChannelException {
@@ -100,7 +100,7 @@ final class Connection {
 
   /** Writes what is due; how much was done. */
   long send() {
-    quiet++;
+    idlePolls++;
     if (failed || blocked) {
       return 0;
     }
@@ -110,11 +110,11 @@ final class Connection {
         block(true);
         return 0;
       }
-      left = outgoing.written() - pipe.underWay();
+      left = outgoing.written() - pipe.inFlight();
       if (!acknowledging && !outgoing.waits()) {
         return 0;
       }
-      quiet = 0;
+      idlePolls = 0;
       long written = outgoing.write(pipe, acknowledging);
       boolean more = written < 0;
       boolean held = pipe.holdsOutput();
@@ -122,7 +122,7 @@ final class Connection {
         block(true);
       }
       if (!held) {
-        left = outgoing.written() - pipe.underWay();
+        left = outgoing.written() - pipe.inFlight();
       }
       return more ? -1 - written : written;
     } catch (IOException e) {
@@ -135,9 +135,9 @@ final class Connection {
 
   private boolean acknowledgementDue() {
     int count = incoming.unacknowledged();
-    return count >= MOST_UNACKNOWLEDGED
-        || incoming.unacknowledgedBytes() >= MOST_UNACKNOWLEDGED_BYTES
-        || (count > 0 && quiet >= QUIET_POLLS);
+    return count >= MAX_UNACKNOWLEDGED
+        || incoming.unacknowledgedBytes() >= MAX_UNACKNOWLEDGED_BYTES
+        || (count > 0 && idlePolls >= IDLE_POLLS);
   }
 
   /** Lets the next {@link #send} try again, where no selector says when. */
@@ -169,14 +169,14 @@ final class Connection {
     try {
       long read = incoming.read(pipe);
       if (read > 0) {
-        quiet = 0;
-      } else if (read == Incoming.PEER_CLOSES) {
+        idlePolls = 0;
+      } else if (read == FrameReader.PEER_CLOSES) {
         fail(Cause.CLOSED, "the peer has closed its wire");
-      } else if (read == Incoming.ENDED) {
-        fail(Cause.LOST, "the connection has ended without a word; " + wire.fate(peer));
+      } else if (read == FrameReader.ENDED) {
+        fail(Cause.LOST, "the connection has ended without a word; " + wire.status(peer));
       }
       return read < 0 ? 1 : read;
-    } catch (Incoming.BadFrame e) {
+    } catch (FrameReader.BadFrame e) {
       fail(Cause.PROTOCOL, "the peer has sent " + e.getMessage());
     } catch (IOException e) {
       lose(e);
@@ -202,7 +202,7 @@ final class Connection {
   }
 
   private void lose(IOException e) {
-    fail(Cause.LOST, "the connection is lost: " + e.getMessage() + "; " + wire.fate(peer));
+    fail(Cause.LOST, "the connection is lost: " + e.getMessage() + "; " + wire.status(peer));
   }
 
   /** Ends the connection and its lanes, once. */
@@ -228,12 +228,12 @@ final class Connection {
   }
 
   /** Writes what has been begun, then the last frame; whether all has gone, or never will. */
-  boolean sayGoodbye() {
+  boolean sendGoodbye() {
     try {
       if (!failed && outgoing.write(pipe, false) >= 0) {
-        if (!saidGoodbye) {
-          saidGoodbye = true;
-          outgoing.bye();
+        if (!goodbyeSent) {
+          goodbyeSent = true;
+          outgoing.goodbye();
           outgoing.write(pipe, false);
         }
         if (!outgoing.holds() && pipe.mayEnd()) {

@@ -28,21 +28,21 @@ final class Handshake {
   private static final byte[] MAGIC = "EP4JWIRE".getBytes(StandardCharsets.US_ASCII);
   private static final byte VERSION = 1;
   private static final int NONCE = 32;
-  private static final int CLAIM = 8;
+  private static final int IDENTITY = 8;
   private static final byte ADMITTED = 1;
   private static final byte REFUSED = 2;
-  private static final String GUEST = "ep4j wire tcp 1, guest";
+  private static final String CLIENT = "ep4j wire tcp 1, guest";
   private static final String HOST = "ep4j wire tcp 1, host";
   private static final SecureRandom RANDOM = new SecureRandom();
 
   /** What a guest says it is. */
-  record Claim(int rank, int index) {}
+  record PeerIdentity(int rank, int index) {}
 
   /** Whether a claim is as expected, and not made twice. */
   @FunctionalInterface
   interface Register {
     /** Takes the claim, once. */
-    boolean take(Claim claim);
+    boolean take(PeerIdentity identity);
   }
 
   private final JobKey key;
@@ -60,21 +60,22 @@ final class Handshake {
   }
 
   /** Proves that this rank belongs to the job, and that the host does. */
-  void asGuest(Pipe pipe, Claim claim, PatientPipe patient) throws IOException {
+  void asClient(Pipe pipe, PeerIdentity identity, DeadlinePipe withDeadline) throws IOException {
     byte[] mine = random(NONCE);
-    patient.write(
+    withDeadline.write(
         pipe,
         ByteBuffer.allocate(MAGIC.length + 1 + NONCE).put(MAGIC).put(VERSION).put(mine).flip());
-    byte[] theirs = patient.read(pipe, NONCE);
-    byte[] said = ByteBuffer.allocate(CLAIM).putInt(claim.rank()).putInt(claim.index()).array();
+    byte[] theirs = withDeadline.read(pipe, NONCE);
+    byte[] said =
+        ByteBuffer.allocate(IDENTITY).putInt(identity.rank()).putInt(identity.index()).array();
     byte[][] transcript = {mine, theirs, said, ticket, pipe.binding()};
-    patient.write(
+    withDeadline.write(
         pipe,
-        ByteBuffer.allocate(CLAIM + JobKey.PROOF_BYTES)
+        ByteBuffer.allocate(IDENTITY + JobKey.PROOF_BYTES)
             .put(said)
-            .put(key.prove(GUEST, transcript))
+            .put(key.prove(CLIENT, transcript))
             .flip());
-    byte[] answer = patient.read(pipe, 1 + JobKey.PROOF_BYTES);
+    byte[] answer = withDeadline.read(pipe, 1 + JobKey.PROOF_BYTES);
     if (answer[0] != ADMITTED) {
       throw new IOException("the peer did not admit this rank: it belongs to another job");
     }
@@ -84,25 +85,25 @@ final class Handshake {
   }
 
   /** Lets a guest prove itself, then proves itself to it. */
-  Claim asHost(Pipe pipe, Register register, PatientPipe patient) throws IOException {
-    byte[] hello = patient.read(pipe, MAGIC.length + 1 + NONCE);
+  PeerIdentity asHost(Pipe pipe, Register register, DeadlinePipe withDeadline) throws IOException {
+    byte[] hello = withDeadline.read(pipe, MAGIC.length + 1 + NONCE);
     if (!Arrays.equals(hello, 0, MAGIC.length, MAGIC, 0, MAGIC.length)
         || hello[MAGIC.length] != VERSION) {
       throw new IOException("a stranger that speaks something else");
     }
     byte[] theirs = Arrays.copyOfRange(hello, MAGIC.length + 1, hello.length);
     byte[] mine = random(NONCE);
-    patient.write(pipe, ByteBuffer.wrap(mine));
-    byte[] proof = patient.read(pipe, CLAIM + JobKey.PROOF_BYTES);
-    byte[] said = Arrays.copyOf(proof, CLAIM);
+    withDeadline.write(pipe, ByteBuffer.wrap(mine));
+    byte[] proof = withDeadline.read(pipe, IDENTITY + JobKey.PROOF_BYTES);
+    byte[] said = Arrays.copyOf(proof, IDENTITY);
     ByteBuffer words = ByteBuffer.wrap(said);
-    Claim claim = new Claim(words.getInt(), words.getInt());
+    PeerIdentity identity = new PeerIdentity(words.getInt(), words.getInt());
     byte[][] transcript = {theirs, mine, said, ticket, pipe.binding()};
     boolean admitted =
-        key.accepts(Arrays.copyOfRange(proof, CLAIM, proof.length), GUEST, transcript)
-            && register.take(claim);
+        key.accepts(Arrays.copyOfRange(proof, IDENTITY, proof.length), CLIENT, transcript)
+            && register.take(identity);
     byte[] answer = admitted ? key.prove(HOST, transcript) : new byte[JobKey.PROOF_BYTES];
-    patient.write(
+    withDeadline.write(
         pipe,
         ByteBuffer.allocate(1 + answer.length)
             .put(admitted ? ADMITTED : REFUSED)
@@ -111,6 +112,6 @@ final class Handshake {
     if (!admitted) {
       throw new IOException("a stranger that could not prove itself, or a guest twice");
     }
-    return claim;
+    return identity;
   }
 }

@@ -22,7 +22,7 @@ interface Pipe {
    * Bytes that were written and have not left for good, beside what {@link #holdsOutput} speaks of:
    * more may be written behind them.
    */
-  default long underWay() {
+  default long inFlight() {
     return 0;
   }
 

@@ -6,7 +6,7 @@ import java.nio.channels.SocketChannel;
 /** Makes pipes of sockets: as they are, or with TLS. One for all connections of a rank. */
 interface Security {
   /** The pipe of who called. */
-  Pipe asGuest(SocketChannel channel) throws IOException;
+  Pipe asClient(SocketChannel channel) throws IOException;
 
   /** The pipe of who was called. */
   Pipe asHost(SocketChannel channel) throws IOException;
@@ -15,7 +15,7 @@ interface Security {
   static Security none() {
     return new Security() {
       @Override
-      public Pipe asGuest(SocketChannel channel) {
+      public Pipe asClient(SocketChannel channel) {
         return new PlainPipe(channel);
       }
 

@@ -28,7 +28,7 @@ final class SegmentLayout {
   static final byte CREDIT = 4;
 
   /** Longest segment on the socket: a longer one is worth two calls of the carrier. */
-  static final int MOST_INLINE = 8 << 10;
+  static final int MAX_INLINE = 8 << 10;
 
   private static final int VALUE = 4;
 

@@ -55,7 +55,7 @@ final class SegmentsOut {
   }
 
   /** Bytes that have been written and not left. */
-  long underWay() {
+  long inFlight() {
     return accepted - gone;
   }
 
@@ -105,7 +105,7 @@ final class SegmentsOut {
     long count = queued;
     while (announced - credited < slots && due()) {
       int at = (int) (announced % slots);
-      boolean inline = bytes[at] <= SegmentLayout.MOST_INLINE;
+      boolean inline = bytes[at] <= SegmentLayout.MAX_INLINE;
       if (socket.remaining() < SegmentLayout.HEADER + (inline ? bytes[at] : 0)) {
         break;
       }

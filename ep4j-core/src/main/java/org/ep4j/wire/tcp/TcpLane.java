@@ -3,7 +3,7 @@ package org.ep4j.wire.tcp;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
  * A queue of work. The bytes of accepted work are framed, and it is delivered when the peer has
@@ -27,7 +27,7 @@ final class TcpLane extends GroupLane<TcpRegion> {
 
   long acknowledged;
 
-  TcpLane(TcpWire wire, Connection connection, Window window, int index) {
+  TcpLane(TcpWire wire, Connection connection, InFlightLimit window, int index) {
     super(wire, window, connection.peer(), index);
     this.wire = wire;
     this.connection = connection;

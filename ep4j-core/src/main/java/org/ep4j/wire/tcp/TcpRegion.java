@@ -6,8 +6,8 @@ import java.util.Objects;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -42,7 +42,7 @@ final class TcpRegion extends GroupRegion {
     if (region instanceof TcpRegion tcp && tcp.isOf(wire)) {
       return tcp;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   int id() {

@@ -24,6 +24,6 @@ public final class TcpWireProvider implements WireProvider {
 
   @Override
   public Wire open(Group group, WireConfig config) {
-    return new Opening(NAME, group, config, null).open();
+    return new TcpConnectionSetup(NAME, group, config, null).open();
   }
 }

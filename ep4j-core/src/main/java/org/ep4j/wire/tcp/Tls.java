@@ -57,7 +57,7 @@ final class Tls implements Security {
   }
 
   @Override
-  public Pipe asGuest(SocketChannel channel) throws IOException {
+  public Pipe asClient(SocketChannel channel) throws IOException {
     return new TlsPipe(channel, engine(true), null);
   }
 
@@ -66,9 +66,9 @@ final class Tls implements Security {
     return new TlsPipe(channel, engine(false), ownBinding);
   }
 
-  private SSLEngine engine(boolean guest) throws SSLException {
+  private SSLEngine engine(boolean client) throws SSLException {
     SSLEngine engine = context.createSSLEngine();
-    engine.setUseClientMode(guest);
+    engine.setUseClientMode(client);
     engine.setEnabledProtocols(PROTOCOLS);
     engine.beginHandshake();
     return engine;
@@ -80,7 +80,7 @@ final class Tls implements Security {
 
   /** Lets every certificate pass: what counts is that the proof behind it covers it. */
   private static final class BoundByProof extends X509ExtendedTrustManager {
-    private static final X509Certificate[] NOBODY = {};
+    private static final X509Certificate[] NO_CERTIFICATES = {};
 
     @Override
     public void checkClientTrusted(X509Certificate[] chain, String type) {}
@@ -102,7 +102,7 @@ final class Tls implements Security {
 
     @Override
     public X509Certificate[] getAcceptedIssuers() {
-      return NOBODY;
+      return NO_CERTIFICATES;
     }
   }
 }

@@ -87,7 +87,7 @@ class AsynchronousOperationsTest {
           buffer.close();
           assertThat(Thread.interrupted()).isTrue();
           assertThat(event.isDone()).isTrue();
-          assertThatThrownBy(buffer::numSms).hasMessageContaining("closed");
+          assertThatThrownBy(buffer::parallelism).hasMessageContaining("closed");
         });
   }
 
@@ -196,8 +196,8 @@ class AsynchronousOperationsTest {
     ThreadRanks.run(
         1,
         group -> {
-          BufferConfig hurried = config().timeout(Duration.ofMillis(50)).build();
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, hurried)) {
+          BufferConfig shortTimeout = config().timeout(Duration.ofMillis(50)).build();
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, shortTimeout)) {
             DispatchOptions never = DispatchOptions.builder().previousEvent(new Signal()).build();
             Routing routing = Routing.of(Tensor.of(new long[] {0, 1}, 1, 2));
             assertThatThrownBy(() -> buffer.dispatch(Tokens.of(constant(1, 1)), routing, never))

@@ -135,8 +135,8 @@ class DeadPeersTest {
   void rankThatDiesWhileItSendsIsNamedAndTheOthersGoOn() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterDispatch();
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterDispatch();
             group.fail("killed by the test");
           }
         },
@@ -151,9 +151,9 @@ class DeadPeersTest {
   void rankThatDiesWhileItSumsIsNamedAndTheOthersGoOn() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterDispatch();
-            puppet.enterCombine(puppet.finishDispatch());
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterDispatch();
+            scripted.enterCombine(scripted.finishDispatch());
             group.fail("killed by the test");
           }
         },
@@ -170,8 +170,8 @@ class DeadPeersTest {
   void rankThatDiesInABarrierIsNamed() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterBarrier();
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterBarrier();
             group.fail("killed by the test");
           }
         },

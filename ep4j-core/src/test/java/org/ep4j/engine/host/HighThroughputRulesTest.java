@@ -221,7 +221,7 @@ class HighThroughputRulesTest {
                     .name("waiting")
                     .start(() -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), late));
             assertThat(obstacle.reached.await(20, TimeUnit.SECONDS)).isTrue();
-            assertThatThrownBy(b::numSms)
+            assertThatThrownBy(b::parallelism)
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining("two threads in one buffer: waiting is inside");
             assertThatThrownBy(b::close)
@@ -229,7 +229,7 @@ class HighThroughputRulesTest {
                 .hasMessageContaining("close() while waiting is inside");
             obstacle.gone.countDown();
             waiting.join();
-            assertThat(b.numSms()).isPositive();
+            assertThat(b.parallelism()).isPositive();
           }
         });
   }

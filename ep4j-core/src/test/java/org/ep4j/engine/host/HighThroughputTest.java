@@ -77,7 +77,7 @@ class HighThroughputTest {
               assertThat(heads(d.x())).containsExactly(1, 2, 11);
               assertThat(longs(d.topkIdx())).containsExactly(-1, 1, 0, -1, 0, 1);
               assertThat(floats(d.topkWeights())).containsExactly(0, 0.25f, 1, 0, 3, 4);
-              assertThat(ints(d.tokensPerExpert())).containsExactly(2, 2);
+              assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
               assertThat(longs(d.rankOffsets())).containsExactly(0, 2, 3);
               assertThat(ints(d.sourceTokens())).containsExactly(0, 1, 0);
               assertThat(ints(d.sourceRanks())).containsExactly(0, 0, 1);
@@ -86,7 +86,7 @@ class HighThroughputTest {
               assertThat(heads(d.x())).containsExactly(1, 3, 12);
               assertThat(longs(d.topkIdx())).containsExactly(1, -1, 0, 1, -1, 0);
               assertThat(floats(d.topkWeights())).containsExactly(0.5f, 0, 0.75f, 2, 0, 5);
-              assertThat(ints(d.tokensPerExpert())).containsExactly(2, 2);
+              assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
             }
             assertThat(d.scales()).isNull();
             assertThat(d.expertOffsets()).isNull();
@@ -134,8 +134,8 @@ class HighThroughputTest {
             assertThat(d.rows()).isEqualTo(8);
             assertThat(d.receivedRows()).isEqualTo(4);
             assertThat(longs(d.expertOffsets())).containsExactly(0, 4, 8);
-            assertThat(ints(d.tokensPerExpert())).containsExactly(4, 4);
-            assertThat(ints(d.receivedPerExpert())).containsExactly(2, 2);
+            assertThat(ints(d.alignedCounts())).containsExactly(4, 4);
+            assertThat(ints(d.counts())).containsExactly(2, 2);
             assertThat(d.topkIdx()).isNull();
             assertThat(d.rankOffsets()).isNull();
             if (group.rank() == 0) {
@@ -279,7 +279,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void cachedDispatchSendsNewRowsAlongOldWays() {
+  void cachedDispatchSendsNewRowsAlongKnownRoutes() {
     ThreadRanks.run(
         2,
         group -> {
@@ -296,7 +296,7 @@ class HighThroughputTest {
                 .containsExactly(group.rank() == 0 ? new int[] {0, 1, 0} : new int[] {0, 2, 1});
             assertThat(d.topkIdx()).isNull();
             assertThat(d.topkWeights()).isNull();
-            assertThat(ints(d.tokensPerExpert())).containsExactly(2, 2);
+            assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
             assertThat(heads(buffer.combine(d.x(), handle).x()))
                 .containsExactly(
                     group.rank() == 0 ? new float[] {80, 40, 40} : new float[] {41, 41});

@@ -29,7 +29,7 @@ class LargeRowsTest {
             .topK(2)
             .experts(2)
             .maxTokens(TOKENS)
-            .numSms(2)
+            .parallelism(2)
             .build();
     ThreadRanks.run(
         2,

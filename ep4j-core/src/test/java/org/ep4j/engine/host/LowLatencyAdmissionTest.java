@@ -47,7 +47,7 @@ class LowLatencyAdmissionTest {
   }
 
   @Test
-  void whoHasNoRowsToBringBackIsMasked() {
+  void aRankWithNoRowsToReturnIsMasked() {
     onRanks(
         2,
         true,
@@ -59,7 +59,7 @@ class LowLatencyAdmissionTest {
   }
 
   @Test
-  void withoutMaskingWhoHasNoRowsToBringBackIsNamed() {
+  void withoutMaskingARankWithNoRowsToReturnIsNamed() {
     assertThatThrownBy(
             () ->
                 onRanks(
@@ -72,7 +72,7 @@ class LowLatencyAdmissionTest {
   }
 
   @Test
-  void whoIsRefusedToBeAdmittedTriesAgainAndCatchesUp() {
+  void aRankThatIsNotAdmittedTriesAgainAndCatchesUp() {
     onRanks(
         2,
         true,
@@ -97,7 +97,7 @@ class LowLatencyAdmissionTest {
           }
           group.barrier(LONG);
           LowLatencyDispatch d = dispatch(buffer, false);
-          assertThat(ints(d.recvCount())).containsExactly(2);
+          assertThat(ints(d.counts())).containsExactly(2);
         });
   }
 }

@@ -40,7 +40,7 @@ class LowLatencyArgumentsTest {
         (buffer, rank) -> {
           body.run(buffer, rank);
           LowLatencyDispatch d = dispatch(buffer);
-          assertThat(ints(d.recvCount())).containsExactly(2, 2);
+          assertThat(ints(d.counts())).containsExactly(2, 2);
           buffer.lowLatencyCombine(expertRows(), routing(rank), d.handle(), SUM);
         });
   }

@@ -105,7 +105,7 @@ final class LowLatencyCase {
   static Tensor runExperts(int rank, LowLatencyDispatch d, Tensor y) {
     for (int row = 0; row < 2 * 2 * MAX_TOKENS; row++) {
       int expert = row / (2 * MAX_TOKENS);
-      boolean used = row % (2 * MAX_TOKENS) < d.recvCount().getInt(expert);
+      boolean used = row % (2 * MAX_TOKENS) < d.counts().getInt(expert);
       float value = 20 * (2 * rank + expert) + d.x().getBf16((long) row * HIDDEN);
       short bits = used ? bf16(value) : 0x7FC0;
       for (int h = 0; h < HIDDEN; h++) {

@@ -37,7 +37,7 @@ class LowLatencyHookTest {
               .isInstanceOf(IllegalStateException.class)
               .hasMessageContaining("low-latency dispatch 1 has not been received: call its hook");
           d.hook().receive();
-          assertThat(ints(d.recvCount())).containsExactly(2, 2);
+          assertThat(ints(d.counts())).containsExactly(2, 2);
           Tensor y = runExperts(rank, d, expertRows());
           LowLatencyCombine c = buffer.lowLatencyCombine(y, routing(rank), d.handle(), HOOK);
           y.segment().fill((byte) 0); // the rows have been sent
@@ -116,7 +116,7 @@ class LowLatencyHookTest {
         (buffer, rank) -> {
           LowLatencyDispatch a = send(buffer);
           dispatch(buffer);
-          assertThat(ints(a.recvCount())).containsExactly(2, 2);
+          assertThat(ints(a.counts())).containsExactly(2, 2);
           a.hook().receive();
         });
   }
@@ -211,7 +211,7 @@ class LowLatencyHookTest {
                   y, routing(rank), a.handle(), LowLatencyCombineOptions.DEFAULT);
           assertSums(rank, sums.x());
           dispatch(buffer);
-          assertThat(ints(b.recvCount())).containsExactly(2, 2);
+          assertThat(ints(b.counts())).containsExactly(2, 2);
           assertThatThrownBy(a::x)
               .isInstanceOf(IllegalStateException.class)
               .hasMessage(

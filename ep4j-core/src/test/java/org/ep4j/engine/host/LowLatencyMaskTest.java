@@ -91,7 +91,7 @@ class LowLatencyMaskTest {
   static LowLatencyCombine combine(ExpertBuffer buffer, LowLatencyDispatch d, boolean hook) {
     int rows = buffer.worldSize() * 2;
     Tensor y = Tensor.ofBf16(new short[rows * HIDDEN], 1, rows, HIDDEN);
-    for (int row = 0; row < d.recvCount().getInt(0); row++) {
+    for (int row = 0; row < d.counts().getInt(0); row++) {
       short value = bf16(16 * (buffer.rank() + 1) + d.x().getBf16((long) row * HIDDEN));
       for (int h = 0; h < HIDDEN; h++) {
         y.segment().set(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * (row * HIDDEN + h), value);
@@ -125,7 +125,7 @@ class LowLatencyMaskTest {
           int rank = buffer.rank();
           if (rank != 2) {
             LowLatencyDispatch d = dispatch(buffer, false);
-            assertThat(ints(d.recvCount())).containsExactly(2);
+            assertThat(ints(d.counts())).containsExactly(2);
             assertThat(buffer.isMasked(2)).isTrue();
             int[] mask = new int[3];
             buffer.queryMask(Tensor.of(mask, 3));
@@ -140,7 +140,7 @@ class LowLatencyMaskTest {
           await(others);
           for (int round = 0; round < 3; round++) {
             LowLatencyDispatch d = dispatch(buffer, false);
-            assertThat(ints(d.recvCount())).containsExactly(3);
+            assertThat(ints(d.counts())).containsExactly(3);
             assertThat(heads(combine(buffer, d, false).x())).containsExactly(sum(rank, 0, 1, 2));
           }
         });
@@ -204,7 +204,7 @@ class LowLatencyMaskTest {
           }
           for (int round = 0; round <= rank / 2; round++) { // one pair calls more than the other
             LowLatencyDispatch d = dispatch(buffer, false);
-            assertThat(ints(d.recvCount())).containsExactly(2);
+            assertThat(ints(d.counts())).containsExactly(2);
             assertThat(heads(combine(buffer, d, false).x()))
                 .containsExactly(sum(rank, first, first + 1));
           }
@@ -298,7 +298,7 @@ class LowLatencyMaskTest {
   }
 
   @Test
-  void resetGivesUpWhatIsInFlight() {
+  void resetAbortsWhatIsInFlight() {
     onRanks(
         2,
         false,
@@ -310,7 +310,7 @@ class LowLatencyMaskTest {
           assertThatThrownBy(() -> d.hook().receive())
               .isInstanceOf(IllegalStateException.class)
               .hasMessageContaining("low-latency dispatch 2 failed or was given up by reset()");
-          assertThatThrownBy(before::recvCount).isInstanceOf(IllegalStateException.class);
+          assertThatThrownBy(before::counts).isInstanceOf(IllegalStateException.class);
           LowLatencyDispatch next = dispatch(buffer, false);
           assertThat(heads(combine(buffer, next, false).x()))
               .containsExactly(sum(buffer.rank(), 0, 1));

@@ -55,7 +55,7 @@ class LowLatencyRankMajorTest {
     Tensor choices = requireNonNull(d.topkIdx());
     Tensor weights = requireNonNull(d.topkWeights());
     for (int row = 0; row < 2 * MAX_TOKENS; row++) {
-      if (row % MAX_TOKENS >= d.recvCount().getInt(row / MAX_TOKENS)) {
+      if (row % MAX_TOKENS >= d.counts().getInt(row / MAX_TOKENS)) {
         continue;
       }
       float sum = 0;
@@ -88,7 +88,7 @@ class LowLatencyRankMajorTest {
           LowLatencyDispatch d = dispatch(buffer);
           assertThat(d.x().shape()).containsExactly(2, MAX_TOKENS, HIDDEN);
           assertThat(requireNonNull(d.topkIdx()).shape()).containsExactly(2, MAX_TOKENS, 2);
-          assertThat(ints(d.recvCount())).containsExactly(2, 1);
+          assertThat(ints(d.counts())).containsExactly(2, 1);
           assertThat(longs(d.handle().layoutRange()))
               .containsExactly(range(0, 2), range(MAX_TOKENS, 1));
           if (rank == 0) {

@@ -139,7 +139,7 @@ final class LowLatencyRound {
     if (combineOptions.zeroCopy()) {
       y = buffer.lowLatencyCombineBuffer(d.handle());
     } else {
-      long[] shape = {d.recvCount().size(0), d.x().size(1), hidden};
+      long[] shape = {d.counts().size(0), d.x().size(1), hidden};
       MemorySegment memory = arena.allocate(shape[0] * shape[1] * 2 * hidden + 1);
       y = Tensor.of(memory, DType.BF16, shape);
       y = heapRows ? onHeap(y) : y;
@@ -148,7 +148,7 @@ final class LowLatencyRound {
     Rows rows = expertRows();
     for (int expert = 0; expert < y.size(0); expert++) {
       long first = expert * y.size(1);
-      for (long row = first; row < first + d.recvCount().getInt(expert); row++) {
+      for (long row = first; row < first + d.counts().getInt(expert); row++) {
         MemorySegment.copy(rows.row(rank, row), 0, y.segment(), row * 2 * hidden, 2L * hidden);
       }
     }

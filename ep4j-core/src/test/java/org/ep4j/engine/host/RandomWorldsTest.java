@@ -211,14 +211,14 @@ class RandomWorldsTest {
     void run() {
       WorldRouting world = WorldRouting.of(placement, routings);
       HighThroughputOracle oracle = new HighThroughputOracle(world);
-      long most = 1;
+      long max = 1;
       for (int r = 0; r < ranks; r++) {
         int rows = oracle.rows(r, layout, alignment);
-        most = Math.max(most, rows);
+        max = Math.max(max, rows);
         y.add(values(rows));
         weights.add(layout == Layout.FLAT ? bytesOfFloats(rows, topK) : floats(rows));
       }
-      long limit = most + random.nextInt(5);
+      long limit = max + random.nextInt(5);
       ThreadRanks.run(ranks, group -> rank(group, world, limit));
     }
 
@@ -241,7 +241,7 @@ class RandomWorldsTest {
               .rowDType(DType.FP32)
               .expertAlignment(8)
               .maxReceiveRows((long) ranks * tokensMax * topK + 8L * placement.experts() + 8)
-              .numSms(threads)
+              .parallelism(threads)
               .build();
       DispatchOptions.Builder options =
           DispatchOptions.builder()

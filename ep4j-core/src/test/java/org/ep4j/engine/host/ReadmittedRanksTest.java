@@ -248,7 +248,7 @@ class ReadmittedRanksTest {
   }
 
   @Test
-  void whoCameBackWhileAnotherWasGoneTakesThatOneInToo() throws Exception {
+  void aRankThatCameBackWhileAnotherWasLostAdmitsThatOneToo() throws Exception {
     lose(1);
     lose(2);
     comeBack(2, 0);
@@ -267,7 +267,7 @@ class ReadmittedRanksTest {
   }
 
   @Test
-  void withoutAnybodyWhoHasComeBackThereIsNothingToDo() throws Exception {
+  void withoutAReplacementThereIsNothingToDo() throws Exception {
     assertThatThrownBy(() -> buffers[0].readmit())
         .isInstanceOf(IllegalStateException.class)
         .hasMessageContaining("no rank has come back: Group.readmit() first");
@@ -302,7 +302,7 @@ class ReadmittedRanksTest {
   }
 
   @Test
-  void whoIsLostAgainOnTheWayIsNamedAndTheOthersGoOnAsBefore() throws Exception {
+  void aRankLostAgainWhileRejoiningIsNamedAndTheOthersContinue() throws Exception {
     on(
         rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 3),
         0,

@@ -50,7 +50,7 @@ class RowsAcrossNodesTest {
         .topK(ranks)
         .experts(ranks)
         .maxTokens(TOKENS)
-        .numSms(threads)
+        .parallelism(threads)
         .ranksPerNode(ranksPerNode)
         .wire(wire)
         .timeout(Duration.ofMinutes(10))
@@ -90,7 +90,7 @@ class RowsAcrossNodesTest {
 
   @ParameterizedTest
   @CsvSource({"1, tcp", "4, tcp", "4, inproc"})
-  void whoFailsGetsItsMemoryBack(int threads, String wire) {
+  void aRankThatFailsGetsItsMemoryBack(int threads, String wire) {
     BufferConfig config = config(4, 2, threads, wire);
     ThreadRanks.run(
         4,
@@ -160,8 +160,8 @@ class RowsAcrossNodesTest {
    * To all ranks, but for single tokens that stay at home, and a stretch in which every other does.
    */
   private static boolean goesTo(int source, int token, int target, int ranks) {
-    boolean home = token % 61 == 7 * source % 61 || (token / 40 == 3 && token % 2 == 0);
-    return source == target || !home || (ranks == 1);
+    boolean returned = token % 61 == 7 * source % 61 || (token / 40 == 3 && token % 2 == 0);
+    return source == target || !returned || (ranks == 1);
   }
 
   private static Routing routing(int rank, int ranks) {

@@ -109,7 +109,7 @@ class ScaleColumnsTest {
   }
 
   @Test
-  void manyRowsOfAnyWidthAreTurnedByAnyNumberOfWorkers() {
+  void manyRowsOfAnyWidthAreTransposedByAnyNumberOfWorkers() {
     for (int workers : new int[] {1, 3}) {
       try (WorkerTeam team = new WorkerTeam("turn", workers);
           Arena arena = Arena.ofShared()) {
@@ -123,7 +123,8 @@ class ScaleColumnsTest {
           for (long i = 0; i < from.byteSize(); i++) {
             from.set(ValueLayout.JAVA_BYTE, i, (byte) (i * 31 + i / 251));
           }
-          new ScaleColumns().turn(from.address(), to.address(), dtype, rows, limit, columns, team);
+          new ScaleColumns()
+              .transpose(from.address(), to.address(), dtype, rows, limit, columns, team);
           long bytes = dtype.bytes(1);
           for (long r = 0; r < rows; r++) {
             for (long c = 0; c < columns; c++) {

@@ -38,7 +38,7 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 class StoppedRanksTest {
   private static final int RANKS = 4;
   private static final int STOPPED = 2;
-  private static final int DOOMED = 3;
+  private static final int STOPPED_RANK = 3;
   private static final Duration LONG = Duration.ofSeconds(20);
 
   private static final BufferConfig CONFIG =
@@ -49,19 +49,19 @@ class StoppedRanksTest {
 
   private final Group[] groups = new Group[RANKS];
   private final ExpertBuffer[] buffers = new ExpertBuffer[RANKS];
-  private final PuppetRank[] puppets = new PuppetRank[RANKS];
+  private final ScriptedRank[] puppets = new ScriptedRank[RANKS];
 
   @Test
-  void whoSumsWhatAnotherHasGivenUpWaitingForGetsNoSums() {
+  void aRankWhoseCombineAnotherHasAbortedGetsNoSums() {
     Routing routing = Routing.of(Tensor.of(new long[] {0, 2}, 1, 2));
     BufferConfig config = config().placement(ExpertPlacement.blocks(4, 2)).timeout(LONG).build();
     ThreadRanks.run(
         2,
         group -> {
           if (group.rank() == 1) {
-            try (PuppetRank puppet = new PuppetRank(group, config)) {
-              puppet.enterDispatch();
-              puppet.finishCombineAndGiveUp(puppet.finishDispatch());
+            try (ScriptedRank scripted = new ScriptedRank(group, config)) {
+              scripted.enterDispatch();
+              scripted.finishCombineAndAbort(scripted.finishDispatch());
               group.barrier(LONG);
               group.barrier(LONG);
             }
@@ -80,12 +80,12 @@ class StoppedRanksTest {
   }
 
   @Test
-  void whoGoesOnSendingReachesNobodyAndIsToldSo() throws Exception {
+  void aRankThatContinuesSendingReachesNoRankAndIsNotified() throws Exception {
     inProcesses(
         2,
         _ -> {
           lose(STOPPED);
-          lose(DOOMED);
+          lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
           othersAreOutOfReach(0, 1);
           assertThat(puppets[STOPPED].lastWords(0))
@@ -94,19 +94,20 @@ class StoppedRanksTest {
   }
 
   @Test
-  void soDoesWhoWasStoppedInAnOperation() throws Exception {
+  void soDoesARankStoppedInAnOperation() throws Exception {
     inProcesses(
         2,
         _ -> {
-          FutureTask<Boolean> doomed = start(DOOMED, rank -> puppets[rank].enterDispatch());
+          FutureTask<Boolean> stoppedRank =
+              start(STOPPED_RANK, rank -> puppets[rank].enterDispatch());
           FutureTask<Boolean> stopped =
               start(
                   STOPPED,
                   rank -> {
                     puppets[rank].enterDispatch();
-                    await(doomed);
+                    await(stoppedRank);
                     lose(rank);
-                    lose(DOOMED);
+                    lose(STOPPED_RANK);
                   });
           on(
               rank ->
@@ -129,14 +130,15 @@ class StoppedRanksTest {
         2,
         _ -> {
           lose(STOPPED);
-          FutureTask<Boolean> early = start(DOOMED, rank -> puppets[rank].leaveInReset(false));
+          FutureTask<Boolean> early =
+              start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(false));
           resetFails();
           await(early);
           // Nobody else has been lost. Did the others not leave it, they would not meet this one.
-          FutureTask<Boolean> again = start(DOOMED, rank -> puppets[rank].leaveInReset(true));
+          FutureTask<Boolean> again = start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(true));
           on(rank -> buffers[rank].reset(), 0, 1);
           await(again);
-          lose(DOOMED);
+          lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
           othersAreOutOfReach(0, 1);
         });
@@ -148,10 +150,10 @@ class StoppedRanksTest {
         2,
         _ -> {
           lose(STOPPED);
-          FutureTask<Boolean> early = start(DOOMED, rank -> puppets[rank].beginReset());
+          FutureTask<Boolean> early = start(STOPPED_RANK, rank -> puppets[rank].beginReset());
           resetFails();
           await(early);
-          lose(DOOMED);
+          lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
           othersAreOutOfReach(0, 1);
         });
@@ -166,17 +168,17 @@ class StoppedRanksTest {
 
   /** Its own number stands still while those of the others grow. */
   @Test
-  void whoIsLeftOutForLongStillSeesThatOthersGaveUp() throws Exception {
+  void aRankLeftOutForLongStillSeesThatOthersAborted() throws Exception {
     inProcesses(
         1,
         rendezvous -> {
-          PuppetRank old = puppets[STOPPED];
+          ScriptedRank old = puppets[STOPPED];
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, DOOMED);
+          comeBack(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
           assertThat(old.lastWords(0)).isNull();
           on(
               rank -> {
-                if (rank == DOOMED) {
+                if (rank == STOPPED_RANK) {
                   lose(rank);
                 } else {
                   assertThatThrownBy(() -> buffers[rank].dispatch(constant(1, 1), EVERYWHERE))
@@ -186,37 +188,37 @@ class StoppedRanksTest {
               0,
               1,
               STOPPED,
-              DOOMED);
+              STOPPED_RANK);
           assertThat(old.lastWords(0)).contains("dead");
         });
   }
 
   @Test
-  void soDoesWhoIsGoneWhenAnotherComesBack() throws Exception {
+  void soDoesALostRankWhenAnotherComesBack() throws Exception {
     inProcesses(
         2,
         rendezvous -> {
           lose(STOPPED);
-          lose(DOOMED);
-          comeBack(DOOMED, rendezvous, 0, 1);
-          othersAreOutOfReach(0, 1, DOOMED);
+          lose(STOPPED_RANK);
+          comeBack(STOPPED_RANK, rendezvous, 0, 1);
+          othersAreOutOfReach(0, 1, STOPPED_RANK);
         });
   }
 
   @Test
-  void soDoesTheOldProcessOfWhoHasComeBackAfterTheNextReset() throws Exception {
+  void soDoesTheOldProcessOfAReplacedRankAfterTheNextReset() throws Exception {
     inProcesses(
         1,
         rendezvous -> {
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, DOOMED);
-          on(rank -> buffers[rank].reset(), 0, 1, STOPPED, DOOMED);
-          othersAreOutOfReach(0, 1, STOPPED, DOOMED);
+          comeBack(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
+          on(rank -> buffers[rank].reset(), 0, 1, STOPPED, STOPPED_RANK);
+          othersAreOutOfReach(0, 1, STOPPED, STOPPED_RANK);
         });
   }
 
   /** What happens in a test. */
-  private interface Story {
+  private interface Scenario {
     void run(Rendezvous rendezvous) throws Exception;
   }
 
@@ -225,7 +227,7 @@ class StoppedRanksTest {
    *
    * @param many puppets among them, from the stopped one on
    */
-  private void inProcesses(int many, Story story) throws Exception {
+  private void inProcesses(int many, Scenario scenario) throws Exception {
     try (Rendezvous rendezvous = Rendezvous.open(group())) {
       on(
           rank -> {
@@ -233,25 +235,25 @@ class StoppedRanksTest {
             if (rank < STOPPED || rank >= STOPPED + many) {
               buffers[rank] = ExpertBuffer.open(groups[rank], CONFIG);
             } else {
-              puppets[rank] = new PuppetRank(groups[rank], CONFIG);
+              puppets[rank] = new ScriptedRank(groups[rank], CONFIG);
             }
           },
           0,
           1,
           STOPPED,
-          DOOMED);
-      story.run(rendezvous);
+          STOPPED_RANK);
+      scenario.run(rendezvous);
       for (ExpertBuffer buffer : buffers) {
         if (buffer != null) {
           buffer.close();
         }
       }
-      for (PuppetRank puppet : puppets) {
-        if (puppet != null) {
-          puppet.close();
+      for (ScriptedRank scripted : puppets) {
+        if (scripted != null) {
+          scripted.close();
         }
       }
-      on(rank -> groups[rank].close(), 0, 1, STOPPED, DOOMED);
+      on(rank -> groups[rank].close(), 0, 1, STOPPED, STOPPED_RANK);
     }
   }
 

@@ -133,8 +133,8 @@ class WarmLoopAllocatesNothingTest {
       d.x();
       d.topkIdx();
       d.topkWeights();
-      d.tokensPerExpert();
-      d.receivedPerExpert();
+      d.alignedCounts();
+      d.counts();
       d.expertOffsets();
       d.rankOffsets();
       d.sourceTokens();

@@ -24,11 +24,11 @@ class WorkQueueTest {
   private final class Numbered extends WorkQueue.Unit {
     int number;
     int times;
-    @Nullable CountDownLatch gate;
+    @Nullable CountDownLatch latch;
 
     @Override
     void run(int worker) {
-      CountDownLatch until = gate;
+      CountDownLatch until = latch;
       if (until != null) {
         try {
           until.await();
@@ -118,15 +118,15 @@ class WorkQueueTest {
     try (WorkerTeam team = new WorkerTeam("team", 3)) {
       WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();
-      CountDownLatch gate = new CountDownLatch(1);
+      CountDownLatch latch = new CountDownLatch(1);
       for (int i = 0; i < 4; i++) {
         Numbered unit = unit(i);
-        unit.gate = gate;
+        unit.latch = latch;
         work.give(unit);
       }
       assertThat(work.help()).isFalse();
       assertThat(work.busy()).isTrue();
-      gate.countDown();
+      latch.countDown();
       while (work.busy()) {
         Thread.onSpinWait();
       }
@@ -187,7 +187,7 @@ class WorkQueueTest {
   }
 
   @Test
-  void moreUnitsThanThereIsRoomForAreRefused() {
+  void moreUnitsThanFitAreRefused() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
       WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), 1, 2);
       work.open();

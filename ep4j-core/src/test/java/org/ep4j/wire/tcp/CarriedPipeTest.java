@@ -119,7 +119,7 @@ class CarriedPipeTest {
     while (carrier.sends == 0) {
       assertThat(pipe.holdsOutput()).isFalse();
     }
-    assertThat(pipe.underWay()).isEqualTo(SLOT_BYTES);
+    assertThat(pipe.inFlight()).isEqualTo(SLOT_BYTES);
     assertThat(pipe.mayEnd()).isFalse();
   }
 

@@ -16,7 +16,7 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,7 +27,8 @@ import org.jspecify.annotations.Nullable;
  * @param timeout how long to wait for each other
  * @param seats where those who take part sit, in the order of the meeting's group
  */
-public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout, List<Seat> seats) {
+public record BackendWorld(
+    Participants meeting, CudaDevice device, Duration timeout, List<Seat> seats) {
   private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
   private static final String OF = " of ";
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
@@ -41,7 +42,7 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
 
   /** Asks all ranks where they sit; collective. */
   public static BackendWorld gather(
-      Meeting meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
+      Participants meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
     String place = device.properties().pciBusId() + OF + host();
     Seat own = new Seat(place, PROCESS, probe.version(), probe.problem());
     List<Seat> seats = new ArrayList<>();
@@ -102,7 +103,8 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
     return sharing(meeting, seats, Seat::process);
   }
 
-  static int @Nullable [] sharing(Meeting meeting, List<Seat> seats, Function<Seat, String> place) {
+  static int @Nullable [] sharing(
+      Participants meeting, List<Seat> seats, Function<Seat, String> place) {
     List<String> places = seats.stream().map(place).toList();
     for (int i = 1; i < places.size(); i++) {
       int first = places.indexOf(places.get(i));

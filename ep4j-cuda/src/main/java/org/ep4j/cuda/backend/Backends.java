@@ -13,7 +13,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -44,7 +44,8 @@ public final class Backends {
    * @throws ConfigurationMismatchException on all ranks if they have different versions of it, or
    *     sit where it cannot serve them
    */
-  public static Backend open(String name, Meeting meeting, CudaDevice device, Duration timeout) {
+  public static Backend open(
+      String name, Participants meeting, CudaDevice device, Duration timeout) {
     BackendProvider provider = provider(name);
     BackendProbe probe = provider == null ? unknown(name) : provider.probe();
     if (meeting.rank() == 0 && probe.usable() && ADVISED.add(name)) {
@@ -77,7 +78,7 @@ public final class Backends {
   }
 
   /** The same decision on all ranks, from what all of them have said. */
-  static void checkSeats(String name, Meeting meeting, List<Seat> seats) {
+  static void checkSeats(String name, Participants meeting, List<Seat> seats) {
     for (int i = 0; i < seats.size(); i++) {
       if (!seats.get(i).problem().isEmpty()) {
         throw new EngineUnavailableException(

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -35,7 +35,7 @@ public final class Bounded {
         });
   }
 
-  static long call(Meeting meeting, String name, Duration limit, LongSupplier call) {
+  static long call(Participants meeting, String name, Duration limit, LongSupplier call) {
     AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
     long[] result = new long[1];
     Thread caller =
@@ -67,7 +67,7 @@ public final class Bounded {
    *
    * @param name of the native function
    */
-  public static String lost(Meeting meeting, String name) {
+  public static String lost(Participants meeting, String name) {
     Group group = meeting.group();
     for (int i = 0; i < group.size(); i++) {
       if (!group.isAlive(i)) {
@@ -78,7 +78,7 @@ public final class Bounded {
     return "";
   }
 
-  private static void await(Meeting meeting, String name, Duration limit, Thread caller) {
+  private static void await(Participants meeting, String name, Duration limit, Thread caller) {
     long deadline = System.nanoTime() + limit.toNanos();
     try {
       while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {

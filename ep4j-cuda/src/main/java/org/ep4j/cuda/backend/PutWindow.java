@@ -5,7 +5,7 @@ import java.time.Duration;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -67,7 +67,7 @@ public final class PutWindow implements AutoCloseable {
   private @Nullable PeerRegion[] reach(boolean[] near, Duration timeout) {
     boolean[] others = near.clone();
     others[group.rank()] = false;
-    @Nullable PeerRegion[] reached = region.reach(Meeting.ofAll(group), others, timeout);
+    @Nullable PeerRegion[] reached = region.reach(Participants.ofAll(group), others, timeout);
     for (PeerRegion peer : reached) {
       if (peer != null) {
         owned.own(peer);

@@ -2,7 +2,7 @@ package org.ep4j.cuda.backend;
 
 import java.time.Duration;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /** Memory of this rank, one of a set with the same size on all ranks. */
@@ -17,7 +17,7 @@ public interface SymmetricRegion extends AutoCloseable {
    * @param wanted by number, the ranks whose regions are to be mapped; not this one
    * @return by number; null for those that were not wanted
    */
-  @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout);
+  @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout);
 
   /** Frees it, once no rank uses it any more. */
   @Override

@@ -7,8 +7,8 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.Participants;
 import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -60,7 +60,7 @@ final class CallLog implements AutoCloseable {
   }
 
   /** The same on a rank that comes back; collective with {@link #readmit}. */
-  static CallLog rejoin(Meeting meeting, Duration timeout) {
+  static CallLog rejoin(Participants meeting, Duration timeout) {
     long bytes = ENTRIES * ENTRY_BYTES;
     return new CallLog(
         SymmetricMemory.rejoin(meeting, 0, meeting.ranks(), bytes, bytes, timeout),
@@ -70,7 +70,7 @@ final class CallLog implements AutoCloseable {
   }
 
   /** Maps the memory of ranks that come back. */
-  void readmit(Meeting meeting, Duration timeout) {
+  void readmit(Participants meeting, Duration timeout) {
     memory.readmit(meeting, timeout);
   }
 

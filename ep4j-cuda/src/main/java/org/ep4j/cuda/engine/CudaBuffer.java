@@ -25,10 +25,10 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Entrance;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.engine.ThreadGuard;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -53,7 +53,7 @@ final class CudaBuffer implements ExpertBuffer {
   private final HighThroughput highThroughput;
   private final @Nullable LowLatency lowLatency;
   private final Recovery recovery;
-  private final Entrance entrance = new Entrance();
+  private final ThreadGuard entrance = new ThreadGuard();
   private final Door door;
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
@@ -231,12 +231,12 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   @Override
-  public int numSms() {
+  public int parallelism() {
     return context.sms();
   }
 
   @Override
-  public void setNumSms(int sms) {
+  public void setParallelism(int sms) {
     enter();
     try {
       context.setSms(sms);
@@ -285,7 +285,7 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   /** The last step of the opening of a rank that comes back. */
-  void rejoin(Reunion reunion) {
+  void rejoin(SurvivorAgreement reunion) {
     goOnWith(recovery.rejoin(reunion));
   }
 
@@ -339,7 +339,7 @@ final class CudaBuffer implements ExpertBuffer {
    */
   @Override
   public void close() {
-    entrance.enterToClose();
+    entrance.enterForClose();
     try {
       if (entrance.isShut()) {
         return;

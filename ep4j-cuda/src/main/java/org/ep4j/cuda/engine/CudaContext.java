@@ -110,7 +110,7 @@ final class CudaContext {
     this.lastStream = stream.handle();
     this.completion = resources.completion();
     this.calls = resources.calls();
-    setSms(config.numSms());
+    setSms(config.parallelism());
   }
 
   /** What the buffer owns, and the ranks; made before the context and closed after it. */

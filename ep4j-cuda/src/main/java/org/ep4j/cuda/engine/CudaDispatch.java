@@ -171,13 +171,13 @@ final class CudaDispatch implements Dispatch {
   }
 
   @Override
-  public Tensor tokensPerExpert() {
+  public Tensor alignedCounts() {
     CudaHandle h = counted();
     return tokensPerExpert.of(h.host(), h.at().aligned, DType.INT32, localExperts);
   }
 
   @Override
-  public Tensor receivedPerExpert() {
+  public Tensor counts() {
     CudaHandle h = counted();
     return receivedPerExpert.of(h.host(), h.at().received, DType.INT32, localExperts);
   }

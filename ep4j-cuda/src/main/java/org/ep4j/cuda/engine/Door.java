@@ -1,14 +1,14 @@
 package org.ep4j.cuda.engine;
 
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.engine.Entrance;
+import org.ep4j.engine.ThreadGuard;
 
 /** The entrance of a buffer; who is inside has the device current. */
 final class Door implements LowLatency.Entry {
-  private final Entrance entrance;
+  private final ThreadGuard entrance;
   private final CudaDevice device;
 
-  Door(Entrance entrance, CudaDevice device) {
+  Door(ThreadGuard entrance, CudaDevice device) {
     this.entrance = entrance;
     this.device = device;
   }

@@ -200,7 +200,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  public Tensor recvCount() {
+  public Tensor counts() {
     requireResults();
     return results.receiveCount();
   }

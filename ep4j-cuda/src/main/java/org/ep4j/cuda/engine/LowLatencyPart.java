@@ -11,7 +11,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Nodes;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -46,7 +46,7 @@ final class LowLatencyPart implements AutoCloseable {
    * @param far the way to ranks of other nodes; null if there are none
    */
   LowLatencyPart(
-      Meeting meeting,
+      Participants meeting,
       Nodes nodes,
       boolean linked,
       SymmetricRegion region,
@@ -102,7 +102,7 @@ final class LowLatencyPart implements AutoCloseable {
   }
 
   /** {@link Peers#stage}. */
-  String stage(Meeting meeting, java.time.Duration timeout) {
+  String stage(Participants meeting, java.time.Duration timeout) {
     return peers.stage(meeting, timeout);
   }
 
@@ -146,7 +146,7 @@ final class LowLatencyPart implements AutoCloseable {
    * Whether rows travel as lines: if each rank has said that it could. A rank that comes back does
    * as the others do; what they say is what they have agreed on.
    */
-  private boolean allLined(Meeting meeting) {
+  private boolean allLined(Participants meeting) {
     boolean back = meeting.isNew(rank);
     boolean all = true;
     for (int r = 0; r < ranks; r++) {

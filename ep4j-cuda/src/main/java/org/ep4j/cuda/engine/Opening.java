@@ -27,9 +27,9 @@ import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -64,19 +64,23 @@ final class Opening implements AutoCloseable {
     BufferConfig config = settled(wanted);
     // Compiles what is not in the cache, while nobody waits for this rank.
     prepareNode(DeviceChoice.ordinal(group), config);
-    try (Reunion reunion = Reunion.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
+    try (SurvivorAgreement reunion =
+        SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
   }
 
   private static CudaBuffer open(
-      Group group, BufferConfig config, Nodes nodes, @Nullable Reunion reunion) {
+      Group group, BufferConfig config, Nodes nodes, @Nullable SurvivorAgreement reunion) {
     Opening opening = new Opening();
     boolean complete = false;
     try {
       CudaBuffer buffer =
           opening.build(
-              group, config, nodes, reunion == null ? Meeting.ofAll(group) : reunion.meeting());
+              group,
+              config,
+              nodes,
+              reunion == null ? Participants.ofAll(group) : reunion.participants());
       if (reunion != null) {
         buffer.rejoin(reunion);
       }
@@ -92,7 +96,7 @@ final class Opening implements AutoCloseable {
   /**
    * @param meeting the ranks that have the buffer; some come back to it, or none does
    */
-  private CudaBuffer build(Group group, BufferConfig wanted, Nodes nodes, Meeting meeting) {
+  private CudaBuffer build(Group group, BufferConfig wanted, Nodes nodes, Participants meeting) {
     boolean again = meeting.isNew(meeting.rank());
     Duration timeout = wanted.timeout();
     int ordinal = DeviceChoice.ordinal(group);
@@ -241,7 +245,8 @@ final class Opening implements AutoCloseable {
   }
 
   /** Collective. */
-  private LowLatency.Resources lowLatency(CudaContext context, Meeting meeting, HostWords words) {
+  private LowLatency.Resources lowLatency(
+      CudaContext context, Participants meeting, HostWords words) {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);

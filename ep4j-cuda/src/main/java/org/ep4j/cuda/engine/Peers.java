@@ -12,7 +12,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.GroupException;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /** The regions of all ranks as kernels of this rank see them: a table of addresses. */
@@ -35,7 +35,12 @@ final class Peers implements AutoCloseable {
    * @param meeting the ranks that have regions; the others have none here
    * @param nodes only regions of this rank's node are mapped: no others can be
    */
-  Peers(Meeting meeting, Nodes nodes, CudaDevice device, SymmetricRegion region, Duration timeout) {
+  Peers(
+      Participants meeting,
+      Nodes nodes,
+      CudaDevice device,
+      SymmetricRegion region,
+      Duration timeout) {
     this.region = region;
     int ranks = meeting.ranks();
     int rank = meeting.rank();
@@ -68,7 +73,7 @@ final class Peers implements AutoCloseable {
    *
    * @return empty, or why a region cannot be mapped
    */
-  String stage(Meeting meeting, Duration timeout) {
+  String stage(Participants meeting, Duration timeout) {
     boolean[] back = new boolean[meeting.ranks()];
     for (int r = 0; r < back.length; r++) {
       back[r] = meeting.isNew(r);

@@ -7,9 +7,9 @@ import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.far.FarConnection;
 import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -58,18 +58,19 @@ final class Recovery {
 
   /** Collective among the live ranks; returns their group, owned by the caller. */
   Group reset() {
-    Reunion.requireNobodyBack(context.members);
+    SurvivorAgreement.requireNoReplacement(context.members);
     quiet();
     context.completion.requireInside("reset");
     Duration timeout = context.config.timeout();
-    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words())) {
+    try (SurvivorAgreement reunion =
+        SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
       quietBetweenNodes(reunion);
       return beginAnew(reunion);
     }
   }
 
   /** Kernels of all ranks have ended; what they have sent to other nodes may still be under way. */
-  private void quietBetweenNodes(Reunion reunion) {
+  private void quietBetweenNodes(SurvivorAgreement reunion) {
     FarConnection far = context.far;
     if (far == null) {
       return;
@@ -108,13 +109,13 @@ final class Recovery {
     quiet();
     context.completion.requireInside("readmit");
     boolean taken = false;
-    try (Reunion reunion =
-        Reunion.withNewcomers(
+    try (SurvivorAgreement reunion =
+        SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
       map(reunion);
       taken = true;
       for (int r = 0; r < context.ranks; r++) {
-        if (reunion.meeting().isNew(r)) {
+        if (reunion.participants().isNew(r)) {
           context.members.take(r);
           context.eviction.admit(r);
           if (part != null) {
@@ -131,7 +132,7 @@ final class Recovery {
   }
 
   /** The last step of a rank that comes back. */
-  Group rejoin(Reunion reunion) {
+  Group rejoin(SurvivorAgreement reunion) {
     // The others tell whether they could map this rank's memory.
     reunion.agree("", reunion.timeout());
     return beginAnew(reunion);
@@ -144,8 +145,8 @@ final class Recovery {
   }
 
   /** In the order in which {@link Opening} does it on those that come back. */
-  private void map(Reunion reunion) {
-    Meeting meeting = reunion.meeting();
+  private void map(SurvivorAgreement reunion) {
+    Participants meeting = reunion.participants();
     Duration timeout = reunion.timeout();
     boolean done = false;
     try {
@@ -172,7 +173,7 @@ final class Recovery {
   }
 
   /** The processes in whose place others have come. */
-  private boolean[] old(Meeting meeting) {
+  private boolean[] old(Participants meeting) {
     boolean[] old = new boolean[context.ranks];
     for (int r = 0; r < old.length; r++) {
       old[r] = meeting.isNew(r);
@@ -196,7 +197,7 @@ final class Recovery {
   }
 
   /** Where this ends halfway, others may clear words that one of them has begun to use. */
-  private Group beginAnew(Reunion reunion) {
+  private Group beginAnew(SurvivorAgreement reunion) {
     boolean[] gone = reunion.gone();
     boolean done = false;
     try {

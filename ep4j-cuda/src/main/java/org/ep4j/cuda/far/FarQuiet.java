@@ -94,7 +94,7 @@ final class FarQuiet {
   /** Moves everything along; false once that is vain. */
   private boolean goOn(boolean[] counts, long deadline) {
     int done = 0;
-    for (int strand = 0; strand < wire.config().strands(); strand++) {
+    for (int strand = 0; strand < wire.config().progressContexts(); strand++) {
       done += wire.poll(strand);
     }
     if (done == 0) {

@@ -76,10 +76,10 @@ record FarWire(String wire, int threads, @Nullable List<Integer> cores, Duration
         WireConfig.builder()
             .wire(kind)
             .lanes(threads * LANES_OF_A_THREAD)
-            .strands(threads)
+            .progressContexts(threads)
             .counters(counters)
             .timeout(timeout)
-            .near(bus)
+            .affinity(bus)
             .build());
   }
 

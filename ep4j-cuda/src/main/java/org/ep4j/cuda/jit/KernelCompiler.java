@@ -10,6 +10,7 @@ import java.util.stream.Collectors;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -21,17 +22,18 @@ public final class KernelCompiler {
    * Names a directory of cubins that somebody compiled before, as {@code ep4j bundle} does: a cache
    * that nothing is added to. Their sources are compared, their compiler may be any.
    */
-  public static final String SHIPPED_VARIABLE = "EP4J_CUDA_SHIPPED";
+  public static final String SHIPPED_VARIABLE = "EP4J_CUDA_PREBUILT";
 
   /**
    * {@code 0}: no kernels for the constants of one buffer are made or looked for, only general
    * ones.
    */
-  public static final String SPECIAL_VARIABLE = "EP4J_CUDA_SPECIAL";
+  public static final String SPECIAL_VARIABLE = "EP4J_CUDA_SPECIALIZE";
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  static final boolean SPECIAL = !"0".equals(System.getenv(SPECIAL_VARIABLE));
+  static final boolean SPECIAL =
+      !"0".equals(RenamedVariables.value(System.getenv(), SPECIAL_VARIABLE));
 
   /** Where a cubin came from. */
   public enum Origin {
@@ -62,7 +64,7 @@ public final class KernelCompiler {
         new KernelCompiler(
             bestBackend(),
             CubinCache.standard(System.getenv()),
-            shipped(System.getenv(SHIPPED_VARIABLE)));
+            shipped(RenamedVariables.value(System.getenv(), SHIPPED_VARIABLE)));
   }
 
   private final CompilerBackend backend;

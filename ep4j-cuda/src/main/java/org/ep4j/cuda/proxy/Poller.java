@@ -77,7 +77,7 @@ final class Poller implements Runnable, CommandRing.Taker {
     this.rings = rings.toArray(CommandRing[]::new);
     this.core = core;
     this.timeoutNanos = timeoutNanos;
-    int strands = wire.config().strands();
+    int strands = wire.config().progressContexts();
     lanesOfPeer = Math.ceilDiv(wire.config().lanes() - strand, strands);
     queues = new LaneQueue[wire.size() * lanesOfPeer];
     all = new LaneQueue[(wire.size() - 1) * lanesOfPeer];

@@ -154,11 +154,11 @@ public final class Proxy implements AutoCloseable {
   }
 
   private static void check(Wire wire, ProxyConfig config) {
-    if (wire.config().strands() != config.threads()) {
+    if (wire.config().progressContexts() != config.threads()) {
       throw new InvalidArgumentException(
           "threads",
           String.valueOf(config.threads()),
-          "the strands of the wire, " + wire.config().strands(),
+          "the strands of the wire, " + wire.config().progressContexts(),
           "open the wire with as many strands as the proxy has threads");
     }
     if (wire.size() > MOST_RANKS) {

@@ -29,7 +29,7 @@ import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -82,7 +82,7 @@ public final class DevicePut implements AutoCloseable {
       Nodes nodes = ConfigAgreement.nodes(group, config.ranksPerNode(), config.timeout());
       device = owned.own(CudaDevice.open(DeviceChoice.ordinal(group)));
       device.makeCurrent();
-      Meeting meeting = Meeting.ofAll(group);
+      Participants meeting = Participants.ofAll(group);
       backend = owned.own(Backends.open(this.config.backend(), meeting, device, config.timeout()));
       window = owned.own(PutWindow.open(group, backend, near(nodes), shape, config.timeout()));
       carrier = window.carrier();

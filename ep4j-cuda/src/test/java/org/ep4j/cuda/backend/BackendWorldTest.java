@@ -11,7 +11,7 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.group.Group;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.group.ThreadRanks;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -23,7 +23,7 @@ class BackendWorldTest {
 
   @SuppressWarnings("NullAway") // no device is asked for anything
   private static BackendWorld world(Group group) {
-    return new BackendWorld(Meeting.ofAll(group), null, TIMEOUT, List.of());
+    return new BackendWorld(Participants.ofAll(group), null, TIMEOUT, List.of());
   }
 
   @Test

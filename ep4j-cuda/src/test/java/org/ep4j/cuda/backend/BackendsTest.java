@@ -15,7 +15,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 
 class BackendsTest {
@@ -51,7 +51,7 @@ class BackendsTest {
             new Seat("bus 2", "b", "", ""),
             new Seat("bus 1", "c", "", ""),
             new Seat("bus 3", "b", "", ""));
-    Meeting meeting = Meeting.ofAll(Group.inProcess(4).getFirst());
+    Participants meeting = Participants.ofAll(Group.inProcess(4).getFirst());
     assertThat(BackendWorld.sharing(meeting, seats, Seat::device)).containsExactly(0, 2);
     assertThat(BackendWorld.sharing(meeting, seats, Seat::process)).containsExactly(1, 3);
     assertThat(BackendWorld.sharing(meeting, seats.subList(0, 2), Seat::process)).isNull();
@@ -82,7 +82,8 @@ class BackendsTest {
         2,
         group -> {
           try (CudaDevice device = CudaDevice.open(0)) {
-            assertThatThrownBy(() -> Backends.open("ncll", Meeting.ofAll(group), device, TIMEOUT))
+            assertThatThrownBy(
+                    () -> Backends.open("ncll", Participants.ofAll(group), device, TIMEOUT))
                 .isInstanceOf(EngineUnavailableException.class)
                 .hasMessageContaining("rank 0: no such backend; known: auto, direct");
           }
@@ -95,7 +96,7 @@ class BackendsTest {
     ThreadRanks.run(
         2,
         group -> {
-          Meeting meeting = Meeting.ofAll(group);
+          Participants meeting = Participants.ofAll(group);
           try (CudaDevice device = CudaDevice.open(group.rank() % CudaDevice.count());
               Backend backend = Backends.open("direct", meeting, device, TIMEOUT)) {
             device.makeCurrent();
@@ -124,7 +125,7 @@ class BackendsTest {
   }
 
   private static void check(Seat... seats) {
-    Meeting meeting = Meeting.ofAll(Group.inProcess(seats.length).getFirst());
+    Participants meeting = Participants.ofAll(Group.inProcess(seats.length).getFirst());
     Backends.checkSeats("foo", meeting, List.of(seats));
   }
 

@@ -9,7 +9,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.Ep4jException;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -20,7 +20,7 @@ class BoundedTest {
   private static final Duration SHORT = Duration.ofMillis(100);
 
   private final List<Group> groups = Group.inProcess(2);
-  private final Meeting meeting = Meeting.ofAll(groups.getFirst());
+  private final Participants meeting = Participants.ofAll(groups.getFirst());
   private final CountDownLatch never = new CountDownLatch(1);
 
   private long hang() {

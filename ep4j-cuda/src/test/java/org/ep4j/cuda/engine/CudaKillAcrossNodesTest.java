@@ -27,8 +27,8 @@ class CudaKillAcrossNodesTest {
     }
 
     @Override
-    protected GoesOn goesOn() {
-      return GoesOn.WITH_ALL_RANKS;
+    protected Survivors goesOn() {
+      return Survivors.WITH_ALL_RANKS;
     }
   }
 
@@ -41,8 +41,8 @@ class CudaKillAcrossNodesTest {
     }
 
     @Override
-    protected GoesOn goesOn() {
-      return GoesOn.WITHOUT_WHOLE_NODES;
+    protected Survivors goesOn() {
+      return Survivors.WITHOUT_WHOLE_NODES;
     }
 
     /** Each rank once. */

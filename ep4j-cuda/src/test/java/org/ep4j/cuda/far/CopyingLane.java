@@ -7,7 +7,7 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
  * Work is copied, and counted once the copies of its strand are done: {@code delivered <= copied}.
@@ -18,7 +18,7 @@ final class CopyingLane extends GroupLane<CopyingRegion> {
   private long copied;
 
   CopyingLane(CopyingWire wire, CopyingWire there, WireConfig config, int peer, int index) {
-    super(wire, new Window(config), peer, index);
+    super(wire, new InFlightLimit(config), peer, index);
     this.wire = wire;
     this.there = there;
   }

@@ -17,10 +17,10 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
 import org.ep4j.wire.support.NumberedRegions;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -53,12 +53,12 @@ final class CopyingWire extends GroupWire {
     counters = Counters.allocate(Arena.ofAuto(), config.counters());
     peers = new CopyingWire[group.size()];
     lanes = new CopyingLane[group.size()][];
-    strands = new CopyingStrand[config.strands()];
+    strands = new CopyingStrand[config.progressContexts()];
     for (int s = 0; s < strands.length; s++) {
       strands[s] = owned.own(new CopyingStrand(device));
     }
     OPEN.put(number, this);
-    long[] numbers = Agreement.numbers(group, "", number, config.timeout());
+    long[] numbers = CollectiveStep.numbers(group, "", number, config.timeout());
     for (int peer = 0; peer < peers.length; peer++) {
       peers[peer] = Objects.requireNonNull(OPEN.get(numbers[peer]));
       lanes[peer] = new CopyingLane[peer == group.rank() ? 0 : config.lanes()];
@@ -91,7 +91,7 @@ final class CopyingWire extends GroupWire {
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
@@ -109,7 +109,7 @@ final class CopyingWire extends GroupWire {
     requireOpen();
     requireDevice(memory);
     CopyingRegion region = exposed.add(n -> new CopyingRegion(this, memory, n));
-    region.sizes(Agreement.numbers(group, "", memory.bytes(), timeout));
+    region.sizes(CollectiveStep.numbers(group, "", memory.bytes(), timeout));
     regions.add(region);
     return region;
   }
@@ -147,7 +147,7 @@ final class CopyingWire extends GroupWire {
   @Override
   public int poll(int strand) {
     requireOpen();
-    Checks.strand(strand, config);
+    WireArguments.progressContext(strand, config);
     return strands[strand].poll();
   }
 

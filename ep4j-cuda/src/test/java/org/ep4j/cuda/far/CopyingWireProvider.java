@@ -25,7 +25,7 @@ public final class CopyingWireProvider implements WireProvider {
 
   @Override
   public Wire open(Group group, WireConfig config) {
-    return new CopyingWire(group, config, device(config.near()));
+    return new CopyingWire(group, config, device(config.affinity()));
   }
 
   /** The GPU at a PCI address; without one, the first. */

@@ -49,7 +49,7 @@ class FarQuietTest {
         WireConfig.builder()
             .wire(name)
             .lanes(LANES)
-            .strands(STRANDS)
+            .progressContexts(STRANDS)
             .counters(QUIET + group.size())
             .timeout(PATIENCE)
             .build());

@@ -34,7 +34,7 @@ class MissingThreadsTest {
 
   private static void alone(Body body) {
     WireConfig settings =
-        WireConfig.builder().wire("inproc").lanes(THREADS).strands(THREADS).build();
+        WireConfig.builder().wire("inproc").lanes(THREADS).progressContexts(THREADS).build();
     try (Group group = Group.inProcess(1).getFirst();
         Wire wire = Wires.open(group, settings);
         Region region = wire.allocate(64, PATIENCE);

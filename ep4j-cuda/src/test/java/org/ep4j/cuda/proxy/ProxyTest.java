@@ -49,7 +49,7 @@ class ProxyTest {
         WireConfig.builder()
             .wire(name)
             .lanes(LANES)
-            .strands(THREADS)
+            .progressContexts(THREADS)
             .counters(8)
             .operationsInFlight(IN_FLIGHT)
             .timeout(PATIENCE)
@@ -376,7 +376,7 @@ class ProxyTest {
             MemorySegment words = arena.allocate(1 << 16);
             assertThatThrownBy(() -> Proxy.over(words, wire, region, region, ProxyConfig.of(1)))
                 .isInstanceOf(InvalidArgumentException.class)
-                .hasMessageContaining("strands");
+                .hasMessageContaining("progressContexts");
             group.barrier(PATIENCE);
           }
         });

@@ -187,8 +187,8 @@ final class HighThroughputSoak implements SoakEpochs {
   private void checkCounts(Draw d, Dispatch dispatch, boolean cached) {
     require("overflow", dispatch.overflow() != null, false);
     rank.set(SoakWord.HOST_RECEIVED, dispatch.receivedRows());
-    Tensor received = dispatch.receivedPerExpert();
-    Tensor aligned = dispatch.tokensPerExpert();
+    Tensor received = dispatch.counts();
+    Tensor aligned = dispatch.alignedCounts();
     // This reads them here, where a cached dispatch may not have repeated what has been spoilt.
     if (!cached && d.exact && d.layout == Layout.EXPERT_MAJOR && d.zeroPadding) {
       announcePadding(dispatch.x(), received, aligned);

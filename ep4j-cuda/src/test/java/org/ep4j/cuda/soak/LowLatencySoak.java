@@ -150,7 +150,7 @@ final class LowLatencySoak implements SoakEpochs {
 
   /** After the combine, which may go by them: a check makes what it has seen unrecognisable. */
   private void checkIndex(LowLatencyDispatch dispatch) {
-    rank.checks(SoakWhat.RECEIVED_PER_EXPERT, dispatch.recvCount());
+    rank.checks(SoakWhat.RECEIVED_PER_EXPERT, dispatch.counts());
     rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.handle().srcInfo());
     rank.checks(SoakWhat.RANGES, dispatch.handle().layoutRange());
     rank.checks(SoakWhat.IDS, dispatch.topkIdx());

@@ -36,7 +36,7 @@ import java.nio.ByteOrder;
  * 24  frames
  *
  * frame
- * 0   type       1 byte   {@link #PUT}, {@link #ADD}, {@link #ACK}, {@link #HELLO}, {@link #BYE}
+ * 0   type       1 byte   {@link #PUT}, {@link #ADD}, {@link #ACK}, {@link #HELLO}, {@link #GOODBYE}
  * 1   flags      1 byte   {@link #LAST}: this frame ends its put
  * 2   lane       2 bytes  a lane of this link
  * 4   bytes      4 bytes  payload; 0 unless PUT
@@ -45,7 +45,7 @@ import java.nio.ByteOrder;
  * 16  value      8 bytes  PUT: offset of the payload in the region; ADD: by how much; ACK: work of
  *                         the lane, in the direction against the frame, that has taken effect;
  *                         HELLO: {@link #FIRST} or {@link #ANSWER}; BYE: {@link #CLOSES} or
- *                         {@link #GIVES_UP}
+ *                         {@link #ABORTS}
  * </pre>
  *
  * HELLO opens a link: it works when both have had an answer. BYE is the last frame of its sender,
@@ -63,7 +63,7 @@ final class MessageLayout {
   static final byte ADD = 2;
   static final byte ACK = 3;
   static final byte HELLO = 4;
-  static final byte BYE = 5;
+  static final byte GOODBYE = 5;
 
   static final byte LAST = 1;
 
@@ -77,7 +77,7 @@ final class MessageLayout {
   static final long CLOSES = 1;
 
   /** Value of the BYE of a rank that was sent what it cannot take. */
-  static final long GIVES_UP = 2;
+  static final long ABORTS = 2;
 
   private static final ValueLayout.OfLong LONG =
       ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);

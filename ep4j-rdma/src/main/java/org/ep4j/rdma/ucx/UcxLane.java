@@ -3,7 +3,7 @@ package org.ep4j.rdma.ucx;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
  * A queue of work. Before accepted work can be framed it is posted: if its bytes go past the
@@ -15,7 +15,7 @@ final class UcxLane extends GroupLane<UcxRegion> {
   static final int SHORT = 4096;
 
   private final UcxWire wire;
-  private final Link link;
+  private final UcxConnection peerConnection;
 
   /** Number of the put with which the bytes are visible; 0 if they go with messages. */
   final long[] lastPut;
@@ -40,10 +40,10 @@ final class UcxLane extends GroupLane<UcxRegion> {
 
   long acknowledged;
 
-  UcxLane(UcxWire wire, Link link, Window window, int index) {
-    super(wire, window, link.peer(), index);
+  UcxLane(UcxWire wire, UcxConnection peerConnection, InFlightLimit window, int index) {
+    super(wire, window, peerConnection.peer(), index);
     this.wire = wire;
-    this.link = link;
+    this.peerConnection = peerConnection;
     lastPut = new long[slots()];
   }
 
@@ -54,14 +54,14 @@ final class UcxLane extends GroupLane<UcxRegion> {
 
   @Override
   protected boolean connected() {
-    return link.isOpen();
+    return peerConnection.isOpen();
   }
 
   @Override
   protected void kept(int slot) {
     lastPut[slot] = 0;
     if (isLong(slot) && posted == accepted() - 1) {
-      link.post();
+      peerConnection.post();
     }
   }
 
@@ -118,7 +118,7 @@ final class UcxLane extends GroupLane<UcxRegion> {
   @Override
   public boolean flush() {
     requireOpen();
-    return failure() != null || (link.isOpen() && link.hasLeft(this));
+    return failure() != null || (peerConnection.isOpen() && peerConnection.hasLeft(this));
   }
 
   /** Whether every accepted piece of work is in a message. */

@@ -7,8 +7,8 @@ import java.util.Objects;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -44,7 +44,7 @@ final class UcxRegion extends GroupRegion {
       WireMemory memory,
       @Nullable UcxMemory registered,
       @Nullable Arena access,
-      int links) {
+      int peerConnections) {
     super(wire, memory, id != LOCAL);
     this.wire = wire;
     this.id = id;
@@ -52,7 +52,7 @@ final class UcxRegion extends GroupRegion {
     this.segment = Objects.requireNonNull(memory.segment(), "host memory");
     this.registered = registered;
     this.access = access;
-    this.keys = new long[links];
+    this.keys = new long[peerConnections];
   }
 
   /** The region as one of {@code wire} that may be used. */
@@ -60,7 +60,7 @@ final class UcxRegion extends GroupRegion {
     if (region instanceof UcxRegion ucx && ucx.isOf(wire)) {
       return ucx;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   int id() {
@@ -101,19 +101,22 @@ final class UcxRegion extends GroupRegion {
    *
    * @throws WireException if UCX refuses it
    */
-  long key(Link link) {
-    long key = keys[link.number()];
-    return key == 0 ? unpack(link) : key;
+  long key(UcxConnection peerConnection) {
+    long key = keys[peerConnection.number()];
+    return key == 0 ? unpack(peerConnection) : key;
   }
 
-  private long unpack(Link link) {
+  private long unpack(UcxConnection peerConnection) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
       byte status =
-          UcpSetUp.unpackKey(link.endpoint(), packedKeys[link.peer()].address(), out.address());
-      UcpStatus.check(status, "ucp_ep_rkey_unpack for a region of rank " + link.peer());
-      keys[link.number()] = out.get(ValueLayout.JAVA_LONG, 0);
-      return keys[link.number()];
+          UcpSetUp.unpackKey(
+              peerConnection.endpoint(),
+              packedKeys[peerConnection.peer()].address(),
+              out.address());
+      UcpStatus.check(status, "ucp_ep_rkey_unpack for a region of rank " + peerConnection.peer());
+      keys[peerConnection.number()] = out.get(ValueLayout.JAVA_LONG, 0);
+      return keys[peerConnection.number()];
     }
   }
 
@@ -140,7 +143,7 @@ final class UcxRegion extends GroupRegion {
   }
 
   /** Gives the memory back; no worker is there any more that could write it. */
-  synchronized void giveBack() {
+  synchronized void releaseMemory() {
     close();
     if (registered != null) {
       registered.close();

@@ -14,10 +14,10 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
 import org.ep4j.wire.support.NumberedRegions;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over whatever fabric UCX finds; {@link MessageLayout} says how. */
@@ -26,7 +26,7 @@ final class UcxWire extends GroupWire {
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
   private final UcxContext context;
-  private final Strand[] strands;
+  private final UcxProgressContext[] progressContexts;
   // Holds the counters, the buffers and the functions that UCX calls.
   private final Arena arena;
   private final Counters counters;
@@ -36,10 +36,15 @@ final class UcxWire extends GroupWire {
   private final Lane[][] lanes;
 
   /** A wire over workers that know of no peer yet; the caller gives them links. */
-  UcxWire(Group group, WireConfig config, UcxContext context, Strand[] strands, Arena arena) {
+  UcxWire(
+      Group group,
+      WireConfig config,
+      UcxContext context,
+      UcxProgressContext[] progressContexts,
+      Arena arena) {
     super(UcxWireProvider.NAME, group, config);
     this.context = context;
-    this.strands = strands;
+    this.progressContexts = progressContexts;
     this.arena = arena;
     counters = Counters.allocate(arena, config.counters());
     lanes = new Lane[group.size()][];
@@ -47,19 +52,19 @@ final class UcxWire extends GroupWire {
   }
 
   /** Takes the lanes of a link. */
-  void add(Link link) {
-    for (UcxLane lane : link.lanes()) {
-      lanes[link.peer()][lane.index()] = lane;
+  void add(UcxConnection peerConnection) {
+    for (UcxLane lane : peerConnection.lanes()) {
+      lanes[peerConnection.peer()][lane.index()] = lane;
     }
   }
 
-  Strand[] strands() {
-    return strands;
+  UcxProgressContext[] progressContexts() {
+    return progressContexts;
   }
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
@@ -83,7 +88,7 @@ final class UcxWire extends GroupWire {
     UcxRegion region = expose(WireMemory.host(segment), owned, access);
     boolean done = false;
     try {
-      tell(region, error, key, timeout);
+      announce(region, error, key, timeout);
       done = true;
       return region;
     } finally {
@@ -99,12 +104,12 @@ final class UcxWire extends GroupWire {
     String error = unreachable(memory);
     if (!error.isEmpty()) {
       // Throws here, and tells the other ranks why.
-      Agreement.exchange(group, error, new byte[0], timeout);
+      CollectiveStep.exchange(group, error, new byte[0], timeout);
     }
     UcxRegion region = expose(memory, registered(memory), null);
     boolean done = false;
     try {
-      tell(region, "", new byte[0], timeout);
+      announce(region, "", new byte[0], timeout);
       done = true;
       return region;
     } finally {
@@ -121,10 +126,10 @@ final class UcxWire extends GroupWire {
   }
 
   /** Exchanges size, address and key of every rank's part. */
-  private void tell(UcxRegion region, String error, byte[] key, Duration timeout) {
+  private void announce(UcxRegion region, String error, byte[] key, Duration timeout) {
     ByteBuffer mine = ByteBuffer.allocate(2 * Long.BYTES + key.length);
     mine.putLong(region.bytes()).putLong(region.address()).put(key);
-    byte[][] all = Agreement.exchange(group, error, mine.array(), timeout);
+    byte[][] all = CollectiveStep.exchange(group, error, mine.array(), timeout);
     long[] sizes = new long[all.length];
     long[] addresses = new long[all.length];
     MemorySegment[] keys = new MemorySegment[all.length];
@@ -151,8 +156,8 @@ final class UcxWire extends GroupWire {
 
   private UcxRegion region(
       int id, WireMemory memory, @Nullable UcxMemory registered, @Nullable Arena access) {
-    int links = config.connections() * group.size();
-    UcxRegion region = new UcxRegion(this, id, memory, registered, access, links);
+    int peerConnections = config.connections() * group.size();
+    UcxRegion region = new UcxRegion(this, id, memory, registered, access, peerConnections);
     regions.add(region);
     return region;
   }
@@ -188,10 +193,10 @@ final class UcxWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    Checks.strand(strand, config);
-    return strands[strand].poll();
+    WireArguments.progressContext(progressContext, config);
+    return progressContexts[progressContext].poll();
   }
 
   @Override
@@ -199,22 +204,22 @@ final class UcxWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    sayGoodbye();
+    sendGoodbye();
     regions.forEach(UcxRegion::release);
-    for (Strand strand : strands) {
-      strand.close();
+    for (UcxProgressContext progressContext : progressContexts) {
+      progressContext.close();
     }
     // No worker is left that could write it.
-    regions.forEach(UcxRegion::giveBack);
+    regions.forEach(UcxRegion::releaseMemory);
     context.close();
     arena.close();
   }
 
   /** Ends all links in good order, as far as the peers answer. */
-  private void sayGoodbye() {
-    for (Strand strand : strands) {
-      for (Link link : strand.links()) {
-        link.leave();
+  private void sendGoodbye() {
+    for (UcxProgressContext progressContext : progressContexts) {
+      for (UcxConnection peerConnection : progressContext.peerConnections()) {
+        peerConnection.leave();
       }
     }
     // A link ends by force after a second; what is left then is UCX's own.
@@ -222,10 +227,10 @@ final class UcxWire extends GroupWire {
     boolean ended = false;
     while (!ended && System.nanoTime() - end < 0) {
       ended = true;
-      for (Strand strand : strands) {
-        int _ = strand.poll();
-        for (Link link : strand.links()) {
-          ended &= link.hasEnded();
+      for (UcxProgressContext progressContext : progressContexts) {
+        int _ = progressContext.poll();
+        for (UcxConnection peerConnection : progressContext.peerConnections()) {
+          ended &= peerConnection.hasEnded();
         }
       }
       if (!ended) {

@@ -35,6 +35,6 @@ public final class UcxWireProvider implements WireProvider {
       throw new WireException(
           "wire 'ucx' does not encrypt: take wire tcp, or encrypt below it, as with IPsec");
     }
-    return new Opening(group, config).open();
+    return new UcxConnectionSetup(group, config).open();
   }
 }

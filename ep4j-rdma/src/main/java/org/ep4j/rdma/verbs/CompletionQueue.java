@@ -7,7 +7,7 @@ import java.lang.foreign.ValueLayout;
 /** Where the queue pairs of one strand on one port report; owned by the wire. */
 final class CompletionQueue implements AutoCloseable {
   /** Completions that are taken at once. */
-  static final int MOST = 32;
+  static final int MAX = 32;
 
   private static final long BYTES = VerbsLayouts.COMPLETION.byteSize();
   private static final long ID = VerbsLayouts.offset(VerbsLayouts.COMPLETION, "wr_id");
@@ -22,7 +22,7 @@ final class CompletionQueue implements AutoCloseable {
 
   CompletionQueue(OpenPort port, int entries, Arena arena) {
     function = port.pollFunction;
-    completions = arena.allocate(MOST * BYTES, Long.BYTES);
+    completions = arena.allocate(MAX * BYTES, Long.BYTES);
     address = completions.address();
     queue = port.createCompletionQueue(entries);
   }
@@ -31,9 +31,9 @@ final class CompletionQueue implements AutoCloseable {
     return queue;
   }
 
-  /** Takes up to {@link #MOST} completions off the queue. */
+  /** Takes up to {@link #MAX} completions off the queue. */
   int poll() {
-    return VerbsQueues.poll(function, queue, MOST, address);
+    return VerbsQueues.poll(function, queue, MAX, address);
   }
 
   /** What the request was numbered. */

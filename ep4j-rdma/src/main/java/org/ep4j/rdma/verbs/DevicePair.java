@@ -11,7 +11,7 @@ final class DevicePair implements AutoCloseable {
   private static final int FIRST_PACKETS = 1 << 24;
 
   /** Bytes that may lie inside a request, best first; devices differ. */
-  private static final int[] INLINE = {220, 64, ControlLayout.MESSAGE_BYTES};
+  private static final int[] INLINE = {220, 64, VerbsControlLayout.MESSAGE_BYTES};
 
   private final OpenPort port;
   private final int firstPacket = ThreadLocalRandom.current().nextInt(FIRST_PACKETS);

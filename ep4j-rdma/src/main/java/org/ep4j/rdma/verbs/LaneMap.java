@@ -6,12 +6,12 @@ package org.ep4j.rdma.verbs;
  * of a port. With one strand: port = lane mod ports, queue pair = (lane / ports) mod queue pairs a
  * port. Further strands begin with further ports, so that strands of one lane use all ports.
  *
- * @param strands as the wire has them
+ * @param progressContexts as the wire has them
  * @param ports of each rank
  * @param queuePairsPerPort to each peer on each port, for each strand
  * @param first port of lane 0; ranks that share ports begin with different ones
  */
-record LaneMap(int strands, int ports, int queuePairsPerPort, int first) {
+record LaneMap(int progressContexts, int ports, int queuePairsPerPort, int first) {
   /** Queue pairs of a strand to one peer. */
   int queuePairs() {
     return ports * queuePairsPerPort;
@@ -19,8 +19,8 @@ record LaneMap(int strands, int ports, int queuePairsPerPort, int first) {
 
   /** The lane's queue pair among those of its strand to its peer. */
   int queuePair(int lane) {
-    int nth = lane / strands;
-    int port = (first + nth + lane % strands) % ports;
+    int nth = lane / progressContexts;
+    int port = (first + nth + lane % progressContexts) % ports;
     return nth / ports % queuePairsPerPort * ports + port;
   }
 

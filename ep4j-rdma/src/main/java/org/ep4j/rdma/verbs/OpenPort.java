@@ -10,7 +10,7 @@ import org.ep4j.wire.WireMemory;
 final class OpenPort implements AutoCloseable {
   private static final long LID = VerbsLayouts.offset(VerbsLayouts.PORT, "lid");
   private static final long MTU = VerbsLayouts.offset(VerbsLayouts.PORT, "active_mtu");
-  private static final long MOST_BYTES = VerbsLayouts.offset(VerbsLayouts.PORT, "max_msg_sz");
+  private static final long MAX_BYTES = VerbsLayouts.offset(VerbsLayouts.PORT, "max_msg_sz");
   private static final long LINK = VerbsLayouts.offset(VerbsLayouts.PORT, "link_layer");
   private static final long REQUESTS = VerbsLayouts.offset(VerbsLayouts.DEVICE, "max_qp_wr");
   private static final long ENTRIES = VerbsLayouts.offset(VerbsLayouts.DEVICE, "max_cqe");
@@ -21,9 +21,9 @@ final class OpenPort implements AutoCloseable {
   private final long context;
   private long domain;
   private final PortAddress address;
-  private final int mostBytes;
-  private final int mostRequests;
-  private final int mostEntries;
+  private final int maxBytes;
+  private final int maxRequests;
+  private final int maxEntries;
 
   /** Calls that only the device's driver has. */
   final MemorySegment pollFunction;
@@ -41,11 +41,11 @@ final class OpenPort implements AutoCloseable {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment device = arena.allocate(VerbsLayouts.DEVICE);
       Verbs.queryDevice(context, device);
-      mostRequests = device.get(ValueLayout.JAVA_INT, REQUESTS);
-      mostEntries = device.get(ValueLayout.JAVA_INT, ENTRIES);
+      maxRequests = device.get(ValueLayout.JAVA_INT, REQUESTS);
+      maxEntries = device.get(ValueLayout.JAVA_INT, ENTRIES);
       MemorySegment attributes = arena.allocate(VerbsLayouts.PORT);
       Verbs.queryPort(context, port.number(), attributes);
-      mostBytes = attributes.get(ValueLayout.JAVA_INT, MOST_BYTES);
+      maxBytes = attributes.get(ValueLayout.JAVA_INT, MAX_BYTES);
       int gidIndex = settings.gidIndex() >= 0 ? settings.gidIndex() : port.usualAddress();
       MemorySegment gid = arena.allocate(PortAddress.GID_BYTES, Long.BYTES);
       Verbs.queryGid(context, port.number(), gidIndex, gid);
@@ -101,8 +101,8 @@ final class OpenPort implements AutoCloseable {
   }
 
   /** Most bytes of one request. */
-  int mostBytes() {
-    return mostBytes < 0 ? Integer.MAX_VALUE : mostBytes;
+  int maxBytes() {
+    return maxBytes < 0 ? Integer.MAX_VALUE : maxBytes;
   }
 
   long domain() {
@@ -116,10 +116,10 @@ final class OpenPort implements AutoCloseable {
    * @param entries of a completion queue
    */
   void require(int requests, long entries) {
-    if (requests > mostRequests || entries > mostEntries) {
+    if (requests > maxRequests || entries > maxEntries) {
       throw new WireException(
           "port %s holds %d requests a queue pair and %d completions a queue; needed are %d and %d:"
-                  .formatted(name(), mostRequests, mostEntries, requests, entries)
+                  .formatted(name(), maxRequests, maxEntries, requests, entries)
               + " lower EP4J_IB_QP_DEPTH or EP4J_IB_QPS_PER_PORT");
     }
   }

@@ -7,7 +7,7 @@ import java.nio.ByteBuffer;
  *
  * @param number of the queue pair on its device
  * @param firstPacket number of the first packet that it sends
- * @param block address of its {@link ControlLayout}
+ * @param block address of its {@link VerbsControlLayout}
  * @param key of that memory
  */
 record PairAddress(int number, int firstPacket, long block, int key) {

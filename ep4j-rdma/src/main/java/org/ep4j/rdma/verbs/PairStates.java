@@ -15,7 +15,9 @@ final class PairStates {
   /** 0.64 ms, should a receiver ever be late. */
   private static final byte RECEIVER_NOT_READY_TIMER = 12;
 
-  /** It is never late, see {@link ControlLayout}: if it is, that is a defect, and must show. */
+  /**
+   * It is never late, see {@link VerbsControlLayout}: if it is, that is a defect, and must show.
+   */
   private static final byte RECEIVER_NOT_READY_RETRIES = 3;
 
   private PairStates() {}

@@ -25,7 +25,7 @@ public record PortDistance(Kind kind, int bridges) implements Comparable<PortDis
   private static final Comparator<PortDistance> NEAREST_FIRST =
       Comparator.comparing(PortDistance::kind).thenComparingInt(PortDistance::bridges);
 
-  static PortDistance between(Place from, Place to) {
+  static PortDistance between(PcieLocation from, PcieLocation to) {
     int common = 0;
     while (common < Math.min(from.path().size(), to.path().size())
         && from.path().get(common).equals(to.path().get(common))) {

@@ -18,7 +18,7 @@ public record PortOrder(List<RdmaPort> ports, List<PortDistance> distances) {
   }
 
   /** Orders those ports that are active. */
-  public static PortOrder of(List<RdmaPort> all, Place from) {
+  public static PortOrder of(List<RdmaPort> all, PcieLocation from) {
     List<RdmaPort> ports =
         all.stream()
             .filter(RdmaPort::active)
@@ -29,8 +29,8 @@ public record PortOrder(List<RdmaPort> ports, List<PortDistance> distances) {
     return new PortOrder(ports, ports.stream().map(port -> distance(from, port)).toList());
   }
 
-  private static PortDistance distance(Place from, RdmaPort port) {
-    return PortDistance.between(from, Place.of(port));
+  private static PortDistance distance(PcieLocation from, RdmaPort port) {
+    return PortDistance.between(from, PcieLocation.of(port));
   }
 
   /** How many ports no other is nearer than. */

@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * One end of a reliable connection, with the lanes that it carries; driven by its strand. What the
- * ends say to each other is in {@link ControlLayout}.
+ * ends say to each other is in {@link VerbsControlLayout}.
  */
 final class QueuePair implements AutoCloseable {
   private final OpenPort port;
@@ -19,21 +19,21 @@ final class QueuePair implements AutoCloseable {
   private final MemorySegment block;
   private final int blockKey;
   private final DevicePair device;
-  private final Outbox outbox;
+  private final VerbsSendQueue sendQueue;
   private final ReceiveRing receives;
 
   /** Handled receives that the peer was told of, and receives that the device returned unused. */
-  private long told;
+  private long announced;
 
   private int unused;
 
   private @Nullable Cause broken;
   private String reason = "";
-  private boolean farewell;
-  private @Nullable Detours detours;
+  private boolean goodbyeSent;
+  private @Nullable QueuePairFailover failover;
 
   /** Where a queue pair is, what it shares, how large it is. */
-  record Place(
+  record Slot(
       OpenPort port,
       int portIndex,
       CompletionQueue completions,
@@ -44,7 +44,7 @@ final class QueuePair implements AutoCloseable {
       MemorySegment block,
       int blockKey) {}
 
-  QueuePair(Place place, RdmaSettings settings, Arena arena) {
+  QueuePair(Slot place, RdmaSettings settings, Arena arena) {
     port = place.port();
     peer = place.peer();
     index = place.index();
@@ -54,7 +54,7 @@ final class QueuePair implements AutoCloseable {
     blockKey = place.blockKey();
     receives = new ReceiveRing(index, depth + 1, block.address(), blockKey, arena);
     device = new DevicePair(port, place.completions(), depth);
-    outbox = new Outbox(place, depth, device.inline());
+    sendQueue = new VerbsSendQueue(place, depth, device.inline());
     device.postReceives(receives);
   }
 
@@ -64,17 +64,17 @@ final class QueuePair implements AutoCloseable {
   }
 
   void connect(PortAddress peersPort, PairAddress peersPair, RdmaSettings settings) {
-    outbox.connect(peersPair);
+    sendQueue.connect(peersPair);
     device.connect(peersPort, peersPair, settings);
   }
 
   void carry(VerbsLane[] carried) {
-    outbox.carry(carried);
+    sendQueue.carry(carried);
   }
 
   /** Tells messages of lost queue pairs to the strand. */
-  void report(Detours to) {
-    detours = to;
+  void report(QueuePairFailover to) {
+    failover = to;
   }
 
   int peer() {
@@ -105,7 +105,7 @@ final class QueuePair implements AutoCloseable {
 
   /** A lane has more work. */
   void expect(int work) {
-    outbox.expect(work);
+    sendQueue.expect(work);
   }
 
   /**
@@ -115,11 +115,11 @@ final class QueuePair implements AutoCloseable {
    */
   int send() {
     int sent = 0;
-    boolean more = outbox.waits() || told != handledHere() - receives.waiting();
+    boolean more = sendQueue.waits() || announced != handledHere() - receives.waiting();
     while (more && broken == null) {
-      RequestBatch batch = outbox.begin();
-      tell();
-      outbox.fill();
+      RequestBatch batch = sendQueue.begin();
+      announce();
+      sendQueue.fill();
       more = batch.full();
       sent += batch.size();
       if (batch.size() > 0) {
@@ -137,16 +137,16 @@ final class QueuePair implements AutoCloseable {
   }
 
   /** Says how many receives were handled and are posted anew, if the peer does not know. */
-  private void tell() {
-    long news = receives.used() - receives.waiting();
-    if (told != news && outbox.word(news)) {
-      told = news;
+  private void announce() {
+    long received = receives.used() - receives.waiting();
+    if (announced != received && sendQueue.word(received)) {
+      announced = received;
     }
   }
 
   /** The device has done a request, and all before it. */
   void sent(long id) {
-    outbox.done(id);
+    sendQueue.done(id);
   }
 
   /** The device returns a request or a receive that is not done, as it does with all after it. */
@@ -154,31 +154,31 @@ final class QueuePair implements AutoCloseable {
     if (RequestId.isReceive(id)) {
       unused++;
     } else {
-      outbox.refused(id);
+      sendQueue.refused(id);
     }
     lose(cause, why);
   }
 
   /** A receive was used up. */
   void received(int opcode, int immediate) {
-    long at = ControlLayout.place(receives.use());
+    long at = VerbsControlLayout.place(receives.use());
     if (opcode == VerbsConstants.IBV_WC_RECV_RDMA_WITH_IMM) {
       count(immediate, 1);
       return;
     }
-    int kind = ControlLayout.kind(block, at);
-    int number = ControlLayout.number(block, at);
+    int kind = VerbsControlLayout.kind(block, at);
+    int number = VerbsControlLayout.number(block, at);
     switch (kind) {
-      case ControlLayout.ADD -> count(number, ControlLayout.value(block, at));
-      case ControlLayout.FAREWELL -> lose(Cause.CLOSED, "the peer has closed its wire");
-      case ControlLayout.MOVED, ControlLayout.GONE ->
-          heard(kind, number, ControlLayout.value(block, at));
+      case VerbsControlLayout.ADD -> count(number, VerbsControlLayout.value(block, at));
+      case VerbsControlLayout.GOODBYE -> lose(Cause.CLOSED, "the peer has closed its wire");
+      case VerbsControlLayout.MOVED, VerbsControlLayout.GONE ->
+          received(kind, number, VerbsControlLayout.value(block, at));
       default -> lose(Cause.PROTOCOL, "the peer has sent a message of kind " + kind);
     }
   }
 
-  private void heard(int kind, int number, long value) {
-    if (detours == null || !detours.heard(this, kind, number, value)) {
+  private void received(int kind, int number, long value) {
+    if (failover == null || !failover.received(this, kind, number, value)) {
       lose(Cause.PROTOCOL, "the peer has named queue pair " + number + ", which does not exist");
     }
   }
@@ -212,21 +212,21 @@ final class QueuePair implements AutoCloseable {
    * @return how many requests have taken effect
    */
   int progress() {
-    if (outbox.settled()) {
+    if (sendQueue.settled()) {
       return 0;
     }
-    long now = ControlLayout.handled(block);
-    if (!outbox.possible(now)) {
+    long now = VerbsControlLayout.handled(block);
+    if (!sendQueue.possible(now)) {
       lose(Cause.PROTOCOL, "the peer says that it has handled " + now + " messages");
       return 0;
     }
-    return outbox.handled(now);
+    return sendQueue.handled(now);
   }
 
   /** Asks the device for a sign of life of the peer: a word that says nothing new. */
   void probe() {
-    if (broken == null && outbox.quiet()) {
-      told--;
+    if (broken == null && sendQueue.idle()) {
+      announced--;
       send();
     }
   }
@@ -236,28 +236,28 @@ final class QueuePair implements AutoCloseable {
    *
    * @return whether the peer's device has it
    */
-  boolean sayGoodbye() {
+  boolean sendGoodbye() {
     renew(1);
-    if (broken == null && !farewell) {
-      if (!outbox.roomForFarewell()) {
+    if (broken == null && !goodbyeSent) {
+      if (!sendQueue.hasSpaceForGoodbye()) {
         return false;
       }
-      RequestBatch batch = outbox.begin();
-      tell();
-      outbox.message(ControlLayout.FAREWELL, 0, 0);
-      farewell = true;
+      RequestBatch batch = sendQueue.begin();
+      announce();
+      sendQueue.message(VerbsControlLayout.GOODBYE, 0, 0);
+      goodbyeSent = true;
       post(batch);
     }
-    return broken != null || outbox.quiet();
+    return broken != null || sendQueue.idle();
   }
 
   /** Sends a message about another queue pair; false while there is no room. */
   boolean announce(int kind, int number, long value) {
-    if (broken != null || !outbox.roomForMessage()) {
+    if (broken != null || !sendQueue.hasSpaceForMessage()) {
       return false;
     }
-    RequestBatch batch = outbox.begin();
-    outbox.message(kind, number, value);
+    RequestBatch batch = sendQueue.begin();
+    sendQueue.message(kind, number, value);
     post(batch);
     return broken == null;
   }
@@ -269,7 +269,7 @@ final class QueuePair implements AutoCloseable {
 
   /** Whether the device of a stopped one holds nothing any more: its counts are final. */
   boolean drained() {
-    return outbox.empty() && unused == receives.posted();
+    return sendQueue.empty() && unused == receives.posted();
   }
 
   /** Receives that were handled. */
@@ -283,19 +283,19 @@ final class QueuePair implements AutoCloseable {
    * @return null if that cannot be
    */
   VerbsLane @Nullable [] settle(long handledThere) {
-    if (!outbox.possible(handledThere)) {
+    if (!sendQueue.possible(handledThere)) {
       return null;
     }
-    outbox.settle(handledThere);
+    sendQueue.settle(handledThere);
     close();
-    VerbsLane[] homeless = outbox.lanes();
-    outbox.dismiss();
-    return homeless;
+    VerbsLane[] orphaned = sendQueue.lanes();
+    sendQueue.dismiss();
+    return orphaned;
   }
 
   /** Carries one more lane; false if that is not possible without delivering something twice. */
   boolean adopt(VerbsLane lane) {
-    return outbox.adopt(this, lane);
+    return sendQueue.adopt(this, lane);
   }
 
   /** Takes note that it is lost; its strand ends it after looking what else had come. */
@@ -316,19 +316,19 @@ final class QueuePair implements AutoCloseable {
    *
    * @return how many lanes have failed
    */
-  int end(String fate) {
+  int end(String state) {
     progress();
     close();
     Cause cause = broken == null ? Cause.LOST : broken;
-    String text = "port %s: %s; %s".formatted(port.name(), reason, fate);
+    String text = "port %s: %s; %s".formatted(port.name(), reason, state);
     int failed = 0;
-    for (VerbsLane lane : outbox.lanes()) {
+    for (VerbsLane lane : sendQueue.lanes()) {
       if (lane.failure() == null) {
         lane.fail(cause, text);
         failed++;
       }
     }
-    outbox.dismiss();
+    sendQueue.dismiss();
     return failed;
   }
 

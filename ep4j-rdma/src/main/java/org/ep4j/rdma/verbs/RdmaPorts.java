@@ -10,7 +10,7 @@ import java.util.stream.IntStream;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.WireException;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 
 /** Which RDMA ports this host has, and which of them a rank uses. Reads files of the system. */
 public final class RdmaPorts {
@@ -18,7 +18,7 @@ public final class RdmaPorts {
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
-  private static final int MOST_ADDRESSES = 256;
+  private static final int MAX_ADDRESSES = 256;
 
   private RdmaPorts() {}
 
@@ -53,7 +53,7 @@ public final class RdmaPorts {
 
   private static List<RdmaPort.Address> addresses(Path port) {
     List<RdmaPort.Address> addresses = new ArrayList<>();
-    for (int i = 0; i < MOST_ADDRESSES; i++) {
+    for (int i = 0; i < MAX_ADDRESSES; i++) {
       Path file = port.resolve("gids/" + i);
       if (!Files.exists(file)) {
         break;
@@ -72,27 +72,27 @@ public final class RdmaPorts {
    * The ports of this rank of a group, as the variables of its process say, or else those that are
    * near; collective, as opening a wire is.
    *
-   * @param near what the rank sends from, as in {@link org.ep4j.wire.WireConfig#near()}
+   * @param affinity what the rank sends from, as in {@link org.ep4j.wire.WireConfig#affinity()}
    * @throws org.ep4j.InvalidArgumentException if a variable is bad; names it
    * @throws WireException on all ranks, if one names a port that is missing or down, or has none
    */
-  public static PortChoice of(Group group, String near, Duration timeout) {
-    return agree(group, near, timeout, RdmaSettings.of(System.getenv()), localRank(group));
+  public static PortChoice of(Group group, String affinity, Duration timeout) {
+    return agree(group, affinity, timeout, RdmaSettings.of(System.getenv()), localRank(group));
   }
 
   static PortChoice agree(
-      Group group, String near, Duration timeout, RdmaSettings settings, int localRank) {
+      Group group, String affinity, Duration timeout, RdmaSettings settings, int localRank) {
     List<RdmaPort> all = discover();
     String error = "";
     byte[] mine = {};
     try {
-      mine = wish(all, settings, localRank, Place.of(near)).bytes();
+      mine = request(all, settings, localRank, PcieLocation.of(affinity)).bytes();
     } catch (WireException e) {
       error = String.valueOf(e.getMessage());
     }
-    byte[][] theirs = Agreement.exchange(group, error, mine, timeout);
-    List<PortWish> wishes = Arrays.stream(theirs).map(PortWish::of).toList();
-    return choice(all, PortShare.of(wishes, group.rank()));
+    byte[][] theirs = CollectiveStep.exchange(group, error, mine, timeout);
+    List<PortRequest> requests = Arrays.stream(theirs).map(PortRequest::of).toList();
+    return choice(all, PortAssignment.of(requests, group.rank()));
   }
 
   /**
@@ -102,17 +102,17 @@ public final class RdmaPorts {
    * @throws WireException as {@link #of}
    */
   public static List<PortChoice> choose(
-      List<RdmaPort> all, RdmaSettings settings, List<Place> places) {
-    List<PortWish> wishes = new ArrayList<>();
+      List<RdmaPort> all, RdmaSettings settings, List<PcieLocation> places) {
+    List<PortRequest> requests = new ArrayList<>();
     for (int rank = 0; rank < places.size(); rank++) {
-      wishes.add(wish(all, settings, rank, places.get(rank)));
+      requests.add(request(all, settings, rank, places.get(rank)));
     }
-    return IntStream.range(0, wishes.size())
-        .mapToObj(rank -> choice(all, PortShare.of(wishes, rank)))
+    return IntStream.range(0, requests.size())
+        .mapToObj(rank -> choice(all, PortAssignment.of(requests, rank)))
         .toList();
   }
 
-  private static PortChoice choice(List<RdmaPort> all, PortShare share) {
+  private static PortChoice choice(List<RdmaPort> all, PortAssignment share) {
     return new PortChoice(
         share.ports().stream().map(name -> named(all, name)).toList(), share.first());
   }
@@ -129,13 +129,14 @@ public final class RdmaPorts {
    *
    * @throws WireException if a named port is missing or down, or if there is no active port
    */
-  static PortWish wish(List<RdmaPort> all, RdmaSettings settings, int localRank, Place place) {
+  static PortRequest request(
+      List<RdmaPort> all, RdmaSettings settings, int localRank, PcieLocation place) {
     List<String> names = settings.portsOf(localRank);
     if (names.isEmpty()) {
       PortOrder order = PortOrder.of(all, place);
       requireSome(all, order);
       List<String> nearestFirst = order.ports().stream().map(RdmaPort::name).toList();
-      return new PortWish(host(), false, order.nearest(), nearestFirst);
+      return new PortRequest(host(), false, order.nearest(), nearestFirst);
     }
     for (String name : names) {
       RdmaPort port = named(all, name);
@@ -145,7 +146,7 @@ public final class RdmaPorts {
                 .formatted(name, RdmaSettings.HCA, port.state()));
       }
     }
-    return new PortWish(host(), true, names.size(), names);
+    return new PortRequest(host(), true, names.size(), names);
   }
 
   private static RdmaPort named(List<RdmaPort> all, String name) {

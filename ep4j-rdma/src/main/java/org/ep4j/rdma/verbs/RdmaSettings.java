@@ -62,7 +62,7 @@ public record RdmaSettings(
   public static final String GPUDIRECT = "EP4J_IB_GPUDIRECT";
 
   /** Most ports that one rank uses. */
-  public static final int MOST_PORTS = 8;
+  public static final int MAX_PORTS = 8;
 
   /** Nothing is set. */
   public static final RdmaSettings DEFAULTS = of(Map.of());
@@ -71,11 +71,11 @@ public record RdmaSettings(
   public RdmaSettings {
     ports = ports.stream().map(List::copyOf).toList();
     for (List<String> list : ports) {
-      if (list.size() > MOST_PORTS) {
+      if (list.size() > MAX_PORTS) {
         throw new InvalidArgumentException(
             HCA,
             list.size() + " ports",
-            "at most " + MOST_PORTS + " for a rank",
+            "at most " + MAX_PORTS + " for a rank",
             "separate the lists of several local ranks by semicolons");
       }
     }
@@ -157,12 +157,12 @@ public record RdmaSettings(
     }
   }
 
-  private static void range(String name, int value, int least, int most) {
-    if (value < least || value > most) {
+  private static void range(String name, int value, int least, int max) {
+    if (value < least || value > max) {
       throw new InvalidArgumentException(
           name,
           String.valueOf(value),
-          "from " + least + " to " + most,
+          "from " + least + " to " + max,
           "leave it out for the default");
     }
   }

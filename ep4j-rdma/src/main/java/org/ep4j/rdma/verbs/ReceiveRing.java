@@ -32,7 +32,7 @@ final class ReceiveRing {
   /**
    * Receives that are not posted yet.
    *
-   * @param block address of the places, see {@link ControlLayout}
+   * @param block address of the places, see {@link VerbsControlLayout}
    * @param key of that memory
    */
   ReceiveRing(int pair, int size, long block, int key, Arena arena) {
@@ -41,8 +41,8 @@ final class ReceiveRing {
     refused = arena.allocate(ValueLayout.JAVA_LONG).address();
     MemorySegment pieces = arena.allocate(size * PIECE, 64);
     for (int i = 0; i < size; i++) {
-      pieces.set(ValueLayout.JAVA_LONG, i * PIECE + ADDRESS, block + ControlLayout.place(i));
-      pieces.set(ValueLayout.JAVA_INT, i * PIECE + LENGTH, ControlLayout.MESSAGE_BYTES);
+      pieces.set(ValueLayout.JAVA_LONG, i * PIECE + ADDRESS, block + VerbsControlLayout.place(i));
+      pieces.set(ValueLayout.JAVA_INT, i * PIECE + LENGTH, VerbsControlLayout.MESSAGE_BYTES);
       pieces.set(ValueLayout.JAVA_INT, i * PIECE + KEY, key);
       requests.set(ValueLayout.JAVA_LONG, i * REQUEST + ID, RequestId.receive(pair));
       requests.set(ValueLayout.JAVA_LONG, i * REQUEST + PIECES, pieces.address() + i * PIECE);

@@ -7,7 +7,7 @@ package org.ep4j.rdma.verbs;
  */
 final class RequestId {
   /** Most queue pairs of a strand. */
-  static final int MOST_PAIRS = 1 << 20;
+  static final int MAX_PAIRS = 1 << 20;
 
   private static final int COUNT_BITS = 43;
   private static final long COUNT = (1L << COUNT_BITS) - 1;
@@ -27,7 +27,7 @@ final class RequestId {
   }
 
   static int pair(long id) {
-    return (int) (id >>> COUNT_BITS) & MOST_PAIRS - 1;
+    return (int) (id >>> COUNT_BITS) & MAX_PAIRS - 1;
   }
 
   /** The whole count, which lies above {@code before} by less than the bits can say. */

@@ -34,12 +34,12 @@ final class RequestLog {
   }
 
   /** Requests that the device holds. */
-  int underWay() {
+  int inFlight() {
     return (int) (posted - done);
   }
 
   /** Whether two more requests can be written down. */
-  boolean room() {
+  boolean space() {
     return posted - applied < mask;
   }
 

@@ -3,7 +3,7 @@ package org.ep4j.rdma.verbs;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
  * A queue of work. The requests of accepted work are posted, its bytes leave, and it is delivered
@@ -18,7 +18,7 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
   /** Bytes of the next work that have been posted. */
   long postedBytes;
 
-  VerbsLane(VerbsWire wire, QueuePair pair, Window window, int peer, int index) {
+  VerbsLane(VerbsWire wire, QueuePair pair, InFlightLimit window, int peer, int index) {
     super(wire, window, peer, index);
     this.wire = wire;
     this.pair = pair;

@@ -34,9 +34,9 @@ final class VerbsQueues {
    * @param completions room for {@code most} of {@code ibv_wc}
    * @return how many; negative if the queue is broken
    */
-  static int poll(MemorySegment function, long queue, int most, long completions) {
+  static int poll(MemorySegment function, long queue, int max, long completions) {
     try {
-      return (int) POLL.invokeExact(function, queue, most, completions);
+      return (int) POLL.invokeExact(function, queue, max, completions);
     } catch (Throwable t) {
       throw VerbsException.unexpected(t);
     }

@@ -4,8 +4,8 @@ import java.nio.ByteBuffer;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /** A region of this rank, registered with each port; and where its peers have theirs. */
@@ -57,7 +57,7 @@ final class VerbsRegion extends GroupRegion {
     if (region instanceof VerbsRegion own && own.isOf(wire)) {
       return own;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   /** What the peers need to know: size, address, and a key a port. */

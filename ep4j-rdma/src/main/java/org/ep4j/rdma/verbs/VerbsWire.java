@@ -11,9 +11,9 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over queue pairs: several to each peer, on the ports of this rank. */
@@ -21,36 +21,36 @@ final class VerbsWire extends GroupWire {
   /** How long a closing rank waits for its last words to be heard. */
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
-  private final Resources resources;
+  private final VerbsResources resources;
   private final boolean gpuDirect;
   private final List<VerbsRegion> regions = new CopyOnWriteArrayList<>();
   private final VerbsLane[][] lanes;
-  private final VerbsStrand[] strands;
+  private final VerbsProgressContext[] progressContexts;
 
   /** A wire over queue pairs that are connected; owns the resources from here on. */
-  VerbsWire(Group group, WireConfig config, Resources resources, boolean gpuDirect) {
+  VerbsWire(Group group, WireConfig config, VerbsResources resources, boolean gpuDirect) {
     super(VerbsWireProvider.NAME, group, config);
     this.resources = resources;
     this.gpuDirect = gpuDirect;
     lanes = new VerbsLane[group.size()][config.lanes()];
-    strands = new VerbsStrand[config.strands()];
-    for (int strand = 0; strand < strands.length; strand++) {
-      QueuePair[] pairs = resources.pairs(strand);
-      resources.makeLanes(this, strand, lanes);
-      strands[strand] =
-          new VerbsStrand(
-              this, group, resources.completions(strand), pairs, resources.pairsPerPeer());
+    progressContexts = new VerbsProgressContext[config.progressContexts()];
+    for (int progressContext = 0; progressContext < progressContexts.length; progressContext++) {
+      QueuePair[] pairs = resources.pairs(progressContext);
+      resources.makeLanes(this, progressContext, lanes);
+      progressContexts[progressContext] =
+          new VerbsProgressContext(
+              this, group, resources.completions(progressContext), pairs, resources.pairsPerPeer());
     }
   }
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
-  VerbsStrand strand(int strand) {
-    return strands[strand];
+  VerbsProgressContext progressContext(int progressContext) {
+    return progressContexts[progressContext];
   }
 
   @Override
@@ -89,7 +89,7 @@ final class VerbsWire extends GroupWire {
         }
       }
       byte[] offer = region == null ? new byte[0] : region.offer();
-      byte[][] offers = Agreement.exchange(group, error, offer, timeout);
+      byte[][] offers = CollectiveStep.exchange(group, error, offer, timeout);
       if (region == null) {
         throw new IllegalStateException("agreed on what failed");
       }
@@ -139,10 +139,10 @@ final class VerbsWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    Checks.strand(strand, config);
-    return strands[strand].poll();
+    WireArguments.progressContext(progressContext, config);
+    return progressContexts[progressContext].poll();
   }
 
   @Override
@@ -154,8 +154,8 @@ final class VerbsWire extends GroupWire {
     boolean open = true;
     while (open && System.nanoTime() - end < 0) {
       open = false;
-      for (VerbsStrand strand : strands) {
-        open |= !strand.sayGoodbye();
+      for (VerbsProgressContext progressContext : progressContexts) {
+        open |= !progressContext.sendGoodbye();
       }
       Thread.yield();
     }

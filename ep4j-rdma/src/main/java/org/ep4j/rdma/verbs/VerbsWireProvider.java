@@ -37,8 +37,9 @@ public final class VerbsWireProvider implements WireProvider {
     }
     try {
       RdmaSettings settings = RdmaSettings.of(System.getenv());
-      PortWish wish = RdmaPorts.wish(RdmaPorts.discover(), settings, localRank, Place.ANYWHERE);
-      return wish.ports().isEmpty() ? "no port is chosen" : "";
+      PortRequest request =
+          RdmaPorts.request(RdmaPorts.discover(), settings, localRank, PcieLocation.ANYWHERE);
+      return request.ports().isEmpty() ? "no port is chosen" : "";
     } catch (InvalidArgumentException | WireException e) {
       return String.valueOf(e.getMessage());
     }
@@ -47,6 +48,6 @@ public final class VerbsWireProvider implements WireProvider {
   @Override
   public Wire open(Group group, WireConfig config) {
     RdmaSettings settings = RdmaSettings.of(System.getenv());
-    return new Opening(group, config, settings, RdmaPorts.localRank(group)).open();
+    return new VerbsConnectionSetup(group, config, settings, RdmaPorts.localRank(group)).open();
   }
 }

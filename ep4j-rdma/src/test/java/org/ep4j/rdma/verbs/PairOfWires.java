@@ -16,7 +16,7 @@ import org.ep4j.wire.WireMemory;
 
 /** Two ranks of this JVM, host a and host b of the simulated fabric, driven by the test itself. */
 final class PairOfWires implements AutoCloseable {
-  static final Duration PATIENCE = Duration.ofSeconds(30);
+  static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   private final List<Group> groups = Group.inProcess(2);
   private final ExecutorService threads = Executors.newFixedThreadPool(2);
@@ -32,15 +32,15 @@ final class PairOfWires implements AutoCloseable {
   PairOfWires(
       int ports, int queuePairs, String directOfA, String directOfB, WireConfig.Builder config)
       throws Exception {
-    WireConfig built = config.wire("verbs").timeout(PATIENCE).build();
+    WireConfig built = config.wire("verbs").timeout(TIMEOUT).build();
     RdmaSettings settingsOfA = settings(ports, queuePairs, directOfA);
     RdmaSettings settingsOfB = settings(ports, queuePairs, directOfB);
     boolean complete = false;
     try {
       Future<VerbsWire> first = threads.submit(() -> open(0, built, settingsOfA));
       Future<VerbsWire> second = threads.submit(() -> open(1, built, settingsOfB));
-      a = first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-      b = second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      a = first.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+      b = second.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
       complete = true;
     } finally {
       if (!complete) {
@@ -66,30 +66,30 @@ final class PairOfWires implements AutoCloseable {
   }
 
   private VerbsWire open(int rank, WireConfig config, RdmaSettings settings) {
-    return (VerbsWire) new Opening(groups.get(rank), config, settings, rank).open();
+    return (VerbsWire) new VerbsConnectionSetup(groups.get(rank), config, settings, rank).open();
   }
 
   /** A region of both: that of a, and that of b. */
   List<Region> allocate(long bytes) throws Exception {
-    return both(() -> a.allocate(bytes, PATIENCE), () -> b.allocate(bytes, PATIENCE));
+    return both(() -> a.allocate(bytes, TIMEOUT), () -> b.allocate(bytes, TIMEOUT));
   }
 
   /** The same over memory of the test. */
   List<Region> expose(WireMemory ofA, WireMemory ofB) throws Exception {
-    return both(() -> a.expose(ofA, PATIENCE), () -> b.expose(ofB, PATIENCE));
+    return both(() -> a.expose(ofA, TIMEOUT), () -> b.expose(ofB, TIMEOUT));
   }
 
   private List<Region> both(Callable<Region> byA, Callable<Region> byB) throws Exception {
     Future<Region> first = threads.submit(byA);
     Future<Region> second = threads.submit(byB);
     return List.of(
-        first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS),
-        second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+        first.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS),
+        second.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS));
   }
 
   /** Polls both until something holds. */
   void until(BooleanSupplier condition, String what) {
-    long end = System.nanoTime() + PATIENCE.toNanos();
+    long end = System.nanoTime() + TIMEOUT.toNanos();
     while (!condition.getAsBoolean()) {
       a.poll(0);
       b.poll(0);

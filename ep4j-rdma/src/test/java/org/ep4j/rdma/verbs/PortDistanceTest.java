@@ -98,7 +98,7 @@ class PortDistanceTest {
   }
 
   @Test
-  void whatTheSystemDoesNotSayIsNotNear() throws IOException {
+  void unknownDistancesAreNotClose() throws IOException {
     device("pci0000:15/0000:15:01.0/0000:18:00.0", -1);
     nic("a", "pci0000:30/0000:30:01.0/0000:31:00.0", -1);
     nic("b", "pci0000:97/0000:97:01.0/0000:98:00.0", 0);
@@ -122,38 +122,40 @@ class PortDistanceTest {
   }
 
   @Test
-  void ranksThatHaveFewerPortsNearMakeAllTakeFewer() {
-    PortWish two = new PortWish("x", false, 2, List.of("a:1", "b:1", "c:1"));
-    PortWish one = new PortWish("x", false, 1, List.of("c:1", "a:1", "b:1"));
-    PortWish named = new PortWish("y", true, 2, List.of("d:1", "a:1"));
-    assertThat(PortShare.of(List.of(two, one), 0)).isEqualTo(new PortShare(List.of("a:1"), 0));
-    assertThat(PortShare.of(List.of(two, one), 1)).isEqualTo(new PortShare(List.of("c:1"), 0));
+  void ranksThatHaveFewerClosePortsMakeAllTakeFewer() {
+    PortRequest two = new PortRequest("x", false, 2, List.of("a:1", "b:1", "c:1"));
+    PortRequest one = new PortRequest("x", false, 1, List.of("c:1", "a:1", "b:1"));
+    PortRequest named = new PortRequest("y", true, 2, List.of("d:1", "a:1"));
+    assertThat(PortAssignment.of(List.of(two, one), 0))
+        .isEqualTo(new PortAssignment(List.of("a:1"), 0));
+    assertThat(PortAssignment.of(List.of(two, one), 1))
+        .isEqualTo(new PortAssignment(List.of("c:1"), 0));
     // Named ports are taken as they stand, and say how many the others take, near or not.
-    assertThat(PortShare.of(List.of(one, named), 0))
-        .isEqualTo(new PortShare(List.of("a:1", "c:1"), 0));
-    assertThat(PortShare.of(List.of(one, named), 1))
-        .isEqualTo(new PortShare(List.of("d:1", "a:1"), 0));
+    assertThat(PortAssignment.of(List.of(one, named), 0))
+        .isEqualTo(new PortAssignment(List.of("a:1", "c:1"), 0));
+    assertThat(PortAssignment.of(List.of(one, named), 1))
+        .isEqualTo(new PortAssignment(List.of("d:1", "a:1"), 0));
   }
 
   @Test
   void ranksOfOtherHostsTakeNothingAway() {
-    PortWish here = new PortWish("here", false, 2, List.of("a:1", "b:1"));
-    PortWish there = new PortWish("there", false, 2, List.of("a:1", "b:1"));
-    assertThat(PortShare.of(List.of(there, here), 1).first()).isZero();
-    assertThat(PortShare.of(List.of(here, here), 1).first()).isEqualTo(1);
-    assertThat(PortWish.of(here.bytes())).isEqualTo(here);
+    PortRequest here = new PortRequest("here", false, 2, List.of("a:1", "b:1"));
+    PortRequest there = new PortRequest("there", false, 2, List.of("a:1", "b:1"));
+    assertThat(PortAssignment.of(List.of(there, here), 1).first()).isZero();
+    assertThat(PortAssignment.of(List.of(here, here), 1).first()).isEqualTo(1);
+    assertThat(PortRequest.of(here.bytes())).isEqualTo(here);
   }
 
   @Test
-  void coresOfOneNodeAreNearThePortsOfThatNode() throws IOException {
+  void coresOfOneNodeAreClosestToThePortsOfThatNode() throws IOException {
     Path nodes = system.resolve("devices/system/node");
     write(nodes.resolve("node0/cpulist"), "0-15,32-47\n");
     write(nodes.resolve("node1/cpulist"), "16-31,48-63\n");
     write(nodes.resolve("has_cpu"), "0-1\n");
     assertThat(cores("16-20,48").numaNode()).isEqualTo(1);
     assertThat(cores("32").numaNode()).isZero();
-    assertThat(cores("0-63")).isEqualTo(Place.ANYWHERE);
-    assertThat(cores("")).isEqualTo(Place.ANYWHERE);
+    assertThat(cores("0-63")).isEqualTo(PcieLocation.ANYWHERE);
+    assertThat(cores("")).isEqualTo(PcieLocation.ANYWHERE);
 
     nic("a", "pci0000:15/0000:15:01.0/0000:18:00.0", 0);
     nic("b", "pci0000:97/0000:97:01.0/0000:98:00.0", 1);
@@ -162,24 +164,24 @@ class PortDistanceTest {
   }
 
   @Test
-  void coresOfTheOnlyNodeAreNearNothing() throws IOException {
+  void coresOfTheOnlyNodeAreClosestToNothing() throws IOException {
     write(system.resolve("devices/system/node/node0/cpulist"), "0-15\n");
-    assertThat(cores("0-15")).isEqualTo(Place.ANYWHERE);
+    assertThat(cores("0-15")).isEqualTo(PcieLocation.ANYWHERE);
   }
 
-  private Place cores(String allowed) throws IOException {
+  private PcieLocation cores(String allowed) throws IOException {
     Path status = system.resolve("status");
     write(status, "Name:\tjava\nCpus_allowed:\tff\nCpus_allowed_list:\t" + allowed + "\n");
-    return Place.ofCores(system, status);
+    return PcieLocation.ofCores(system, status);
   }
 
   @Test
-  void namedPortsAreTakenWhateverIsNear() throws IOException {
+  void namedPortsAreTakenWhateverIsClosest() throws IOException {
     device("pci0000:15/0000:15:01.0/0000:18:00.0", 0);
     nic("a", "pci0000:15/0000:15:01.0/0000:19:00.0", 0);
     nic("b", "pci0000:97/0000:97:01.0/0000:98:00.0", 1);
     RdmaSettings settings = RdmaSettings.of(Map.of(RdmaSettings.HCA, "b,a"));
-    Place gpu = Place.ofDevice(system, "0000:18:00.0");
+    PcieLocation gpu = PcieLocation.ofDevice(system, "0000:18:00.0");
     assertThat(
             RdmaPorts.choose(ports(), settings, List.of(gpu)).getFirst().ports().stream()
                 .map(RdmaPort::name))
@@ -191,12 +193,13 @@ class PortDistanceTest {
   }
 
   private String order(List<RdmaPort> ports, String gpu) {
-    return PortOrder.of(ports, Place.ofDevice(system, gpu)).toString();
+    return PortOrder.of(ports, PcieLocation.ofDevice(system, gpu)).toString();
   }
 
   /** What ranks on these devices choose, in order. */
   private List<String> choices(List<RdmaPort> ports, String... gpus) {
-    List<Place> places = Stream.of(gpus).map(gpu -> Place.ofDevice(system, gpu)).toList();
+    List<PcieLocation> places =
+        Stream.of(gpus).map(gpu -> PcieLocation.ofDevice(system, gpu)).toList();
     return RdmaPorts.choose(ports, NOTHING_SET, places).stream()
         .map(
             choice ->

@@ -82,7 +82,7 @@ class RdmaPortsTest {
 
   /** The ports of one of several ranks that are nowhere in particular. */
   private static List<RdmaPort> choose(List<RdmaPort> ports, RdmaSettings settings, int localRank) {
-    List<Place> places = Collections.nCopies(localRank + 1, Place.ANYWHERE);
+    List<PcieLocation> places = Collections.nCopies(localRank + 1, PcieLocation.ANYWHERE);
     return RdmaPorts.choose(ports, settings, places).get(localRank).ports();
   }
 

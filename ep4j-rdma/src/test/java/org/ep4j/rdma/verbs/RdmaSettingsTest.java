@@ -20,7 +20,7 @@ class RdmaSettingsTest {
   }
 
   @Test
-  void portsOfLocalRanksAreTakenInTurn() {
+  void portsOfLocalRanksAreTakenInOrder() {
     RdmaSettings settings =
         RdmaSettings.of(Map.of(RdmaSettings.HCA, "mlx5_0:1, mlx5_1:2; rxe_a.0"));
     assertThat(settings.portsOf(0)).containsExactly("mlx5_0:1", "mlx5_1:2");

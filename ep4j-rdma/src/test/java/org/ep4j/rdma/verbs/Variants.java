@@ -47,7 +47,7 @@ public final class Variants {
 
     @Override
     public Wire open(Group group, WireConfig config) {
-      return new Opening(group, config, settings, group.rank()).open();
+      return new VerbsConnectionSetup(group, config, settings, group.rank()).open();
     }
   }
 

@@ -105,8 +105,8 @@ class VerbsFaultsTest {
       goOnOverAnother(
           wires,
           () -> {
-            wires.b.strand(0).pairs()[1].stop();
-            wires.a.strand(0).pairs()[2].stop();
+            wires.b.progressContext(0).pairs()[1].stop();
+            wires.a.progressContext(0).pairs()[2].stop();
             return null;
           });
     }
@@ -115,7 +115,7 @@ class VerbsFaultsTest {
   @Test
   void withoutAnotherTheLanesOfAQueuePairInErrorFail() throws Exception {
     try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
-      wires.a.strand(0).pairs()[0].stop();
+      wires.a.progressContext(0).pairs()[0].stop();
       wires.until(() -> wires.a.lane(1, 0).failure() != null, "the lane to fail");
       assertThat(failure(wires.a.lane(1, 0)).cause()).isEqualTo(Cause.LOST);
     }

@@ -24,7 +24,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  */
 @Execution(ExecutionMode.CONCURRENT)
 class KernelAllocationTest {
-  private static final int MOST_JVMS = 3;
+  private static final int MAX_JVMS = 3;
   private static final Pattern COUNT = Pattern.compile("allocated (\\d+) bytes by \\d+ times (.*)");
 
   /** By default the width that this machine uses; with {@code -Dep4j.full=true} all of them. */
@@ -57,7 +57,7 @@ class KernelAllocationTest {
     Set<String> allocating = run(bits, arguments);
     // What C2 inlines also depends on when it compiles: in rare JVMs a kernel allocates that does
     // not in any other. One that is too large for C2 allocates in all of them.
-    for (int jvm = 2; jvm <= MOST_JVMS && !allocating.isEmpty(); jvm++) {
+    for (int jvm = 2; jvm <= MAX_JVMS && !allocating.isEmpty(); jvm++) {
       System.out.println("allocating in JVM " + (jvm - 1) + ": " + allocating);
       allocating.retainAll(run(bits, arguments));
     }

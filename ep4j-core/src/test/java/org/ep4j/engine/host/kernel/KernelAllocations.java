@@ -29,7 +29,7 @@ final class KernelAllocations {
   private static final int WINDOW = 500;
 
   /** How long a kernel may go on allocating: on a busy machine compilation comes late. */
-  private static final long MOST_NANOS = TimeUnit.SECONDS.toNanos(20);
+  private static final long MAX_NANOS = TimeUnit.SECONDS.toNanos(20);
 
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
 
@@ -121,7 +121,7 @@ final class KernelAllocations {
   private static void count(String what, Runnable call) {
     long allocated = Long.MAX_VALUE;
     long start = System.nanoTime();
-    while (allocated != 0 && System.nanoTime() - start < MOST_NANOS) {
+    while (allocated != 0 && System.nanoTime() - start < MAX_NANOS) {
       long before = THREADS.getCurrentThreadAllocatedBytes();
       for (int i = 0; i < WINDOW; i++) {
         call.run();

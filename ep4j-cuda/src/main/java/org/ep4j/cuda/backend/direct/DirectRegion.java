@@ -10,7 +10,7 @@ import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.IpcMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -37,7 +37,7 @@ final class DirectRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout) {
+  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
     byte[][] all = meeting.group().allGather(message(), timeout);
     @Nullable PeerRegion[] reached = new PeerRegion[meeting.ranks()];
     ResourceStack held = new ResourceStack();

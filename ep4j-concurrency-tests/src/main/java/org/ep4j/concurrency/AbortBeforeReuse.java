@@ -1,0 +1,43 @@
+package org.ep4j.concurrency;
+
+import static org.openjdk.jcstress.annotations.Expect.ACCEPTABLE;
+import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
+
+import java.lang.invoke.VarHandle;
+import org.ep4j.memory.NativeMemory;
+import org.openjdk.jcstress.annotations.Actor;
+import org.openjdk.jcstress.annotations.JCStressTest;
+import org.openjdk.jcstress.annotations.Outcome;
+import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.JJ_Result;
+
+/**
+ * A rank gives up waiting for one that reads its rows, and uses their memory for something else:
+ * who has read any of that sees that it has given up.
+ */
+@JCStressTest
+@Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "the rows, in time")
+@Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the rows, thrown away in doubt")
+@Outcome(id = "8, 1", expect = ACCEPTABLE, desc = "something else, and known")
+@Outcome(id = "8, 0", expect = FORBIDDEN, desc = "something else, taken for the rows")
+@State
+public class AbortBeforeReuse {
+  private final long aborted = StateMemory.take();
+  private final long row = aborted + StateMemory.LINE;
+
+  /** The rank that reads, stopped or slow. */
+  @Actor
+  public void reader(JJ_Result seen) {
+    seen.r1 = NativeMemory.getLong(row);
+    VarHandle.acquireFence();
+    seen.r2 = NativeMemory.getLongAcquire(aborted);
+  }
+
+  /** The rank that has waited long enough. */
+  @Actor
+  public void owner() {
+    NativeMemory.putLongRelease(aborted, 1);
+    VarHandle.fullFence();
+    NativeMemory.putLong(row, 8);
+  }
+}

@@ -1,0 +1,243 @@
+package org.ep4j.rdma.verbs;
+
+import java.lang.System.Logger.Level;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.wire.LaneFailure.Cause;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a strand does when a queue pair is lost while another one to the same peer works: its lanes
+ * go on over the other one, nothing is delivered twice or torn.
+ *
+ * <p><b>Stop.</b> Each end stops its own end, and waits until the device has returned every request
+ * and every receive. From then on nothing arrives through it, and the number of receives that were
+ * handled is final. An end that has not noticed the loss itself hears of it by the message below.
+ *
+ * <p><b>Tell.</b> Each end sends this number to the other, {@link VerbsControlLayout#MOVED}, over a
+ * queue pair that works; again over another one if that is lost too before its peer has handled it.
+ * Who hears it twice ignores the second.
+ *
+ * <p><b>Go on.</b> Who has stopped and heard the peer's number knows what took effect: requests up
+ * to the last one whose receive was handled, and those that the device reported done. The rest is
+ * posted again, whole and in order, by the lanes' new queue pairs. Parts of it may have been
+ * written before; nobody was told of them, and the same bytes are written again, since {@code
+ * flush()} has not let go of them. The two directions do not wait for each other, and need not
+ * choose the same way.
+ *
+ * <p>Lanes fail, as without a detour, if no queue pair to the peer works any more, if the device
+ * keeps requests for longer than {@link #TIMEOUT}, or if one end has given its lanes up ({@link
+ * VerbsControlLayout#GONE}), for example because a put had named memory that is closed.
+ */
+final class QueuePairFailover {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.rdma");
+  private static final long TIMEOUT = TimeUnit.SECONDS.toNanos(5);
+  private static final long UNKNOWN = -1;
+
+  private final VerbsWire wire;
+  private final QueuePair[] pairs;
+  private final int perPeer;
+  private final List<Failover> failovers = new ArrayList<>();
+  // By index of the queue pair.
+  private final long[] handledThere;
+  private final boolean[] gone;
+  private final boolean[] announceFailure;
+
+  /** A lost queue pair on its way round. */
+  private static final class Failover {
+    final QueuePair pair;
+    final long end = System.nanoTime() + TIMEOUT;
+    boolean drained;
+    boolean settled;
+    @Nullable QueuePair announcer;
+
+    Failover(QueuePair pair) {
+      this.pair = pair;
+    }
+  }
+
+  /** Detours of a strand; its queue pairs to each peer lie side by side. */
+  QueuePairFailover(VerbsWire wire, QueuePair[] pairs, int perPeer) {
+    this.wire = wire;
+    this.pairs = pairs;
+    this.perPeer = perPeer;
+    handledThere = new long[pairs.length];
+    Arrays.fill(handledThere, UNKNOWN);
+    gone = new boolean[pairs.length];
+    announceFailure = new boolean[pairs.length];
+  }
+
+  /**
+   * Begins to go round a lost queue pair.
+   *
+   * @return whether that is possible; if not, its lanes fail
+   */
+  boolean begin(QueuePair pair) {
+    if (pair.broken() != Cause.LOST || gone[pair.index()] || working(pair) == null) {
+      return false;
+    }
+    for (Failover failover : failovers) {
+      if (failover.pair == pair) {
+        return true;
+      }
+    }
+    pair.stop();
+    failovers.add(new Failover(pair));
+    return true;
+  }
+
+  /** A queue pair has ended with its lanes: the peer should not wait for it. */
+  void ended(QueuePair pair) {
+    announceFailure[pair.index()] = pair.broken() == Cause.PROTOCOL || gone[pair.index()];
+  }
+
+  /**
+   * The peer has said something about one of the queue pairs between the two.
+   *
+   * @return whether there is such a one
+   */
+  boolean received(QueuePair from, int kind, int number, long value) {
+    if (number < 0 || number >= perPeer) {
+      return false;
+    }
+    QueuePair pair = pairs[from.index() - from.index() % perPeer + number];
+    if (kind == VerbsControlLayout.GONE) {
+      gone[pair.index()] = true;
+      pair.lose(Cause.LOST, "the peer has given it up");
+      return true;
+    }
+    if (handledThere[pair.index()] == UNKNOWN) {
+      handledThere[pair.index()] = value;
+    }
+    if (!pair.works() && !pair.ending()) {
+      // It ended here with its lanes, unless it was settled.
+      announceFailure[pair.index()] |= !settled(pair);
+    }
+    pair.lose(Cause.LOST, "the peer has lost it");
+    return true;
+  }
+
+  private boolean settled(QueuePair pair) {
+    for (Failover failover : failovers) {
+      if (failover.pair == pair) {
+        return failover.settled;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Moves all detours on; cheap while there are none.
+   *
+   * @return whether anything was done
+   */
+  boolean poll() {
+    boolean done = false;
+    for (int i = 0; i < pairs.length; i++) {
+      if (announceFailure[i]) {
+        QueuePair other = working(pairs[i]);
+        boolean announced =
+            other == null || other.announce(VerbsControlLayout.GONE, i % perPeer, 0);
+        announceFailure[i] = !announced;
+        done |= announced;
+      }
+    }
+    for (int i = 0; i < failovers.size(); i++) {
+      done |= advance(failovers.get(i));
+    }
+    return done;
+  }
+
+  private boolean advance(Failover failover) {
+    QueuePair pair = failover.pair;
+    if (failover.settled && (failover.announcer == null || failover.announcer.works())) {
+      return false;
+    }
+    QueuePair other = working(pair);
+    if (other == null || gone[pair.index()]) {
+      return failover.settled ? forget(failover) : fail(failover);
+    }
+    if (!failover.drained) {
+      failover.drained = pair.drained();
+      return failover.drained || (System.nanoTime() - failover.end > 0 && fail(failover));
+    }
+    if (failover.announcer == null || !failover.announcer.works()) {
+      int number = pair.index() % perPeer;
+      if (other.announce(VerbsControlLayout.MOVED, number, pair.handledHere())) {
+        failover.announcer = other;
+        return true;
+      }
+      return false;
+    }
+    return handledThere[pair.index()] != UNKNOWN && settle(failover);
+  }
+
+  private boolean settle(Failover failover) {
+    QueuePair pair = failover.pair;
+    VerbsLane[] lanes = pair.settle(handledThere[pair.index()]);
+    if (lanes == null) {
+      return fail(failover);
+    }
+    failover.settled = true;
+    int moved = 0;
+    String paths = "";
+    QueuePair to = working(pair);
+    for (VerbsLane lane : lanes) {
+      if (to != null && to.adopt(lane)) {
+        moved++;
+        paths = to.port();
+        to = next(to);
+      } else if (lane.failure() == null) {
+        lane.fail(
+            Cause.LOST,
+            "port %s: %s; what it had sent is lost".formatted(pair.port(), pair.reason()));
+        wire.failed(1);
+      }
+    }
+    LOG.log(
+        Level.WARNING,
+        "ep4j: rank %d has lost a queue pair of port %s to rank %d (%s): its %d lanes go on over port %s"
+            .formatted(wire.rank(), pair.port(), pair.peer(), pair.reason(), moved, paths));
+    return true;
+  }
+
+  /** There is no way round: the lanes fail. */
+  private boolean fail(Failover failover) {
+    wire.failed(failover.pair.end(wire.status(failover.pair.peer())));
+    announceFailure[failover.pair.index()] = true;
+    return forget(failover);
+  }
+
+  private boolean forget(Failover failover) {
+    failovers.remove(failover);
+    return true;
+  }
+
+  /**
+   * A queue pair to the same peer that works, if possible on another port; null if there is none.
+   */
+  private @Nullable QueuePair working(QueuePair lost) {
+    int first = lost.index() - lost.index() % perPeer;
+    QueuePair found = null;
+    for (int i = first; i < first + perPeer; i++) {
+      if (pairs[i].works() && (found == null || !pairs[i].port().equals(lost.port()))) {
+        found = pairs[i];
+      }
+    }
+    return found;
+  }
+
+  /** The next one that works, for the next lane. */
+  private QueuePair next(QueuePair pair) {
+    int first = pair.index() - pair.index() % perPeer;
+    for (int step = 1; step < perPeer; step++) {
+      QueuePair other = pairs[first + (pair.index() - first + step) % perPeer];
+      if (other.works() && other.port().equals(pair.port())) {
+        return other;
+      }
+    }
+    return pair;
+  }
+}
