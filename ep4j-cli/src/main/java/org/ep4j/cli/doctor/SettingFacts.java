@@ -48,7 +48,7 @@ final class SettingFacts {
               "1",
               "low-latency kernels for one shape; 0: general"),
           new Variable(
-              PrebuiltKernels.LINES_VARIABLE,
+              PrebuiltKernels.LL_PACKETS_VARIABLE,
               "1",
               "low-latency rows carry their number over NVLink; 0: flags"),
           new Variable(
@@ -77,6 +77,16 @@ final class SettingFacts {
     findings.add(property("ep4j.host.vectorBits"));
     findings.add(property("ep4j.host.streaming"));
     UnreadVariables.of(environment).forEach(name -> findings.add(unread(name)));
+    if (environment.containsKey(PrebuiltKernels.OLD_LL_PACKETS_VARIABLE)) {
+      findings.add(
+          Finding.warning(
+              TOPIC,
+              PrebuiltKernels.OLD_LL_PACKETS_VARIABLE,
+              "renamed",
+              "set "
+                  + PrebuiltKernels.LL_PACKETS_VARIABLE
+                  + ": only this version reads the old name"));
+    }
     return findings;
   }
 

@@ -16,7 +16,7 @@ final class UnreadVariables {
           "EP4J_CUDA_CACHE_MB",
           "EP4J_CUDA_DEVICE",
           "EP4J_CUDA_DRIVER",
-          "EP4J_CUDA_LINES",
+          "EP4J_CUDA_LL_PACKETS",
           "EP4J_CUDA_SHIPPED",
           "EP4J_CUDA_SPECIAL",
           "EP4J_HEARTBEAT_MS",
@@ -57,9 +57,13 @@ final class UnreadVariables {
           "EP4J_WIRE_TIMEOUT_MS",
           "EP4J_WORLD_SIZE");
 
-  /** Those of a bundle's launcher and of tests, and what the command line tells its own ranks. */
+  /**
+   * Those of a bundle's launcher and of tests, and what the command line tells its own ranks, and
+   * an old name that is still read.
+   */
   private static final Set<String> OTHERS =
-      Set.of("EP4J_HEAP", "EP4J_VECTORS", "EP4J_PARENT_PID", "EP4J_RELAY_PROGRESS");
+      Set.of(
+          "EP4J_CUDA_LINES", "EP4J_HEAP", "EP4J_VECTORS", "EP4J_PARENT_PID", "EP4J_RELAY_PROGRESS");
 
   private UnreadVariables() {}
 

@@ -15,6 +15,7 @@ import java.util.stream.Collectors;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
+import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.rdma.verbs.Place;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.junit.jupiter.api.Test;
@@ -97,11 +98,23 @@ class DoctorTest {
   }
 
   @Test
-  void settingsOfGpusAreToldWithTheirDefaults() {
-    Map<String, String> given = Map.of("EP4J_CUDA_LINES", "0");
+  void renamedVariableIsReportedWithItsNewName() {
+    Map<String, String> given = Map.of(PrebuiltKernels.OLD_LL_PACKETS_VARIABLE, "0");
 
     assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
-        .containsPattern("EP4J_CUDA_LINES +0\n.*from the environment")
+        .containsPattern(
+            PrebuiltKernels.OLD_LL_PACKETS_VARIABLE
+                + " +renamed\n.*set "
+                + PrebuiltKernels.LL_PACKETS_VARIABLE);
+    assertThat(UnreadVariables.of(given)).isEmpty();
+  }
+
+  @Test
+  void settingsOfGpusAreToldWithTheirDefaults() {
+    Map<String, String> given = Map.of("EP4J_CUDA_LL_PACKETS", "0");
+
+    assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
+        .containsPattern("EP4J_CUDA_LL_PACKETS +0\n.*from the environment")
         .containsPattern("EP4J_CUDA_SPECIAL +1\n.*default")
         .containsPattern("EP4J_PROXY_THREADS +1\n.*default")
         .contains("EP4J_CUDA_DEVICE", "EP4J_PROXY_CORES", "ep4j.host.streaming");
