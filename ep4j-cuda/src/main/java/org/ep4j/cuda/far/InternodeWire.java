@@ -103,13 +103,14 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
    *
    * @param bus address of the GPU
    * @param alone whether no other rank has this GPU, and so its cores
-   * @param notices words that count flushes
+   * @param flushCounters words that count flushes
    */
-  ProxyConfig proxy(String bus, boolean alone, int notices) {
+  ProxyConfig proxy(String bus, boolean alone, int flushCounters) {
     List<Integer> own = cores;
     if (own == null) {
       own = alone ? new ProxyCores().near(bus, threads) : List.of();
     }
-    return new ProxyConfig(threads, RINGS_PER_THREAD * threads, COMMANDS, notices, own, timeout);
+    return new ProxyConfig(
+        threads, RINGS_PER_THREAD * threads, COMMANDS, flushCounters, own, timeout);
   }
 }

@@ -150,7 +150,8 @@ public final class Proxy implements AutoCloseable {
   }
 
   static RingMemory memory(long host, Wire wire, ProxyConfig config) {
-    return new RingMemory(host, config.rings(), config.capacity(), wire.size(), config.notices());
+    return new RingMemory(
+        host, config.rings(), config.capacity(), wire.size(), config.flushCounters());
   }
 
   private static void check(Wire wire, ProxyConfig config) {

@@ -11,12 +11,17 @@ import org.ep4j.InvalidArgumentException;
  * @param rings rings, a multiple of {@code threads}: ring {@code r} belongs to thread {@code r %
  *     threads}
  * @param capacity commands that a ring holds, a power of two, 64 to 65536
- * @param notices words that count flushes
+ * @param flushCounters words that count flushes
  * @param cores where the threads run, one each; empty leaves that to the system
  * @param timeout how long closing waits for work to leave
  */
 public record ProxyConfig(
-    int threads, int rings, int capacity, int notices, List<Integer> cores, Duration timeout) {
+    int threads,
+    int rings,
+    int capacity,
+    int flushCounters,
+    List<Integer> cores,
+    Duration timeout) {
   /** The variable that says how many threads, 1 to {@link #MAX_THREADS}. */
   public static final String THREADS_VARIABLE = "EP4J_PROXY_THREADS";
 
@@ -48,9 +53,9 @@ public record ProxyConfig(
         capacity,
         "a power of two from " + MIN_CAPACITY + " to " + MAX_CAPACITY);
     require(
-        notices >= 0 && notices < Command.NO_COUNTER,
+        flushCounters >= 0 && flushCounters < Command.NO_COUNTER,
         "notices",
-        notices,
+        flushCounters,
         "0 to " + (Command.NO_COUNTER - 1));
     require(
         cores.isEmpty()

@@ -120,7 +120,7 @@ class ProxyTest {
         push(ring, HostProducer.flushFirst(0), HostProducer.second(1, 0, ring));
       }
       for (int ring = 0; ring < producers.length; ring++) {
-        awaitWord(memory.notice(ring), 1);
+        awaitWord(memory.flushCounter(ring), 1);
       }
       for (int i = 0; i < PUTS; i++) {
         if (laneOf(i) == 0) {
