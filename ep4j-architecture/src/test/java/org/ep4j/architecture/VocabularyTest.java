@@ -75,16 +75,6 @@ class VocabularyTest {
           "theGeneratorGivesThePublishedFirstOutput", "a sentence in plain English",
           "memoryThatItsOwnerGaveBackIsNotTouched", "a sentence in plain English");
 
-  /**
-   * TEMPORARY: modules whose private names are not renamed yet, and their names in other modules.
-   * Both lists go once those are.
-   */
-  private static final List<String> NOT_YET_RENAMED =
-      List.of("ep4j-cuda/", "ep4j-nccl/", "ep4j-nvshmem/");
-
-  private static final Set<String> NAMES_NOT_YET_RENAMED =
-      Set.of("StreamGate", "gate", "MOST_THREADS", "CUDA_FAR");
-
   private static final Pattern NO_CODE =
       Pattern.compile(
           "/\\*(?s:.*?)\\*/|//[^\\n]*|\"\"\"(?s:.*?)\"\"\""
@@ -102,15 +92,12 @@ class VocabularyTest {
     Set<String> used = new TreeSet<>();
     for (Path file : sources()) {
       String name = Repository.repository().relativize(file).toString();
-      if (NOT_YET_RENAMED.stream().anyMatch(name::startsWith)) {
-        continue;
-      }
       for (String identifier : identifiers(Files.readString(file))) {
         String term = term(identifier, terms);
         if (term == null) {
           continue;
         }
-        if (EXCEPTIONS.containsKey(identifier) || NAMES_NOT_YET_RENAMED.contains(identifier)) {
+        if (EXCEPTIONS.containsKey(identifier)) {
           used.add(identifier);
         } else {
           found.add(name + ": " + identifier + " (use: " + term + ")");
@@ -119,15 +106,8 @@ class VocabularyTest {
     }
     assertThat(found).as("identifiers with words that the field does not use").isEmpty();
     Set<String> exceptions = new TreeSet<>(EXCEPTIONS.keySet());
-    exceptions.addAll(NAMES_NOT_YET_RENAMED);
     exceptions.removeAll(used);
     assertThat(exceptions).as("exceptions that guard nothing: remove them").isEmpty();
-  }
-
-  @Test
-  void modulesNotYetRenamedExist() {
-    assertThat(NOT_YET_RENAMED)
-        .allSatisfy(name -> assertThat(Repository.repository().resolve(name)).isDirectory());
   }
 
   @Test

@@ -13,6 +13,7 @@ public final class RenamedVariables {
   /** The old name of each variable by its new name. Every renamed variable is listed here only. */
   private static final Map<String, String> OLD_NAMES =
       Map.of(
+          "EP4J_CUDA_LL_PACKETS", "EP4J_CUDA_LINES",
           "EP4J_CUDA_PREBUILT", "EP4J_CUDA_SHIPPED",
           "EP4J_CUDA_SPECIALIZE", "EP4J_CUDA_SPECIAL");
 

@@ -48,9 +48,9 @@ final class NcclBackend implements Backend {
   }
 
   @Override
-  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] intranode) {
     boolean all = true;
-    for (boolean each : near) {
+    for (boolean each : intranode) {
       all &= each;
     }
     if (all) {

@@ -25,26 +25,27 @@ final class NcclCarrier implements Carrier {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
 
   private final NcclCarrierService service;
-  private final NcclWay out;
-  private final NcclWay in;
+  private final NcclSimplexLink out;
+  private final NcclSimplexLink in;
   private final PinnedMemory memory;
   private final AtomicBoolean closed = new AtomicBoolean();
 
   /** Ways that the GPU uses no more. */
   private final AtomicInteger ended = new AtomicInteger();
 
-  NcclCarrier(NcclCarrierService service, CudaDevice device, NcclWay out, NcclWay in) {
+  NcclCarrier(
+      NcclCarrierService service, CudaDevice device, NcclSimplexLink out, NcclSimplexLink in) {
     this.service = service;
     this.out = out;
     this.in = in;
     memory = PinnedMemory.allocate(device, 2L * SLOTS * SLOT_BYTES);
   }
 
-  NcclWay out() {
+  NcclSimplexLink out() {
     return out;
   }
 
-  NcclWay in() {
+  NcclSimplexLink in() {
     return in;
   }
 
@@ -132,8 +133,8 @@ final class NcclCarrier implements Carrier {
     }
   }
 
-  private void end(NcclWay way) {
-    if (!way.close()) {
+  private void end(NcclSimplexLink link) {
+    if (!link.close()) {
       LOG.log(Level.WARNING, "NCCL still works on what was aborted; its memory is kept");
     } else if (ended.incrementAndGet() == 2) {
       memory.close();

@@ -10,7 +10,7 @@ import java.util.function.BooleanSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
-import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class NcclCarrierService implements CarrierService {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
-  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+  private static final Duration MIN_SET_UP = Duration.ofSeconds(60);
   private static final Duration PARTING = Duration.ofSeconds(8);
   private static final long LOOK_NANOS = 100_000;
 
@@ -43,20 +43,20 @@ final class NcclCarrierService implements CarrierService {
   private final Thread atExit = Thread.ofPlatform().name("ep4j-nccl-exit").unstarted(this::leave);
 
   private final List<NcclCarrier> made = new ArrayList<>();
-  private final List<NcclWay> loose = new ArrayList<>();
+  private final List<NcclSimplexLink> loose = new ArrayList<>();
   private final List<Thread> parting = new ArrayList<>();
   private @Nullable CudaDevice device;
   private boolean closed;
 
   @Override
   public Carrier[][] open(Group group, WireConfig config) {
-    Duration setUp = config.timeout().compareTo(LEAST_SET_UP) > 0 ? config.timeout() : LEAST_SET_UP;
+    Duration setUp = config.timeout().compareTo(MIN_SET_UP) > 0 ? config.timeout() : MIN_SET_UP;
     // Who waits for what a library does waits longer than that may take.
     Duration patience = setUp.plus(config.timeout());
     byte[][] ids = new byte[1][];
     Runtime.getRuntime().addShutdownHook(atExit);
     agree(group, patience, () -> ids[0] = prepare(group, config));
-    requireSeats(group, config);
+    requireLocations(group, config);
     byte[][] all = CollectiveStep.exchange(group, "", ids[0], config.timeout());
     long end = System.nanoTime() + setUp.toNanos();
     NcclCarrier[][] carriers = new NcclCarrier[group.size()][];
@@ -111,42 +111,39 @@ final class NcclCarrierService implements CarrierService {
   }
 
   /** The same decision on all ranks. */
-  private void requireSeats(Group group, WireConfig config) {
+  private void requireLocations(Group group, WireConfig config) {
     BackendWorld world =
         BackendWorld.gather(
-            Participants.ofAll(group),
-            device(),
-            config.timeout(),
-            new NcclBackendProvider().probe());
+            Participants.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
     String objection = SharedGpus.objection(world);
     if (!objection.isEmpty()) {
       throw new WireException("wire 'nccl': " + objection + ", or wire tcp");
     }
-    List<Seat> seats = world.seats();
-    for (int rank = 1; rank < seats.size(); rank++) {
-      String version = seats.get(rank).version();
-      if (!version.equals(seats.getFirst().version())) {
+    List<RankLocation> locations = world.locations();
+    for (int rank = 1; rank < locations.size(); rank++) {
+      String version = locations.get(rank).version();
+      if (!version.equals(locations.getFirst().version())) {
         throw new WireException(
             "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
-                .formatted(seats.getFirst().version(), rank, version));
+                .formatted(locations.getFirst().version(), rank, version));
       }
     }
   }
 
   private synchronized NcclCarrier carrier(byte[] outId, byte[] inId) {
-    NcclWay out = way(outId, true);
-    NcclWay in = way(inId, false);
+    NcclSimplexLink out = link(outId, true);
+    NcclSimplexLink in = link(inId, false);
     NcclCarrier carrier = new NcclCarrier(this, device(), out, in);
     loose.clear();
     made.add(carrier);
     return carrier;
   }
 
-  private NcclWay way(byte[] id, boolean sends) {
-    NcclWay way = new NcclWay(device(), sends, NcclCarrier.SLOTS);
-    loose.add(way);
-    way.begin(id);
-    return way;
+  private NcclSimplexLink link(byte[] id, boolean sends) {
+    NcclSimplexLink link = new NcclSimplexLink(device(), sends, NcclCarrier.SLOTS);
+    loose.add(link);
+    link.begin(id);
+    return link;
   }
 
   /** Each rank meets each other one, in an order in which all meetings come to pass. */
@@ -156,18 +153,18 @@ final class NcclCarrierService implements CarrierService {
       int peer = Math.floorMod(round - group.rank(), ranks);
       for (NcclCarrier carrier : carriers[peer]) {
         boolean first = group.rank() < peer;
-        tryWay(group, end, carrier, first);
-        tryWay(group, end, carrier, !first);
+        tryLink(group, end, carrier, first);
+        tryLink(group, end, carrier, !first);
       }
     }
   }
 
-  private static void tryWay(Group group, long end, NcclCarrier carrier, boolean out) {
+  private static void tryLink(Group group, long end, NcclCarrier carrier, boolean out) {
     if (!(out ? carrier.tryOut() : carrier.tryIn())) {
       throw new NcclException("a communicator that has done nothing takes nothing");
     }
-    NcclWay way = out ? carrier.out() : carrier.in();
-    await(group, end, "the first bytes between two ranks", () -> way.done() == 1);
+    NcclSimplexLink link = out ? carrier.out() : carrier.in();
+    await(group, end, "the first bytes between two ranks", () -> link.done() == 1);
   }
 
   /** A step that ends on all ranks if it fails on one. */
@@ -216,8 +213,8 @@ final class NcclCarrierService implements CarrierService {
         return;
       }
       closed = true;
-      for (NcclWay way : loose) {
-        part("ep4j-nccl-end", way::close);
+      for (NcclSimplexLink link : loose) {
+        part("ep4j-nccl-end", link::close);
       }
       made.forEach(Carrier::close);
       threads = List.copyOf(parting);
@@ -237,23 +234,23 @@ final class NcclCarrierService implements CarrierService {
 
   /** Ends everything and frees nothing: whoever drives the wire may still do so. */
   private void leave() {
-    List<NcclWay> ways;
+    List<NcclSimplexLink> links;
     synchronized (this) {
-      ways = new ArrayList<>(loose);
+      links = new ArrayList<>(loose);
       for (NcclCarrier carrier : made) {
-        ways.add(carrier.out());
-        ways.add(carrier.in());
+        links.add(carrier.out());
+        links.add(carrier.in());
       }
     }
-    ways.forEach(NcclWay::stop);
+    links.forEach(NcclSimplexLink::stop);
     // A communicator is not aborted under a call.
     long late = System.nanoTime() + LONGEST_CALL_NANOS;
-    while (ways.stream().anyMatch(NcclWay::calling) && System.nanoTime() - late < 0) {
+    while (links.stream().anyMatch(NcclSimplexLink::calling) && System.nanoTime() - late < 0) {
       LockSupport.parkNanos(LOOK_NANOS);
     }
     List<Thread> threads = new ArrayList<>();
-    for (NcclWay way : ways) {
-      threads.add(Thread.ofPlatform().daemon().name("ep4j-nccl-end").start(way::close));
+    for (NcclSimplexLink link : links) {
+      threads.add(Thread.ofPlatform().daemon().name("ep4j-nccl-end").start(link::close));
     }
     boolean ignored = end(threads);
   }

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.Bounded;
+import org.ep4j.cuda.backend.BoundedCall;
 
 /**
  * A communicator of the ranks of a world. It does not block: whatever NCCL has to do with other
@@ -213,7 +213,7 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   private void checkAlive(NcclFunction function) {
-    String lost = Bounded.lost(world.meeting(), function.symbol());
+    String lost = BoundedCall.lost(world.meeting(), function.symbol());
     if (!lost.isEmpty()) {
       broken = true;
       throw new NcclException(lost);

@@ -7,8 +7,8 @@ import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -20,12 +20,12 @@ import org.ep4j.group.Group;
  * Puts of kernels between nodes by NCCL's GIN: a device communicator with its contexts as lanes.
  * Ranks of a node are stored to, through the windows of the backend.
  */
-final class NcclGin implements PutCarrier {
+final class NcclGin implements PutTransport {
   /** Contexts of a device communicator, where that is set. */
   static final String CONTEXTS = "EP4J_NCCL_GIN_CONTEXTS";
 
   /** More lanes than this share contexts: each has queue pairs to all ranks. */
-  private static final int MOST_CONTEXTS = 32;
+  private static final int MAX_CONTEXTS = 32;
 
   private static final String NO_GIN = "NCCL's GIN cannot be asked for";
 
@@ -103,7 +103,7 @@ final class NcclGin implements PutCarrier {
   /** Contexts to ask for. */
   static long contexts(String set, int lanes) {
     if (set.isEmpty()) {
-      return Math.min(lanes, MOST_CONTEXTS);
+      return Math.min(lanes, MAX_CONTEXTS);
     }
     if (!set.matches("[1-9][0-9]{0,2}")) {
       throw new InvalidArgumentException(CONTEXTS, "'" + set + "'", "1..999", "unset it");
@@ -121,7 +121,7 @@ final class NcclGin implements PutCarrier {
   }
 
   @Override
-  public boolean carriesAll() {
+  public boolean movesAll() {
     return false;
   }
 

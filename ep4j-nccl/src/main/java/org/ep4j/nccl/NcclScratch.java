@@ -39,7 +39,7 @@ final class NcclScratch implements AutoCloseable {
 
   /** Version of NCCL. */
   String version() {
-    return backend.world().seats().getFirst().version();
+    return backend.world().locations().getFirst().version();
   }
 
   NcclCommunicator communicator() {

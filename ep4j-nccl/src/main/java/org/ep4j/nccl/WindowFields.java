@@ -18,7 +18,7 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
   private static final long PAGE = 4096;
 
   /** Terabytes are more than a device has. */
-  private static final int MOST_STRIDE = 1 << 12;
+  private static final int MAX_STRIDE = 1 << 12;
 
   static WindowFields of(MemorySegment window) {
     return new WindowFields(
@@ -43,7 +43,7 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
             && rankInNode >= 0
             && rankInNode <= self
             && stride > 0
-            && stride <= MOST_STRIDE
+            && stride <= MAX_STRIDE
             && base > 0
             && base % PAGE == 0;
     if (!sound) {

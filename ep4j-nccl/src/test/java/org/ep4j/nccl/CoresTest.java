@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 /** What threads that one with a core of its own makes may run on. */
 class CoresTest {
   @Test
-  void whoIsMadeWhileTheyAreWideHasThemAll() throws Exception {
+  void threadsStartedWhileWidenedInheritAllCores() throws Exception {
     BitSet all = mine();
     assumeTrue(all.cardinality() > 1, "several cores are needed");
     BitSet one = new BitSet();

@@ -21,7 +21,7 @@ class NcclDeathTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   @Test
-  void whoDiesWhileTheCommunicatorIsMadeIsNamedAndTheOthersGoOn() {
+  void rankThatDiesDuringCommunicatorInitIsNamedAndTheOthersContinue() {
     Gpus.require(2);
     new ProcessWorld(Duration.ofMinutes(2), Duration.ofSeconds(2))
         .run(2, DiesDuringInit.class, List.of());

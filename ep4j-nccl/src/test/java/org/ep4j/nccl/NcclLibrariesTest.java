@@ -28,13 +28,14 @@ class NcclLibrariesTest {
   }
 
   @Test
-  void anOldLibraryIsToldWithItsVersion() throws IOException, InterruptedException {
+  void oldLibraryIsReportedWithItsVersion() throws IOException, InterruptedException {
     Path library = compile(directory, 22707);
     assertThat(probe("EP4J_NCCL_HOME")).contains(library + " is NCCL 2.27.7, too old");
   }
 
   @Test
-  void aLibraryWithoutItsFunctionsIsToldWithTheirNames() throws IOException, InterruptedException {
+  void libraryWithoutItsFunctionsIsReportedWithTheirNames()
+      throws IOException, InterruptedException {
     compile(directory, 22809);
     assertThat(probe("EP4J_NCCL_HOME")).contains("lacks ncclGetUniqueId, ncclCommInitRankConfig");
   }
@@ -58,7 +59,7 @@ class NcclLibrariesTest {
   }
 
   @Test
-  void aFileThatIsNoLibraryIsToldWithTheVariable() throws IOException, InterruptedException {
+  void fileThatIsNoLibraryIsReportedWithTheVariable() throws IOException, InterruptedException {
     Files.writeString(directory.resolve(FILE), "no library");
     assertThat(probe("EP4J_NCCL_HOME"))
         .contains("EP4J_NCCL_HOME is '" + directory + "', which is no library");

@@ -17,7 +17,7 @@ class NcclProbeTest {
   }
 
   @Test
-  void aProbeSaysWhatItFoundOrWhatHelps() {
+  void probeReportsWhatItFoundOrTheRemedy() {
     BackendProbe probe = new NcclBackendProvider().probe();
     if (probe.usable()) {
       assertThat(probe.version()).startsWith("2.");
@@ -28,7 +28,7 @@ class NcclProbeTest {
   }
 
   @Test
-  void itIsSaidHowKernelsPut() {
+  void putPathIsReported() {
     assertThat(new NcclBackendProvider().puts())
         .startsWith("stores over NVLink; between nodes ")
         .containsAnyOf("GIN where NCCL has ports", "GIN came with 2.28.7");

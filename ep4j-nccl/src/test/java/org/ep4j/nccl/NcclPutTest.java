@@ -84,7 +84,7 @@ class NcclPutTest {
   }
 
   @Test
-  void contextsThatDifferAreToldOnAllRanks() {
+  void differingContextsAreReportedOnAllRanks() {
     ThreadRanks.run(
         3,
         group ->
@@ -112,7 +112,7 @@ class NcclPutTest {
   }
 
   @Test
-  void missingHeadersAreToldWithTheRemedy() {
+  void missingHeadersAreReportedWithTheRemedy() {
     LibraryShim shim = NcclShim.of(NOBODY_HAS_IT, List.of());
     assertThat(shim.compiler().found()).isFalse();
     assertThatThrownBy(() -> shim.compile(ARCHITECTURE))

@@ -36,10 +36,10 @@ final class NvshmemBackend implements Backend {
   }
 
   @Override
-  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] intranode) {
     try {
       return new PutOffer(
-          new NvshmemCarrier(
+          new NvshmemPutTransport(
               NvshmemDevice.parts(world.device().architecture()), region.memory().address()),
           "");
     } catch (Ep4jException e) {

@@ -12,7 +12,7 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.jspecify.annotations.Nullable;
@@ -117,7 +117,7 @@ public final class NvshmemBackendProvider implements BackendProvider {
   public String objection(BackendWorld world) {
     int[] two = world.sharingProcess();
     return two == null
-        ? objection(world.seats(), world.meeting()::number)
+        ? objection(world.locations(), world.meeting()::number)
         : "ranks %d and %d are in one process, and NVSHMEM serves one rank a process: start a process for each rank (./ep4j launch), or use backend 'direct' or 'nccl'"
             .formatted(two[0], two[1]);
   }
@@ -128,8 +128,8 @@ public final class NvshmemBackendProvider implements BackendProvider {
    *
    * @param number of the rank at an index
    */
-  static String objection(List<Seat> seats, IntUnaryOperator number) {
-    List<String> devices = seats.stream().map(Seat::device).toList();
+  static String objection(List<RankLocation> locations, IntUnaryOperator number) {
+    List<String> devices = locations.stream().map(RankLocation::device).toList();
     int[] ranks =
         devices.stream().mapToInt(device -> Collections.frequency(devices, device)).toArray();
     for (int i = 1; i < ranks.length; i++) {

@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Binding of NVSHMEM. Not touched before the probe found all functions. Those that all ranks have
- * to call wait for the others without a limit: {@link org.ep4j.cuda.backend.Bounded} calls them.
+ * to call wait for the others without a limit: {@link org.ep4j.cuda.backend.BoundedCall} calls
+ * them.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class NvshmemCalls {

@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.Bounded;
+import org.ep4j.cuda.backend.BoundedCall;
 import org.ep4j.cuda.driver.NativeExit;
 
 /**
@@ -30,7 +30,7 @@ final class NvshmemRuntime {
   private static int users;
 
   /** The job and the rank that it was started for. */
-  private static String seat = "";
+  private static String location = "";
 
   /** A call has not come back, or a rank is gone: nothing is asked of it any more. */
   private static boolean broken;
@@ -43,16 +43,16 @@ final class NvshmemRuntime {
 
   /** Starts it for one more buffer; collective. */
   static synchronized void start(BackendWorld world, byte[] id) {
-    String wanted = seat(world);
+    String wanted = location(world);
     if (broken) {
       throw new NvshmemException(
           "NVSHMEM has failed in this process before, and cannot be started again: start the"
               + " process anew, or use backend 'direct'");
     }
-    if (users > 0 && !wanted.equals(seat)) {
+    if (users > 0 && !wanted.equals(location)) {
       throw new NvshmemException(
           "NVSHMEM serves one group of ranks a process: it runs as %s, and cannot as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
-              .formatted(seat, wanted));
+              .formatted(location, wanted));
     }
     if (users > 0 != (id.length == 0)) {
       throw new NvshmemException(
@@ -60,12 +60,12 @@ final class NvshmemRuntime {
     }
     if (users == 0) {
       init(world, id);
-      seat = wanted;
+      location = wanted;
     }
     users++;
   }
 
-  private static String seat(BackendWorld world) {
+  private static String location(BackendWorld world) {
     return "rank %d of %d of job %s"
         .formatted(
             world.meeting().rank(), world.meeting().ranks(), world.meeting().group().jobId());
@@ -137,7 +137,7 @@ final class NvshmemRuntime {
         };
     boolean done = false;
     try {
-      long result = Bounded.call(world, function.symbol(), limit, watched);
+      long result = BoundedCall.call(world, function.symbol(), limit, watched);
       done = true;
       return result;
     } finally {

@@ -19,7 +19,7 @@ class NvshmemDeathTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   @Test
-  void whoDiesWhileNvshmemStartsIsNamed() {
+  void rankThatDiesDuringNvshmemInitIsNamed() {
     Gpus.require(2);
     new ProcessWorld(Duration.ofMinutes(2), Duration.ofSeconds(2))
         .run(2, DiesDuringInit.class, List.of());

@@ -29,7 +29,7 @@ class NvshmemLibrariesTest {
   }
 
   @Test
-  void aLibraryOfAnotherMajorVersionIsToldWithItsVersion()
+  void libraryOfAnotherMajorVersionIsReportedWithItsVersion()
       throws IOException, InterruptedException {
     StringBuilder source = new StringBuilder(VERSION + " *a = 2; *b = 11; *c = 0; }\n");
     for (NvshmemFunction function : NvshmemFunction.values()) {
@@ -41,7 +41,8 @@ class NvshmemLibrariesTest {
   }
 
   @Test
-  void aLibraryWithoutItsFunctionsIsToldWithTheirNames() throws IOException, InterruptedException {
+  void libraryWithoutItsFunctionsIsReportedWithTheirNames()
+      throws IOException, InterruptedException {
     String source = VERSION + " *a = 3; *b = 4; *c = 5; }\n";
     assertThat(probe(source, Map.of())).contains("lacks nvshmemx_get_uniqueid, ");
   }

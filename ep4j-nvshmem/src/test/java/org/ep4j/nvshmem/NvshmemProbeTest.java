@@ -19,7 +19,7 @@ class NvshmemProbeTest {
   }
 
   @Test
-  void aProbeSaysWhatItFoundOrWhatHelps() {
+  void probeReportsWhatItFoundOrTheRemedy() {
     BackendProbe probe = new NvshmemBackendProvider().probe();
     if (probe.usable()) {
       assertThat(probe.version()).startsWith("3.");

@@ -12,7 +12,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.conformance.SeveralBuffersJob;
-import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
@@ -85,7 +85,7 @@ class NvshmemWorldsTest {
   /** Of ranks on these devices, numbered 0, 11, 12 ... as where some were lost before. */
   private static String objection(String... devices) {
     return NvshmemBackendProvider.objection(
-        Stream.of(devices).map(device -> new Seat(device, "process", "3.4.5", "")).toList(),
+        Stream.of(devices).map(device -> new RankLocation(device, "process", "3.4.5", "")).toList(),
         index -> index == 0 ? 0 : 10 + index);
   }
 }

@@ -114,8 +114,8 @@ final class ProxyCommand implements Callable<Integer> {
     for (int number : threads) {
       CommandSpecs.check(
           spec,
-          number >= 1 && number <= ProxyConfig.MOST_THREADS,
-          "--threads " + number + ": 1 to " + ProxyConfig.MOST_THREADS);
+          number >= 1 && number <= ProxyConfig.MAX_THREADS,
+          "--threads " + number + ": 1 to " + ProxyConfig.MAX_THREADS);
       CommandSpecs.check(
           spec,
           cores.isEmpty() || cores.size() >= number,

@@ -50,7 +50,7 @@ final class SettingFacts {
               "1",
               "low-latency kernels for one shape; 0: general"),
           new Variable(
-              PrebuiltKernels.LINES_VARIABLE,
+              PrebuiltKernels.LL_PACKETS_VARIABLE,
               "1",
               "low-latency rows carry their number over NVLink; 0: flags"),
           new Variable(

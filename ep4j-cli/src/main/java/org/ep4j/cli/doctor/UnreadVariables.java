@@ -17,7 +17,7 @@ final class UnreadVariables {
           "EP4J_CUDA_CACHE_MB",
           "EP4J_CUDA_DEVICE",
           "EP4J_CUDA_DRIVER",
-          "EP4J_CUDA_LINES",
+          "EP4J_CUDA_LL_PACKETS",
           "EP4J_CUDA_PREBUILT",
           "EP4J_CUDA_SPECIALIZE",
           "EP4J_HEARTBEAT_MS",

@@ -97,11 +97,20 @@ class DoctorTest {
   }
 
   @Test
-  void settingsOfGpusAreToldWithTheirDefaults() {
+  void renamedVariableIsReportedWithItsNewName() {
     Map<String, String> given = Map.of("EP4J_CUDA_LINES", "0");
 
     assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
-        .containsPattern("EP4J_CUDA_LINES +0\n.*from the environment")
+        .containsPattern("EP4J_CUDA_LINES +renamed\n.*set EP4J_CUDA_LL_PACKETS");
+    assertThat(UnreadVariables.of(given)).isEmpty();
+  }
+
+  @Test
+  void settingsOfGpusAreToldWithTheirDefaults() {
+    Map<String, String> given = Map.of("EP4J_CUDA_LL_PACKETS", "0");
+
+    assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
+        .containsPattern("EP4J_CUDA_LL_PACKETS +0\n.*from the environment")
         .containsPattern("EP4J_CUDA_SPECIALIZE +1\n.*default")
         .containsPattern("EP4J_PROXY_THREADS +1\n.*default")
         .contains("EP4J_CUDA_DEVICE", "EP4J_PROXY_CORES", "ep4j.host.streaming");

@@ -33,9 +33,9 @@ public interface Backend extends AutoCloseable {
    * What carries puts of kernels to ranks whose memory stores do not reach; collective, once the
    * region is reached.
    *
-   * @param near by number, the ranks whose memory they do reach, this one among them
+   * @param intranode by number, the ranks whose memory they do reach, this one among them
    */
-  default PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+  default PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] intranode) {
     return PutOffer.STORES;
   }
 

@@ -25,11 +25,11 @@ import org.jspecify.annotations.Nullable;
  * @param meeting who takes part
  * @param device of this rank
  * @param timeout how long to wait for each other
- * @param seats where those who take part sit, in the order of the meeting's group
+ * @param locations where those who take part sit, in the order of the meeting's group
  */
 public record BackendWorld(
-    Participants meeting, CudaDevice device, Duration timeout, List<Seat> seats) {
-  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+    Participants meeting, CudaDevice device, Duration timeout, List<RankLocation> locations) {
+  private static final Duration MIN_SET_UP = Duration.ofSeconds(60);
   private static final String OF = " of ";
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
   private static final String PROCESS =
@@ -37,24 +37,24 @@ public record BackendWorld(
 
   /** Copies the seats. */
   public BackendWorld {
-    seats = List.copyOf(seats);
+    locations = List.copyOf(locations);
   }
 
   /** Asks all ranks where they sit; collective. */
   public static BackendWorld gather(
       Participants meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
     String place = device.properties().pciBusId() + OF + host();
-    Seat own = new Seat(place, PROCESS, probe.version(), probe.problem());
-    List<Seat> seats = new ArrayList<>();
+    RankLocation own = new RankLocation(place, PROCESS, probe.version(), probe.problem());
+    List<RankLocation> locations = new ArrayList<>();
     for (byte[] each : meeting.group().allGather(own.encoded(), timeout)) {
-      seats.add(Seat.of(each));
+      locations.add(RankLocation.of(each));
     }
-    return new BackendWorld(meeting, device, timeout, seats);
+    return new BackendWorld(meeting, device, timeout, locations);
   }
 
   /** How long a library may take for a step that all ranks do together. */
   public Duration setUpTimeout() {
-    return timeout.compareTo(LEAST_SET_UP) > 0 ? timeout : LEAST_SET_UP;
+    return timeout.compareTo(MIN_SET_UP) > 0 ? timeout : MIN_SET_UP;
   }
 
   /** What tells hosts apart: their GPUs have the same bus addresses. */
@@ -68,17 +68,21 @@ public record BackendWorld(
 
   /** Ranks on the device of this rank, itself included. */
   public int ranksOnDevice() {
-    String own = seats.get(meeting.group().rank()).device();
-    return (int) seats.stream().filter(seat -> seat.device().equals(own)).count();
+    String own = locations.get(meeting.group().rank()).device();
+    return (int) locations.stream().filter(location -> location.device().equals(own)).count();
   }
 
   /** Whether no rank before this one sits on its device. */
   public boolean isFirstOnDevice() {
-    return isFirstOnDevice(seats, meeting.group().rank());
+    return isFirstOnDevice(locations, meeting.group().rank());
   }
 
-  static boolean isFirstOnDevice(List<Seat> seats, int own) {
-    return seats.stream().map(Seat::device).toList().indexOf(seats.get(own).device()) == own;
+  static boolean isFirstOnDevice(List<RankLocation> locations, int own) {
+    return locations.stream()
+            .map(RankLocation::device)
+            .toList()
+            .indexOf(locations.get(own).device())
+        == own;
   }
 
   /**
@@ -87,25 +91,25 @@ public record BackendWorld(
    */
   public boolean isLinked() {
     String here = OF + host();
-    return seats.stream()
-        .map(Seat::device)
+    return locations.stream()
+        .map(RankLocation::device)
         .filter(other -> other.endsWith(here))
         .allMatch(other -> device.isLinked(other.substring(0, other.length() - here.length())));
   }
 
   /** Two ranks on one device, or null. */
   public int @Nullable [] sharingDevice() {
-    return sharing(meeting, seats, Seat::device);
+    return sharing(meeting, locations, RankLocation::device);
   }
 
   /** Two ranks in one process, or null. */
   public int @Nullable [] sharingProcess() {
-    return sharing(meeting, seats, Seat::process);
+    return sharing(meeting, locations, RankLocation::process);
   }
 
   static int @Nullable [] sharing(
-      Participants meeting, List<Seat> seats, Function<Seat, String> place) {
-    List<String> places = seats.stream().map(place).toList();
+      Participants meeting, List<RankLocation> locations, Function<RankLocation, String> place) {
+    List<String> places = locations.stream().map(place).toList();
     for (int i = 1; i < places.size(); i++) {
       int first = places.indexOf(places.get(i));
       if (first < i) {
@@ -159,14 +163,14 @@ public record BackendWorld(
     try {
       done = step.get();
     } catch (RuntimeException e) {
-      tell(failure, e);
+      broadcast(failure, e);
       throw e;
     }
     agree("");
     return done;
   }
 
-  private void tell(String failure, RuntimeException problem) {
+  private void broadcast(String failure, RuntimeException problem) {
     try {
       agree(failure + ": " + problem.getMessage());
     } catch (EngineUnavailableException e) {

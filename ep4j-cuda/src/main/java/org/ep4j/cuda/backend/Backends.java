@@ -44,8 +44,7 @@ public final class Backends {
    * @throws ConfigurationMismatchException on all ranks if they have different versions of it, or
    *     sit where it cannot serve them
    */
-  public static Backend open(
-      String name, Participants meeting, CudaDevice device, Duration timeout) {
+  public static Backend open(String name, Participants meeting, CudaDevice device, Duration timeout) {
     BackendProvider provider = provider(name);
     BackendProbe probe = provider == null ? unknown(name) : provider.probe();
     if (meeting.rank() == 0 && probe.usable() && ADVISED.add(name)) {
@@ -54,7 +53,7 @@ public final class Backends {
       }
     }
     BackendWorld world = BackendWorld.gather(meeting, device, timeout, probe);
-    checkSeats(name, meeting, world.seats());
+    checkLocations(name, meeting, world.locations());
     BackendProvider known = Objects.requireNonNull(provider, "an unknown one was refused above");
     String objection = known.objection(world);
     if (!objection.isEmpty()) {
@@ -78,28 +77,28 @@ public final class Backends {
   }
 
   /** The same decision on all ranks, from what all of them have said. */
-  static void checkSeats(String name, Participants meeting, List<Seat> seats) {
-    for (int i = 0; i < seats.size(); i++) {
-      if (!seats.get(i).problem().isEmpty()) {
+  static void checkLocations(String name, Participants meeting, List<RankLocation> locations) {
+    for (int i = 0; i < locations.size(); i++) {
+      if (!locations.get(i).problem().isEmpty()) {
         throw new EngineUnavailableException(
             "backend '%s' cannot be used on rank %d: %s%s"
                 .formatted(
                     name,
                     meeting.number(i),
-                    seats.get(i).problem(),
+                    locations.get(i).problem(),
                     name.equals("direct") ? "" : "; backend 'direct' needs no library"));
       }
     }
-    for (int i = 1; i < seats.size(); i++) {
-      if (!seats.get(i).version().equals(seats.getFirst().version())) {
+    for (int i = 1; i < locations.size(); i++) {
+      if (!locations.get(i).version().equals(locations.getFirst().version())) {
         throw new ConfigurationMismatchException(
             "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
                 .formatted(
                     name,
                     meeting.number(0),
-                    seats.getFirst().version(),
+                    locations.getFirst().version(),
                     meeting.number(i),
-                    seats.get(i).version()));
+                    locations.get(i).version()));
       }
     }
   }

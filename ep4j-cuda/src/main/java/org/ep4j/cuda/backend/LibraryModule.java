@@ -11,15 +11,15 @@ import org.ep4j.cuda.jit.LinkedKernels;
  */
 public final class LibraryModule implements AutoCloseable {
   /** What kernels are compiled with that a library carries for, see {@code kernels/library.cuh}. */
-  public static final Map<String, String> DEFINES = Map.of("EP4J_PUT_CARRIER", "2");
+  public static final Map<String, String> DEFINES = Map.of("EP4J_PUT_TRANSPORT", "2");
 
   private final CudaModule module;
-  private final PutCarrier carrier;
+  private final PutTransport transport;
   private boolean closed;
 
-  private LibraryModule(CudaModule module, PutCarrier carrier) {
+  private LibraryModule(CudaModule module, PutTransport transport) {
     this.module = module;
-    this.carrier = carrier;
+    this.transport = transport;
   }
 
   /**
@@ -28,13 +28,13 @@ public final class LibraryModule implements AutoCloseable {
    * @param defines among them {@link #DEFINES}
    */
   public static LibraryModule load(
-      CudaDevice device, String entry, Map<String, String> defines, PutCarrier carrier) {
-    CudaModule module = LinkedKernels.load(device, entry, defines, carrier.parts());
+      CudaDevice device, String entry, Map<String, String> defines, PutTransport transport) {
+    CudaModule module = LinkedKernels.load(device, entry, defines, transport.parts());
     boolean complete = false;
     try {
-      carrier.loaded(module);
+      transport.loaded(module);
       complete = true;
-      return new LibraryModule(module, carrier);
+      return new LibraryModule(module, transport);
     } finally {
       if (!complete) {
         module.close();
@@ -53,7 +53,7 @@ public final class LibraryModule implements AutoCloseable {
     if (!closed) {
       closed = true;
       try {
-        carrier.unloading(module);
+        transport.unloading(module);
       } finally {
         module.close();
       }

@@ -11,24 +11,24 @@ import org.ep4j.InvalidArgumentException;
  */
 public record PutShape(long bytes, int lanes, int signals) {
   /** What offsets in commands to the proxy can say. */
-  public static final long MOST_BYTES = 64L << 30;
+  public static final long MAX_BYTES = 64L << 30;
 
   private static final long UNIT = 256;
 
-  private static final int MOST_LANES = 1024;
-  private static final int MOST_SIGNALS = 1 << 14;
+  private static final int MAX_LANES = 1024;
+  private static final int MAX_SIGNALS = 1 << 14;
 
   /** Checks the values. */
   public PutShape {
-    if (bytes <= 0 || bytes % UNIT != 0 || bytes > MOST_BYTES) {
+    if (bytes <= 0 || bytes % UNIT != 0 || bytes > MAX_BYTES) {
       throw new InvalidArgumentException(
           "bytes",
           String.valueOf(bytes),
-          "a multiple of " + UNIT + ", at most " + MOST_BYTES,
+          "a multiple of " + UNIT + ", at most " + MAX_BYTES,
           "round it up, or open memory several times");
     }
-    range("lanes", lanes, MOST_LANES);
-    range("signals", signals, MOST_SIGNALS);
+    range("lanes", lanes, MAX_LANES);
+    range("signals", signals, MAX_SIGNALS);
   }
 
   private static void range(String field, int value, int most) {

@@ -20,26 +20,26 @@ public final class PutWindow implements AutoCloseable {
   private final Backend backend;
   private final SymmetricRegion region;
   private final @Nullable PeerRegion[] peers;
-  private final @Nullable PutCarrier carrier;
+  private final @Nullable PutTransport transport;
   private final String obstacle;
 
   private PutWindow(
-      Group group, Backend backend, boolean[] near, PutShape shape, Duration timeout) {
+      Group group, Backend backend, boolean[] intranode, PutShape shape, Duration timeout) {
     this.group = group;
     this.backend = backend;
     boolean complete = false;
     try {
       region = backend.world().together(NO_MEMORY, () -> allocate(shape.regionBytes()));
-      peers = reach(near, timeout);
-      PutOffer offer = backend.offerPuts(region, shape, near);
-      PutCarrier offered = offer.carrier();
+      peers = reach(intranode, timeout);
+      PutOffer offer = backend.offerPuts(region, shape, intranode);
+      PutTransport offered = offer.transport();
       if (offered != null) {
         owned.own(offered);
       }
       // A rank may have to compile first.
       Duration patience = backend.world().setUpTimeout().plus(timeout);
       obstacle = obstacle(group, patience, offer.reason());
-      carrier = obstacle.isEmpty() ? offered : null;
+      transport = obstacle.isEmpty() ? offered : null;
       complete = true;
     } finally {
       if (!complete) {
@@ -51,11 +51,11 @@ public final class PutWindow implements AutoCloseable {
   /**
    * Opens it; collective. When it returns all ranks have cleared their memory.
    *
-   * @param near by number, the ranks that this one reaches by stores, itself among them
+   * @param intranode by number, the ranks that this one reaches by stores, itself among them
    */
   public static PutWindow open(
-      Group group, Backend backend, boolean[] near, PutShape shape, Duration timeout) {
-    return new PutWindow(group, backend, near, shape, timeout);
+      Group group, Backend backend, boolean[] intranode, PutShape shape, Duration timeout) {
+    return new PutWindow(group, backend, intranode, shape, timeout);
   }
 
   private SymmetricRegion allocate(long bytes) {
@@ -64,8 +64,8 @@ public final class PutWindow implements AutoCloseable {
     return made;
   }
 
-  private @Nullable PeerRegion[] reach(boolean[] near, Duration timeout) {
-    boolean[] others = near.clone();
+  private @Nullable PeerRegion[] reach(boolean[] intranode, Duration timeout) {
+    boolean[] others = intranode.clone();
     others[group.rank()] = false;
     @Nullable PeerRegion[] reached = region.reach(Participants.ofAll(group), others, timeout);
     for (PeerRegion peer : reached) {
@@ -104,8 +104,8 @@ public final class PutWindow implements AutoCloseable {
   }
 
   /** What carries puts; null if the backend has nothing here, the same on all ranks. */
-  public @Nullable PutCarrier carrier() {
-    return carrier;
+  public @Nullable PutTransport transport() {
+    return transport;
   }
 
   /** Why it has nothing though it could, with the remedy; otherwise empty. */

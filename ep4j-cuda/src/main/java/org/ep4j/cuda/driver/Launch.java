@@ -13,7 +13,7 @@ import org.ep4j.InvalidArgumentException;
  * One thread at a time; the driver has read everything when {@link #launch} returns.
  */
 public final class Launch implements AutoCloseable {
-  private static final int MOST_ATTRIBUTES = 3;
+  private static final int MAX_ATTRIBUTES = 3;
 
   /** Strictest alignment that a kernel parameter may need (a tensor map). */
   private static final int PARAMETER_ALIGNMENT = 64;
@@ -41,7 +41,7 @@ public final class Launch implements AutoCloseable {
     this.kernel = kernel;
     this.arena = Arena.ofShared();
     this.config = arena.allocate(DriverLayouts.LAUNCH_CONFIG);
-    this.attributes = arena.allocate(DriverLayouts.LAUNCH_ATTRIBUTE, MOST_ATTRIBUTES);
+    this.attributes = arena.allocate(DriverLayouts.LAUNCH_ATTRIBUTE, MAX_ATTRIBUTES);
     this.parameters = new MemorySegment[parameterBytes.length];
     MemorySegment table = arena.allocate(ValueLayout.JAVA_LONG, Math.max(1, parameterBytes.length));
     for (int i = 0; i < parameterBytes.length; i++) {

@@ -155,8 +155,8 @@ public final class NvJitLink implements AutoCloseable {
   }
 
   /** Where the library is looked for. */
-  static ToolkitPlaces places() {
+  static ToolkitPaths places() {
     int driver = CudaDriver.find().found() ? CudaDriver.version() / 1000 : 0;
-    return new ToolkitPlaces(LIBRARY_VARIABLE, "libnvJitLink", driver, System.getenv());
+    return new ToolkitPaths(LIBRARY_VARIABLE, "libnvJitLink", driver, System.getenv());
   }
 }

@@ -176,8 +176,8 @@ public final class Nvrtc {
   }
 
   /** Where the library is looked for. */
-  static ToolkitPlaces places() {
+  static ToolkitPaths places() {
     int driver = CudaDriver.find().found() ? CudaDriver.version() / 1000 : 0;
-    return new ToolkitPlaces(LIBRARY_VARIABLE, "libnvrtc", driver, System.getenv());
+    return new ToolkitPaths(LIBRARY_VARIABLE, "libnvrtc", driver, System.getenv());
   }
 }

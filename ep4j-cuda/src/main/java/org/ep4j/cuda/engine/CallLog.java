@@ -131,14 +131,14 @@ final class CallLog implements AutoCloseable {
    *
    * @param excluded ranks that do not count
    */
-  int least(boolean[] excluded) {
-    int least = rank;
+  int furthestBehind(boolean[] excluded) {
+    int furthestBehind = rank;
     for (int peer = first; peer < end; peer++) {
-      if (!excluded[peer] && latest(peer) < latest(least)) {
-        least = peer;
+      if (!excluded[peer] && latest(peer) < latest(furthestBehind)) {
+        furthestBehind = peer;
       }
     }
-    return least;
+    return furthestBehind;
   }
 
   /** The number of a rank's last call, or of the one before while it remembers it. */

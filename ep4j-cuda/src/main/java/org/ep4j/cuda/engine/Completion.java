@@ -6,7 +6,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
@@ -33,10 +33,10 @@ final class Completion {
   private final CudaStream stream;
   private final int ranks;
   private final BufferConfig config;
-  private final Blame blame;
+  private final FailureDiagnosis diagnosis;
 
   /** Set before the first operation. */
-  private @Nullable Eviction eviction;
+  private @Nullable StaleRankFence fence;
 
   private long ticket;
   private long lastRunning;
@@ -51,21 +51,26 @@ final class Completion {
   /** What broke the buffer; null while all is well. Guarded by this. */
   private @Nullable RuntimeException failure;
 
-  Completion(HostWords words, CudaStream stream, int ranks, BufferConfig config, Blame blame) {
+  Completion(
+      HostWords words,
+      CudaStream stream,
+      int ranks,
+      BufferConfig config,
+      FailureDiagnosis diagnosis) {
     this.words = words;
     this.stream = stream;
     this.ranks = ranks;
     this.config = config;
-    this.blame = blame;
+    this.diagnosis = diagnosis;
   }
 
   /**
    * Waiting is vain, too, once {@code connection} says so; kernels are told of dead ranks when
    * these have been evicted.
    */
-  void watch(@Nullable FarConnection connection, Eviction evictions) {
-    eviction = evictions;
-    blame.watch(connection, evictions);
+  void attach(@Nullable InternodeConnection connection, StaleRankFence rankFence) {
+    fence = rankFence;
+    diagnosis.attach(connection, rankFence);
   }
 
   /**
@@ -142,8 +147,8 @@ final class Completion {
       @Nullable MemorySegment memory, long offset, long wanted, String operation, long limit) {
     long start = 0;
     long asked = 0;
-    for (int turn = 1; !done(memory, offset, wanted); turn++) {
-      if (turn % SPINS != 0) {
+    for (int spin = 1; !done(memory, offset, wanted); spin++) {
+      if (spin % SPINS != 0) {
         Thread.onSpinWait();
         continue;
       }
@@ -159,7 +164,7 @@ final class Completion {
       if (now - start > limit) {
         return false;
       }
-      lookAfterPeers();
+      checkPeers();
       if (now - start > config.timeout().plus(GRACE).toNanos()) {
         stuck = true;
         throw breakWith(
@@ -200,14 +205,16 @@ final class Completion {
   }
 
   /** Waiting for the dead is vain, and so is waiting for those who count this rank as dead. */
-  private void lookAfterPeers() {
-    if (blame.isCutOff() || blame.isOut() || (!masking && blame.lostPeer() >= 0)) {
+  private void checkPeers() {
+    if (diagnosis.isCutOff()
+        || diagnosis.isConsideredLost()
+        || (!masking && diagnosis.lostPeer() >= 0)) {
       words.abort();
     }
-    for (int r = 0; masking && eviction != null && r < ranks; r++) {
+    for (int r = 0; masking && fence != null && r < ranks; r++) {
       // Kernels give its areas to others as soon as they know that it is gone.
-      if (blame.isLost(r)) {
-        eviction.proceed(r);
+      if (diagnosis.isLost(r)) {
+        fence.fenceStep(r);
       }
     }
   }
@@ -216,7 +223,7 @@ final class Completion {
   void check(String operation) {
     if (words.state() == HostWords.STATE_TIMEOUT && !isBroken()) {
       // Without the lock: who resets or closes does not listen.
-      blame.listen();
+      diagnosis.awaitLossNotice();
     }
     throwReported(operation);
   }
@@ -230,19 +237,19 @@ final class Completion {
       return;
     }
     if (state == HostWords.STATE_TIMEOUT) {
-      throw breakWith(blame.ofTimeout(operation));
+      throw breakWith(diagnosis.ofTimeout(operation));
     }
     if (state == HostWords.STATE_OTHER_KIND) {
-      throw breakWith(blame.ofOtherKind());
+      throw breakWith(diagnosis.ofOtherKind());
     }
-    RuntimeException bad = blame.ofBadChoice(state);
+    RuntimeException bad = diagnosis.ofBadChoice(state);
     words.clearRecord();
     throw bad;
   }
 
   /** What to say when ranks are missing in a barrier of those that are left. */
   RuntimeException missing(GroupException problem, long waitedMillis) {
-    return blame.missing(problem, waitedMillis);
+    return diagnosis.missing(problem, waitedMillis);
   }
 
   private synchronized RuntimeException breakWith(RuntimeException reason) {
@@ -251,15 +258,15 @@ final class Completion {
   }
 
   /** Refuses what reaches into others' memory when they have gone on without this rank. */
-  void requireInside(String call) {
-    if (blame.evictedBy() != Eviction.NOBODY) {
+  void requireNotFenced(String call) {
+    if (diagnosis.fencedBy() != StaleRankFence.NO_RANK) {
       throw outside(call);
     }
   }
 
   /** What to say when they have, or are about to. */
   RuntimeException outside(String call) {
-    return breakWith(blame.outside(call));
+    return breakWith(diagnosis.outside(call));
   }
 
   /** Refuses to begin an operation on a broken buffer. */
@@ -283,12 +290,12 @@ final class Completion {
   }
 
   boolean isExcluded(int rank) {
-    return blame.isExcluded(rank);
+    return diagnosis.isExcluded(rank);
   }
 
   /** All is well again among those that are left. */
   synchronized void reset(boolean[] gone) {
-    blame.exclude(gone);
+    diagnosis.exclude(gone);
     failure = null;
     stuck = false;
     words.reset();

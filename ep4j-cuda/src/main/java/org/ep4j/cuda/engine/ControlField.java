@@ -17,7 +17,7 @@ enum ControlField {
   SENDERS,
   JOBS,
   RUNNING,
-  EVICTED;
+  FENCED_BY;
 
   /** From the start of the region. */
   long offset() {

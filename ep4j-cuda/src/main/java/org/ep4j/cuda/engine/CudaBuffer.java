@@ -25,10 +25,10 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.ThreadGuard;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.SurvivorAgreement;
-import org.ep4j.engine.ThreadGuard;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -49,12 +49,12 @@ final class CudaBuffer implements ExpertBuffer {
   private final CudaContext context;
   private final HandlePool pool;
   private final CudaDispatchLayout counting;
-  private final Opening owned;
+  private final CudaBufferOpening owned;
   private final HighThroughput highThroughput;
   private final @Nullable LowLatency lowLatency;
   private final Recovery recovery;
   private final ThreadGuard entrance = new ThreadGuard();
-  private final Door door;
+  private final CudaThreadGuard guard;
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
   /** The ranks that operations count with: the group of the buffer until a reset. */
@@ -65,24 +65,24 @@ final class CudaBuffer implements ExpertBuffer {
       HandlePool pool,
       CudaDispatchLayout counting,
       LowLatency.@Nullable Resources latency,
-      Opening owned) {
+      CudaBufferOpening owned) {
     this.context = context;
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
-    door = new Door(entrance, context.device);
+    guard = new CudaThreadGuard(entrance, context.device);
     highThroughput = new HighThroughput(context, pool);
-    lowLatency = latency == null ? null : new LowLatency(context, latency, door);
+    lowLatency = latency == null ? null : new LowLatency(context, latency, guard);
     recovery = new Recovery(context, lowLatency, latency == null ? null : latency.part());
     live = context.group;
   }
 
   private void enter() {
-    door.enter();
+    guard.enter();
   }
 
   private void leave() {
-    door.leave();
+    guard.leave();
   }
 
   @Override
@@ -268,7 +268,7 @@ final class CudaBuffer implements ExpertBuffer {
   public void reset() {
     enter();
     try {
-      goOnWith(recovery.reset());
+      adoptSurvivors(recovery.reset());
     } finally {
       leave();
     }
@@ -278,7 +278,7 @@ final class CudaBuffer implements ExpertBuffer {
   public void readmit() {
     enter();
     try {
-      goOnWith(recovery.readmit());
+      adoptSurvivors(recovery.readmit());
     } finally {
       leave();
     }
@@ -286,10 +286,10 @@ final class CudaBuffer implements ExpertBuffer {
 
   /** The last step of the opening of a rank that comes back. */
   void rejoin(SurvivorAgreement reunion) {
-    goOnWith(recovery.rejoin(reunion));
+    adoptSurvivors(recovery.rejoin(reunion));
   }
 
-  private void goOnWith(Group survivors) {
+  private void adoptSurvivors(Group survivors) {
     closeLive();
     live = survivors;
   }
@@ -315,7 +315,7 @@ final class CudaBuffer implements ExpertBuffer {
           words.getAtIndex(ValueLayout.JAVA_LONG, 0),
           words.getAtIndex(ValueLayout.JAVA_LONG, 1),
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
-          symmetricBytes() + (context.far == null ? 0 : context.far.memoryBytes()),
+          symmetricBytes() + (context.internode == null ? 0 : context.internode.memoryBytes()),
           privateBytes());
     } finally {
       leave();

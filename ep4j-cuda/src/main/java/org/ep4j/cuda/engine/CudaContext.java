@@ -11,7 +11,7 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
@@ -45,11 +45,11 @@ final class CudaContext {
 
   final DeviceMemory region;
   final Peers peers;
-  final Eviction eviction;
+  final StaleRankFence fence;
   final Nodes nodes;
 
   /** The way to ranks of other nodes; null if there are none. */
-  final @Nullable FarConnection far;
+  final @Nullable InternodeConnection internode;
 
   /**
    * On the device: {@code rank << 16 | local number} by expert, then where each rank's experts
@@ -96,12 +96,12 @@ final class CudaContext {
     this.device = device;
     this.layout = layout;
     this.nodes = nodes;
-    this.far = resources.far();
+    this.internode = resources.internode();
     this.backend = resources.backend();
     this.ranksOnDevice = backend.world().ranksOnDevice();
     this.region = resources.region();
     this.peers = resources.peers();
-    this.eviction = resources.eviction();
+    this.fence = resources.fence();
     this.owners = resources.owners();
     this.words = resources.words();
     this.kernels = resources.kernels();
@@ -119,8 +119,8 @@ final class CudaContext {
       Backend backend,
       DeviceMemory region,
       Peers peers,
-      Eviction eviction,
-      @Nullable FarConnection far,
+      StaleRankFence fence,
+      @Nullable InternodeConnection internode,
       DeviceMemory owners,
       HostWords words,
       CallLog calls,
@@ -135,13 +135,14 @@ final class CudaContext {
 
   /** SMs of a low-latency operation that moves so many pieces. */
   int lowLatencySms(long pieces) {
-    int most = Math.max(1, device.properties().multiprocessors() / ranksOnDevice);
-    return SmChoice.forLatency(wantedSms, most, pieces, far != null);
+    int available = Math.max(1, device.properties().multiprocessors() / ranksOnDevice);
+    return SmChoice.forLatency(wantedSms, available, pieces, internode != null);
   }
 
   void setSms(int wanted) {
     sms =
-        SmChoice.settle(wanted, device.properties().multiprocessors(), ranksOnDevice, far != null);
+        SmChoice.settle(
+            wanted, device.properties().multiprocessors(), ranksOnDevice, internode != null);
     wantedSms = wanted;
   }
 
@@ -185,7 +186,7 @@ final class CudaContext {
 
   /** Refuses what a buffer that spans several nodes cannot do yet. */
   void requireOneNode(String what, String remedy) {
-    if (far != null) {
+    if (internode != null) {
       throw new UnsupportedOperationException(
           what + " of the CUDA engine does not reach other nodes yet: " + remedy);
     }
@@ -203,8 +204,8 @@ final class CudaContext {
    * goes on behind an epoch that none of them has seen: what a lost rank has written, or what was
    * left halfway, must never look like words of an operation to come. Nothing runs.
    */
-  void beginBehind(long epoch) {
-    staging.clear(Staging.Place.BLOCK_COUNTS, stream);
+  void resumeAfter(long epoch) {
+    staging.clear(Staging.Buffer.BLOCK_COUNTS, stream);
     region.fill8(0, ControlField.ROWS_SENT.offset(), (byte) 0, stream);
     region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
     stream.synchronize();

@@ -67,12 +67,12 @@ final class CudaDispatch implements Dispatch {
    * he asked for it; else nobody can reach it any more, as after a dispatch that failed later. That
    * of a captured dispatch belongs to the graph.
    */
-  void enqueued(CudaHandle ways, Tokens tokens, boolean again, Event end, boolean callersStream) {
+  void enqueued(CudaHandle routes, Tokens tokens, boolean again, Event end, boolean callersStream) {
     CudaHandle before = handle;
     if (before != null && !handedOut && !before.captured) {
       before.close();
     }
-    handle = ways;
+    handle = routes;
     handedOut = again;
     sent = tokens;
     cached = again;
@@ -136,7 +136,7 @@ final class CudaDispatch implements Dispatch {
     DType type = given.dtype();
     return arrived().scaleLayout == ScaleLayout.COLUMN_MAJOR
         ? scales.of(
-            ScaleColumns.memory(context, given),
+            ScaleTranspose.memory(context, given),
             type,
             given.size(1),
             ScaleLayout.columnLength(type, rows))
@@ -216,7 +216,7 @@ final class CudaDispatch implements Dispatch {
     }
     int hidden = context.config.hidden();
     long bytes = type.bytes((long) context.layout.capacity * hidden);
-    long address = context.staging.memory(Staging.Place.COMBINE_INPUT, bytes);
+    long address = context.staging.memory(Staging.Buffer.COMBINE_INPUT, bytes);
     return combineInput.of(address, type, context.layout.capacity, hidden);
   }
 

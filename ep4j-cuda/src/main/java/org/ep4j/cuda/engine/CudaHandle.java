@@ -29,7 +29,7 @@ final class CudaHandle implements DispatchHandle {
   private final HandleLayout at;
   private final DeviceMemory device;
   private final PinnedMemory host;
-  private @Nullable DeviceMemory places;
+  private @Nullable DeviceMemory slotRows;
   private final AtomicInteger closed = new AtomicInteger();
 
   Layout layout = Layout.FLAT;
@@ -104,11 +104,11 @@ final class CudaHandle implements DispatchHandle {
   }
 
   /** Where the rows of an EXPERT_MAJOR dispatch went. */
-  long places() {
-    DeviceMemory memory = places;
+  long slotRows() {
+    DeviceMemory memory = slotRows;
     if (memory == null) {
-      memory = owned.own(DeviceMemory.allocate(device.device(), at.placesBytes));
-      places = memory;
+      memory = owned.own(DeviceMemory.allocate(device.device(), at.slotRowsBytes));
+      slotRows = memory;
     }
     return memory.address();
   }

@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Dispatcher {
   /** Warps that may push rows; the others of FLAT write what goes with them. */
-  private static final int MOST_WARPS = 10;
+  private static final int MAX_WARPS = 10;
 
   /** Rows of FLAT are moved in pieces of this many bytes at most. */
   private static final long FLAT_PIECE = 4096;
@@ -32,7 +32,7 @@ final class Dispatcher {
   private static final int FEW_SMS = 16;
 
   /** Blocks that send in EXPERT_MAJOR. */
-  private static final int MOST_PUSH_BLOCKS = 40;
+  private static final int MAX_PUSH_BLOCKS = 40;
 
   /**
    * Warps of each where so many blocks send. They keep the links busy with a piece each, so every
@@ -43,19 +43,21 @@ final class Dispatcher {
   /** The first array of the kernels' shared memory after the words begins at a multiple of this. */
   private static final int STAGE_ALIGNMENT = 128;
 
-  /** Arrays of as many words as there are ranks, one word more, as {@code Slots} in layout.cuh. */
+  /**
+   * Arrays of as many words as there are ranks, one word more, as {@code RankSlots} in layout.cuh.
+   */
   private static final long SLOT_ARRAYS = 8;
 
   private final CudaContext context;
   private final RegionLayout layout;
   private final KernelCall<DispatchField> flat;
   private final KernelCall<DispatchField> experts;
-  private final Stages.Memo flatStages;
-  private final Stages.Memo expertStages;
-  private final ScaleColumns columns;
+  private final Stages.Cache flatStages;
+  private final Stages.Cache expertStages;
+  private final ScaleTranspose scaleTranspose;
 
   /** How FLAT runs across nodes; null in one. */
-  private final @Nullable FarDispatches across;
+  private final @Nullable InternodeDispatcher internode;
 
   /** Warps that count tokens for EXPERT_MAJOR, and shared memory that this takes. */
   private final int tileWarps;
@@ -67,7 +69,7 @@ final class Dispatcher {
     layout = context.layout;
     flat = context.kernels.dispatch;
     experts = context.kernels.expertDispatch;
-    columns = new ScaleColumns(context);
+    scaleTranspose = new ScaleTranspose(context);
     int ranks = context.ranks;
     int all = context.config.experts();
     int local = context.placement.localExperts(context.rank);
@@ -77,12 +79,12 @@ final class Dispatcher {
     long groupWords = slotWords + 2L * (all + local) + 1;
     long groupBytes =
         (groupWords * Integer.BYTES + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
-    flatStages = new Stages.Memo(context.kernels.sharedBytes, flatWords * Integer.BYTES);
-    expertStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
-    across =
-        context.far == null
+    flatStages = new Stages.Cache(context.kernels.sharedBytes, flatWords * Integer.BYTES);
+    expertStages = new Stages.Cache(context.kernels.sharedBytes, groupBytes);
+    internode =
+        context.internode == null
             ? null
-            : new FarDispatches(context, flatWords * Integer.BYTES, groupBytes);
+            : new InternodeDispatcher(context, flatWords * Integer.BYTES, groupBytes);
     int warps = Kernels.WARPS;
     while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
       if (warps == 1) {
@@ -96,9 +98,9 @@ final class Dispatcher {
     setConstants(flat);
     setConstants(experts);
     setExpertConstants();
-    if (across != null) {
-      across.setConstants(flat);
-      across.setConstants(experts);
+    if (internode != null) {
+      internode.setConstants(flat);
+      internode.setConstants(experts);
     }
   }
 
@@ -117,7 +119,7 @@ final class Dispatcher {
     call.set(
         DispatchField.BLOCK_COUNTS,
         context.staging.words(
-            Staging.Place.BLOCK_COUNTS, blocks * counters * Long.BYTES, context.stream));
+            Staging.Buffer.BLOCK_COUNTS, blocks * counters * Long.BYTES, context.stream));
     call.set(DispatchField.PEERS, context.peers.table());
     call.set(DispatchField.RANK, context.rank);
     call.set(DispatchField.RANKS, context.ranks);
@@ -143,10 +145,11 @@ final class Dispatcher {
   private void setExpertConstants() {
     long choices = (long) context.config.maxTokens() * context.config.topK();
     experts.set(DispatchField.ARRIVALS_OFFSET, layout.arrivals);
-    experts.set(DispatchField.COMPANIONS_OFFSET, layout.home);
-    experts.set(DispatchField.LANDING_ROWS, layout.landingRows);
+    experts.set(DispatchField.METADATA_OFFSET, layout.returnBuffer);
+    experts.set(DispatchField.RECEIVE_SLOTS, layout.receiveSlots);
     experts.set(
-        DispatchField.ENTRIES, context.staging.memory(Staging.Place.ENTRIES, choices * Long.BYTES));
+        DispatchField.ENTRIES,
+        context.staging.memory(Staging.Buffer.ENTRIES, choices * Long.BYTES));
     experts.set(
         DispatchField.ORDER,
         context.owners.address() + (long) context.config.experts() * Integer.BYTES);
@@ -172,9 +175,9 @@ final class Dispatcher {
     handle.limit = sizing.isStatic() ? sizing.maxRows() : layout.capacity;
     Tensor ids = routing.topkIdx();
     KernelCall<DispatchField> call = kernel(handle);
-    call.set(DispatchField.IDS, address(Staging.Place.IDS, ids, stream));
+    call.set(DispatchField.IDS, address(Staging.Buffer.IDS, ids, stream));
     call.set(DispatchField.WIDE_IDS, ids.dtype() == DType.INT64);
-    call.set(DispatchField.WEIGHTS, address(Staging.Place.WEIGHTS, routing.topkWeights(), stream));
+    call.set(DispatchField.WEIGHTS, address(Staging.Buffer.WEIGHTS, routing.topkWeights(), stream));
     send(tokens, handle, stream, false, handle.captured);
   }
 
@@ -199,12 +202,12 @@ final class Dispatcher {
     long scaleBytes = scales == null ? 0 : scales.dtype().bytes(scales.size(1));
     call.set(DispatchField.TOKENS, handle.tokens);
     call.set(DispatchField.TOP_K, handle.topK);
-    call.set(DispatchField.X, address(Staging.Place.X, x, stream));
+    call.set(DispatchField.X, address(Staging.Buffer.X, x, stream));
     call.set(DispatchField.ROW_BYTES, rowBytes);
-    call.set(DispatchField.SCALES, address(Staging.Place.SCALES, scales, stream));
+    call.set(DispatchField.SCALES, address(Staging.Buffer.SCALES, scales, stream));
     call.set(DispatchField.SCALE_BYTES, scaleBytes);
-    call.set(DispatchField.FACTORS, address(Staging.Place.FACTORS, tokens.globalScales(), stream));
-    Tensor turned = columns.prepare(handle, scales);
+    call.set(DispatchField.FACTORS, address(Staging.Buffer.FACTORS, tokens.globalScales(), stream));
+    Tensor transposed = scaleTranspose.prepare(handle, scales);
     // From here on the ticket counts as given to the GPU: staging waits for all that are.
     long ticket = context.completion.next(captured);
     if (!cached) {
@@ -212,12 +215,12 @@ final class Dispatcher {
     }
     setHandle(call, handle);
     call.set(DispatchField.CACHED, cached);
-    call.set(DispatchField.TICKET, turned == null ? ticket : 0);
+    call.set(DispatchField.TICKET, transposed == null ? ticket : 0);
     boolean launched = false;
     try {
       launch(call, handle, cached, rowBytes, scaleBytes, stream);
-      if (turned != null) {
-        columns.enqueue(handle, turned, ticket, stream);
+      if (transposed != null) {
+        scaleTranspose.enqueue(handle, transposed, ticket, stream);
       }
       launched = true;
     } finally {
@@ -235,29 +238,29 @@ final class Dispatcher {
       long rowBytes,
       long scaleBytes,
       CudaStream stream) {
-    if (across != null && call == flat) {
-      across.launchFlat(call, handle, cached, rowBytes, scaleBytes, stream);
+    if (internode != null && call == flat) {
+      internode.launchFlat(call, handle, cached, rowBytes, scaleBytes, stream);
     } else if (call == flat) {
       long piece = Stages.pieceOf(rowBytes, FLAT_PIECE);
       int full = context.sms() > FEW_SMS ? FLAT_WARPS : FLAT_WARPS_OF_FEW;
-      int warps = Math.clamp(full * FLAT_PIECE / piece, full, MOST_WARPS);
+      int warps = Math.clamp(full * FLAT_PIECE / piece, full, MAX_WARPS);
       Stages stages = flatStages.of(piece, 0, warps);
       call.set(DispatchField.PUSH_BLOCKS, context.sms());
       launch(call, stages, stages.bytes(), stream);
     } else {
-      long companionBytes = Companions.bytes(scaleBytes, handle.topK, cached);
+      long metadataBytes = RowMetadataSize.bytes(scaleBytes, handle.topK, cached);
       int blocks = pushBlocks(context.sms());
-      boolean eager = blocks == MOST_PUSH_BLOCKS;
-      int warps = eager ? EAGER_WARPS : MOST_WARPS;
-      call.set(DispatchField.PLACES, handle.places());
+      boolean eager = blocks == MAX_PUSH_BLOCKS;
+      int warps = eager ? EAGER_WARPS : MAX_WARPS;
+      call.set(DispatchField.SLOT_ROWS, handle.slotRows());
       call.set(DispatchField.ZERO, handle.zeroPadding);
-      call.set(DispatchField.COMPANION_BYTES, companionBytes);
-      if (across != null) {
+      call.set(DispatchField.METADATA_BYTES, metadataBytes);
+      if (internode != null) {
         call.set(DispatchField.EAGER, false);
-        across.launchExperts(call, handle, blocks, rowBytes, companionBytes, tileBytes, stream);
+        internode.launchExperts(call, handle, blocks, rowBytes, metadataBytes, tileBytes, stream);
         return;
       }
-      Stages stages = expertStages.of(rowBytes, companionBytes, warps);
+      Stages stages = expertStages.of(rowBytes, metadataBytes, warps);
       call.set(DispatchField.PUSH_BLOCKS, blocks);
       call.set(DispatchField.EAGER, eager);
       launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);
@@ -266,12 +269,12 @@ final class Dispatcher {
 
   /** Half of the blocks send, as far as that makes a link faster; the others copy. */
   private static int pushBlocks(int sms) {
-    return Math.min(MOST_PUSH_BLOCKS, Math.ceilDiv(sms, 2));
+    return Math.min(MAX_PUSH_BLOCKS, Math.ceilDiv(sms, 2));
   }
 
   private static void setHandle(KernelCall<DispatchField> call, CudaHandle handle) {
     HandleLayout at = handle.at();
-    call.set(DispatchField.WAYS, handle.onDevice(at.ways));
+    call.set(DispatchField.ROUTES, handle.onDevice(at.routes));
     call.set(DispatchField.LISTS, handle.onDevice(at.lists));
     call.set(DispatchField.MATRIX, handle.onDevice(at.matrix));
     call.set(DispatchField.FLAT_ROWS, handle.onDevice(at.flatRows));
@@ -297,13 +300,13 @@ final class Dispatcher {
   }
 
   /** Peers write into the region while this rank reads: what lies there is copied out first. */
-  private long address(Staging.Place place, @Nullable Tensor tensor, CudaStream stream) {
+  private long address(Staging.Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {
     if (tensor != null
         && tensor.onDevice()
         && tensor.address() >= context.region.address()
         && tensor.address() < context.region.address() + context.region.bytes()) {
-      return context.staging.copy(place, tensor, stream);
+      return context.staging.copy(buffer, tensor, stream);
     }
-    return context.staging.address(place, tensor, stream);
+    return context.staging.address(buffer, tensor, stream);
   }
 }

@@ -43,7 +43,7 @@ final class HostWords implements AutoCloseable {
   private static final int TOKEN = 48;
   private static final int CHOICE = 56;
   private static final int LEFT = 64;
-  private static final int SETTLED = 72;
+  private static final int ATTRIBUTED = 72;
   private static final int ABORT = 128;
   private static final int COMPLETED = 256;
   private static final int MASKED = 4096;
@@ -150,7 +150,7 @@ final class HostWords implements AutoCloseable {
       return state;
     }
     long epoch = get(EPOCH);
-    return (epoch & LOW_LATENCY) != 0 || get(SETTLED) == epoch ? state : 0;
+    return (epoch & LOW_LATENCY) != 0 || get(ATTRIBUTED) == epoch ? state : 0;
   }
 
   long epoch() {

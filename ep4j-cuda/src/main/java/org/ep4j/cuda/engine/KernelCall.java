@@ -16,16 +16,15 @@ final class KernelCall<F extends Enum<F>> implements AutoCloseable {
   private final Launch launch;
   private final MemorySegment parameters;
 
-  KernelCall(Kernel kernel, Class<F> fields, int threads, int mostSharedBytes) {
-    this(kernel, fields, threads, mostSharedBytes, false);
+  KernelCall(Kernel kernel, Class<F> fields, int threads, int maxSharedBytes) {
+    this(kernel, fields, threads, maxSharedBytes, false);
   }
 
   /**
    * @param startsEarly the kernel may take its place before the one in front of it has ended
    */
-  KernelCall(
-      Kernel kernel, Class<F> fields, int threads, int mostSharedBytes, boolean startsEarly) {
-    kernel.setMaxDynamicSharedBytes(mostSharedBytes);
+  KernelCall(Kernel kernel, Class<F> fields, int threads, int maxSharedBytes, boolean startsEarly) {
+    kernel.setMaxDynamicSharedBytes(maxSharedBytes);
     LaunchConfig config = LaunchConfig.of(1, threads);
     launch =
         Launch.of(

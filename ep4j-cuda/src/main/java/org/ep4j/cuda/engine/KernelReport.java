@@ -50,17 +50,17 @@ final class KernelReport {
   /**
    * A call is refused to a rank that is out.
    *
-   * @param by who has evicted it; {@link Eviction#NOBODY} if nobody has yet
+   * @param by who has evicted it; {@link StaleRankFence#NO_RANK} if nobody has yet
    */
   PeerTimeoutException outside(String call, int by) {
-    boolean evicted = by != Eviction.NOBODY;
-    int peer = evicted ? by : members.rank();
-    String state = evicted ? members.goneOnWithoutThis() : members.silenceOf(peer);
+    boolean fenced = by != StaleRankFence.NO_RANK;
+    int peer = fenced ? by : members.rank();
+    String state = fenced ? members.goneOnWithoutThis() : members.silenceOf(peer);
     return new PeerTimeoutException(call, "entry", 0, peer, 1, 0, 0, state, false);
   }
 
   /** A wait was vain because {@code peer} has gone on without this rank. */
-  PeerTimeoutException evicted(String operation, int peer) {
+  PeerTimeoutException fenced(String operation, int peer) {
     return new PeerTimeoutException(
         operation,
         words.phase().text,

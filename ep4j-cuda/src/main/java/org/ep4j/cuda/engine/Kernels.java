@@ -25,17 +25,17 @@ final class Kernels implements AutoCloseable {
   static final int LAYOUT_THREADS = 256;
 
   /** Threads of a block of the kernel that turns scales around. */
-  private static final int COLUMNS_THREADS = 256;
+  private static final int TRANSPOSE_THREADS = 256;
 
   private static final String DISPATCH = "dispatch.cu";
   private static final String EXPERT_DISPATCH = "expert_dispatch.cu";
   private static final String COMBINE = "combine.cu";
   private static final String EXPERT_COMBINE = "expert_combine.cu";
-  private static final String FAR_DISPATCH = "far_dispatch.cu";
-  private static final String FAR_EXPERT_DISPATCH = "far_expert_dispatch.cu";
-  private static final String FAR_COMBINE = "far_combine.cu";
+  private static final String INTERNODE_DISPATCH = "internode_dispatch.cu";
+  private static final String INTERNODE_EXPERT_DISPATCH = "internode_expert_dispatch.cu";
+  private static final String INTERNODE_COMBINE = "internode_combine.cu";
   private static final String LAYOUT = "layout.cu";
-  private static final String COLUMNS = "columns.cu";
+  private static final String TRANSPOSE_SCALES = "transpose_scales.cu";
 
   /** Row types of which there are sums. */
   private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
@@ -48,7 +48,7 @@ final class Kernels implements AutoCloseable {
   final KernelCall<DispatchField> dispatch;
   final KernelCall<DispatchField> expertDispatch;
   final KernelCall<LayoutField> layout;
-  final KernelCall<ColumnsField> columns;
+  final KernelCall<TransposeField> transposeScales;
 
   private final Map<DType, KernelCall<CombineField>> flatCombines = new EnumMap<>(DType.class);
   private final Map<DType, KernelCall<CombineField>> expertCombines = new EnumMap<>(DType.class);
@@ -58,18 +58,18 @@ final class Kernels implements AutoCloseable {
 
   /**
    * @param files where those come from that reach other ranks
-   * @param far whether ranks are of several nodes
+   * @param internode whether ranks are of several nodes
    */
-  Kernels(KernelFiles files, boolean far) {
+  Kernels(KernelFiles files, boolean internode) {
     CudaDevice device = files.device();
     KernelFiles plain = new KernelFiles(device, null);
     boolean complete = false;
     try {
-      String names = far ? "ep4j_far_" : "ep4j_";
-      CudaModule dispatching = load(files, far ? FAR_DISPATCH : DISPATCH);
-      CudaModule grouping = load(files, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
+      String names = internode ? "ep4j_internode_" : "ep4j_";
+      CudaModule dispatching = load(files, internode ? INTERNODE_DISPATCH : DISPATCH);
+      CudaModule grouping = load(files, internode ? INTERNODE_EXPERT_DISPATCH : EXPERT_DISPATCH);
       CudaModule counting = load(plain, LAYOUT);
-      CudaModule turning = load(plain, COLUMNS);
+      CudaModule transposing = load(plain, TRANSPOSE_SCALES);
       Kernel first = dispatching.kernel(names + "dispatch");
       // All of them have the same static part: one word that blocks share.
       sharedBytes =
@@ -78,9 +78,9 @@ final class Kernels implements AutoCloseable {
               * 1024;
       dispatch = call(first, DispatchField.class);
       expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
-      if (far) {
+      if (internode) {
         // A kernel for both layouts.
-        loadCombines(load(files, FAR_COMBINE), "ep4j_far_combine");
+        loadCombines(load(files, INTERNODE_COMBINE), "ep4j_internode_combine");
         flatCombines.putAll(expertCombines);
       } else {
         CudaModule flat = load(files, COMBINE);
@@ -93,10 +93,13 @@ final class Kernels implements AutoCloseable {
           owned.own(
               new KernelCall<>(
                   counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0));
-      columns =
+      transposeScales =
           owned.own(
               new KernelCall<>(
-                  turning.kernel("ep4j_columns"), ColumnsField.class, COLUMNS_THREADS, 0));
+                  transposing.kernel("ep4j_transpose_scales"),
+                  TransposeField.class,
+                  TRANSPOSE_THREADS,
+                  0));
       complete = true;
     } finally {
       if (!complete) {
@@ -106,11 +109,11 @@ final class Kernels implements AutoCloseable {
   }
 
   /** The files of a buffer that reach other ranks, to be looked for while it opens. */
-  static Map<String, KernelConstants> files(boolean far) {
+  static Map<String, KernelConstants> files(boolean internode) {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
-        far
-            ? List.of(FAR_DISPATCH, FAR_EXPERT_DISPATCH, FAR_COMBINE)
+        internode
+            ? List.of(INTERNODE_DISPATCH, INTERNODE_EXPERT_DISPATCH, INTERNODE_COMBINE)
             : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE);
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
@@ -120,7 +123,7 @@ final class Kernels implements AutoCloseable {
 
   /** Those that reach no other rank. */
   static Map<String, KernelConstants> filesOfOneRank() {
-    return Map.of(LAYOUT, KernelConstants.NONE, COLUMNS, KernelConstants.NONE);
+    return Map.of(LAYOUT, KernelConstants.NONE, TRANSPOSE_SCALES, KernelConstants.NONE);
   }
 
   private CudaModule load(KernelFiles files, String entry) {

@@ -29,7 +29,7 @@ final class LowLatency {
   /** Objects of each kind that are used in turn. */
   private static final int OBJECTS = 16;
 
-  private static final int MOST_IN_FLIGHT = 2;
+  private static final int MAX_IN_FLIGHT = 2;
 
   /** The door of the buffer: hooks come in without passing through it. */
   interface Entry {
@@ -39,7 +39,7 @@ final class LowLatency {
   }
 
   private final CudaContext context;
-  private final LowLatencyPart part;
+  private final LowLatencyRegion part;
   private final LowLatencyMemory memory;
   private final LowLatencyKernels kernels;
   private final LowLatencyFormat[] formats;
@@ -48,7 +48,7 @@ final class LowLatency {
   private final LowLatencyCombineOperation[] combined = new LowLatencyCombineOperation[OBJECTS];
 
   /** Operations sent and not received, in their order. */
-  private final ArrayDeque<LowLatencyOperation> inFlight = new ArrayDeque<>(MOST_IN_FLIGHT);
+  private final ArrayDeque<LowLatencyOperation> inFlight = new ArrayDeque<>(MAX_IN_FLIGHT);
 
   private final Operation description = new Operation();
   private final boolean[] excluded;
@@ -73,7 +73,7 @@ final class LowLatency {
   long combines;
 
   /** What the operations work with; owned by whoever made it. */
-  record Resources(LowLatencyPart part, LowLatencyMemory memory, LowLatencyKernels kernels) {}
+  record Resources(LowLatencyRegion part, LowLatencyMemory memory, LowLatencyKernels kernels) {}
 
   LowLatency(CudaContext context, Resources resources, Entry entry) {
     this.context = context;
@@ -139,14 +139,14 @@ final class LowLatency {
         routing,
         dispatch.tokens,
         dispatch.topK,
-        dispatch.byRanks ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR,
+        dispatch.rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR,
         options);
     staging.checkRows("y", y, capturing);
     Tensor region = dispatch.results().combineRegion();
     boolean isRegion = region != null && y.onDevice() && y.address() == region.address();
     boolean overlaps = region != null && Arguments.overlap(y, region);
     LowLatencyShapes.combineRegion(y, isRegion, overlaps, options);
-    if (!dispatch.byRanks) {
+    if (!dispatch.rankMajor) {
       staging.check("topkIdx", routing.topkIdx(), capturing);
       staging.check("topkWeights", requireNonNull(routing.topkWeights()), capturing);
     }
@@ -183,7 +183,7 @@ final class LowLatency {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     LowLatencyShapes.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
-    context.completion.requireInside("updateMask");
+    context.completion.requireNotFenced("updateMask");
     part.mask(rank, masked);
     noticed[rank] = masked;
     if (!masked) {
@@ -199,7 +199,7 @@ final class LowLatency {
   void cleanMask() {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     context.completion.awaitAll();
-    context.completion.requireInside("cleanMask");
+    context.completion.requireNotFenced("cleanMask");
     for (int r = 0; r < context.ranks; r++) {
       boolean dead = context.config.masking() && !context.members.isAlive(r);
       part.mask(r, excluded[r] || dead);
@@ -228,7 +228,7 @@ final class LowLatency {
                 + inFlight.getFirst().name()
                 + " in flight: call its hook before ranks are admitted");
       }
-      part.goOnWith(highest);
+      part.resumeAt(highest);
     }
     number = highest;
   }
@@ -239,7 +239,7 @@ final class LowLatency {
     inFlight.clear();
     System.arraycopy(gone, 0, excluded, 0, gone.length);
     part.exclude(gone);
-    part.beginBehind(last, context.stream);
+    part.resumeAfter(last, context.stream);
     number = last;
     resetDispatch = dispatchCount;
     resetCombine = combineCount;
@@ -266,15 +266,15 @@ final class LowLatency {
   }
 
   /** Staged ids of the next operation; the one before may still be in flight. */
-  Staging.Place idsPlace() {
-    return (number & 1) == 0 ? Staging.Place.LATENCY_IDS_ODD : Staging.Place.LATENCY_IDS_EVEN;
+  Staging.Buffer idsBuffer() {
+    return (number & 1) == 0 ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN;
   }
 
   /** The same for weights. */
-  Staging.Place weightsPlace() {
+  Staging.Buffer weightsBuffer() {
     return (number & 1) == 0
-        ? Staging.Place.LATENCY_WEIGHTS_ODD
-        : Staging.Place.LATENCY_WEIGHTS_EVEN;
+        ? Staging.Buffer.LATENCY_WEIGHTS_ODD
+        : Staging.Buffer.LATENCY_WEIGHTS_EVEN;
   }
 
   /**
@@ -360,7 +360,7 @@ final class LowLatency {
 
   /** Refuses a third operation in flight. */
   private void requirePlace() {
-    if (inFlight.size() == MOST_IN_FLIGHT) {
+    if (inFlight.size() == MAX_IN_FLIGHT) {
       throw new IllegalStateException(
           "a third low-latency operation would be in flight: call the hook of "
               + inFlight.getFirst().name()

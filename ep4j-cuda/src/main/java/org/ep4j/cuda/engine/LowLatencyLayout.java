@@ -20,7 +20,7 @@ final class LowLatencyLayout {
   private static final int PIECE = 1024;
 
   /** Tokens are counted in 16 bits. */
-  private static final int MOST_TOKENS = 0xffff;
+  private static final int MAX_TOKENS = 0xffff;
 
   /** Groups of tokens whose rows are awaited together between nodes. */
   static final int GROUPS = 4;
@@ -31,11 +31,11 @@ final class LowLatencyLayout {
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
 
-  /** Bytes of a piece of BF16 as lines; see {@code kernels/low_latency_lines.cuh}. */
-  private static final long LINED_PIECE = 2 * PIECE + 128;
+  /** Bytes of a piece of BF16 as lines; see {@code kernels/ll_packets.cuh}. */
+  private static final long PACKET_PIECE = 2 * PIECE + 128;
 
   /** 1 if the rank that has the part sends rows as lines, or would; the host's alone. */
-  static final long LINED = PAGE - Long.BYTES;
+  static final long LL_PACKETS = PAGE - Long.BYTES;
 
   /** Number of the last operation sent; see {@code Words}. */
   static final long SENT = 0;
@@ -62,7 +62,7 @@ final class LowLatencyLayout {
   final long flags;
 
   /** One node: rows as lines, one a rank and token. */
-  final long lines;
+  final long packets;
 
   /** Rows that are not lines. */
   final long rows;
@@ -71,7 +71,7 @@ final class LowLatencyLayout {
   final long halfBytes;
 
   /** The same for all other ranks, both halves. */
-  final long shadowBytes;
+  final long stagingBytes;
 
   /** Pieces of a row. */
   final long pieces;
@@ -98,11 +98,11 @@ final class LowLatencyLayout {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long ranks = placement.ranks();
     long tokens = config.lowLatencyMaxTokens();
-    if (tokens > MOST_TOKENS) {
+    if (tokens > MAX_TOKENS) {
       throw new InvalidArgumentException(
           "lowLatencyMaxTokens",
           String.valueOf(tokens),
-          "at most " + MOST_TOKENS,
+          "at most " + MAX_TOKENS,
           "dispatch large batches with the high-throughput operations");
     }
     long topK = config.topK();
@@ -124,28 +124,28 @@ final class LowLatencyLayout {
       weights = unit(entries + tokens * topK * Long.BYTES);
       packed = unit(weights + tokens * topK * Long.BYTES);
       // Behind them it is told which groups of tokens have come.
-      long told = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
-      sourceBytes = told + (long) GROUPS * UNITS * Long.BYTES - headers;
+      long unitWords = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
+      sourceBytes = unitWords + (long) GROUPS * UNITS * Long.BYTES - headers;
       flags = headers + ranks * sourceBytes;
       long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
       halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();
     }
-    shadowBytes = (ranks - 1) * 2 * halfBytes;
+    stagingBytes = (ranks - 1) * 2 * halfBytes;
     flagStride = Math.max(topK, ranks);
-    lines = page(flags + tokens * pieces * flagStride * Long.BYTES);
+    packets = page(flags + tokens * pieces * flagStride * Long.BYTES);
     long choices = Math.min(topK, config.experts());
-    boolean lined = nodes.count() == 1;
-    rows = lined ? page(lines + ranks * tokens * pieces * LINED_PIECE) : lines;
+    boolean llPackets = nodes.count() == 1;
+    rows = llPackets ? page(packets + ranks * tokens * pieces * PACKET_PIECE) : packets;
     wordBytes = rows - headers;
-    long most = lined ? choices : Math.max(ranks, choices);
-    areaBytes = page(rows + tokens * most * 2 * config.hidden()) - headers;
+    long maxRows = llPackets ? choices : Math.max(ranks, choices);
+    areaBytes = page(rows + tokens * maxRows * 2 * config.hidden()) - headers;
     areas = config.masking() ? 4 : 2;
     bytes = headers + areas * areaBytes;
   }
 
   /** Where rows lie that are not lines: without lines they take the place of those, too. */
-  long rows(boolean lined) {
-    return lined ? rows : lines;
+  long rows(boolean llPackets) {
+    return llPackets ? rows : packets;
   }
 
   /** What a rank says that has received an operation and goes on with the first two areas. */

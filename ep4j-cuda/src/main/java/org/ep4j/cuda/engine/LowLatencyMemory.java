@@ -42,13 +42,13 @@ final class LowLatencyMemory implements AutoCloseable {
   /** What the groups of rows depend on: {@code experts} are this rank's. */
   record Shape(int ranks, int experts, long tokens, int hidden, int topK) {
     /** Groups of rows. */
-    int groups(boolean byRanks) {
-      return byRanks ? ranks : experts;
+    int groups(boolean rankMajor) {
+      return rankMajor ? ranks : experts;
     }
 
     /** Rows that each has room for. */
-    long capacity(boolean byRanks) {
-      return byRanks ? tokens : ranks * tokens;
+    long capacity(boolean rankMajor) {
+      return rankMajor ? tokens : ranks * tokens;
     }
   }
 
@@ -85,16 +85,16 @@ final class LowLatencyMemory implements AutoCloseable {
     return fixed.bytes() + grown;
   }
 
-  long places(int i) {
+  long choiceRows(int i) {
     return fixed.address() + HALVES * half + i * record;
   }
 
   long batches(int i) {
-    return places(i) + batches;
+    return choiceRows(i) + batches;
   }
 
   long choices(int i) {
-    return places(i) + choices;
+    return choiceRows(i) + choices;
   }
 
   Half half(int i) {
@@ -117,20 +117,20 @@ final class LowLatencyMemory implements AutoCloseable {
   /** One of the two sets of outputs. */
   final class Half {
     private final long start;
-    private final LowLatencyViews byExperts;
-    private final LowLatencyViews byRanks;
+    private final LowLatencyViews expertMajor;
+    private final LowLatencyViews rankMajor;
     private final @Nullable Tensor[] sumViews;
     private @Nullable DeviceMemory output;
 
     private Half(long start, Shape shape) {
       this.start = start;
       sumViews = new Tensor[(int) shape.tokens() + 1];
-      byExperts = new LowLatencyViews(this, false, shape, device.ordinal());
-      byRanks = new LowLatencyViews(this, true, shape, device.ordinal());
+      expertMajor = new LowLatencyViews(this, false, shape, device.ordinal());
+      rankMajor = new LowLatencyViews(this, true, shape, device.ordinal());
     }
 
-    LowLatencyViews views(boolean groupedByRanks) {
-      return groupedByRanks ? byRanks : byExperts;
+    LowLatencyViews views(boolean asRankMajor) {
+      return asRankMajor ? rankMajor : expertMajor;
     }
 
     long sourceTokens() {
@@ -158,8 +158,8 @@ final class LowLatencyMemory implements AutoCloseable {
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed, capturing);
-        byExperts.forgetRows();
-        byRanks.forgetRows();
+        expertMajor.forgetRows();
+        rankMajor.forgetRows();
         output = larger;
       }
     }

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class LowLatencyViews {
   private final LowLatencyMemory.Half half;
-  private final boolean byRanks;
+  private final boolean rankMajor;
   private final int device;
   private final int hidden;
   private final Tensor sourceInfo;
@@ -32,18 +32,18 @@ final class LowLatencyViews {
   final long capacity;
 
   LowLatencyViews(
-      LowLatencyMemory.Half half, boolean byRanks, LowLatencyMemory.Shape shape, int device) {
+      LowLatencyMemory.Half half, boolean rankMajor, LowLatencyMemory.Shape shape, int device) {
     this.half = half;
-    this.byRanks = byRanks;
+    this.rankMajor = rankMajor;
     this.device = device;
     hidden = shape.hidden();
-    groups = shape.groups(byRanks);
-    capacity = shape.capacity(byRanks);
+    groups = shape.groups(rankMajor);
+    capacity = shape.capacity(rankMajor);
     choices = new Tensor[shape.topK() + 1];
     choiceWeights = new Tensor[shape.topK() + 1];
     sourceInfo = view(half.sourceTokens(), DType.INT32, groups, capacity);
     layoutRange =
-        byRanks
+        rankMajor
             ? view(half.ranges(), DType.INT64, groups)
             : view(half.ranges(), DType.INT64, groups, shape.ranks());
     receiveCount = view(half.rowCounts(), DType.INT32, groups);
@@ -118,7 +118,7 @@ final class LowLatencyViews {
   /** By ranks: the choices of each row; null by experts. */
   @Nullable Tensor choices(int topK) {
     Tensor tensor = choices[topK];
-    if (tensor == null && byRanks) {
+    if (tensor == null && rankMajor) {
       tensor = view(half.rowChoices(), DType.INT64, groups, capacity, topK);
       choices[topK] = tensor;
     }

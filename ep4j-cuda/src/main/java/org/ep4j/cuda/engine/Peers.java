@@ -130,7 +130,7 @@ final class Peers implements AutoCloseable {
   }
 
   /** Where kernels find, instead of a region, what they write for a rank of another node. */
-  void setFar(int rank, long address) {
+  void setInternode(int rank, long address) {
     addresses[rank] = address;
     writeTable();
   }

@@ -5,7 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
-  private static final int QUIETS = 2;
+  private static final int QUIESCE_ROUNDS = 2;
 
   /** Words that the ranks agree on. */
   static final int AGREED_WORDS = 3;
@@ -38,19 +38,19 @@ final class Recovery {
    * How much later than another a rank may be that has evicted ranks, those replaced and those
    * gone.
    */
-  private static final Duration EVICTIONS = Eviction.MOST.multipliedBy(2);
+  private static final Duration FENCE_SKEW = StaleRankFence.MAX_DURATION.multipliedBy(2);
 
   private static final String REMEDY =
       "close the buffer on all live ranks and open another among them";
 
   private final CudaContext context;
   private final @Nullable LowLatency lowLatency;
-  private final @Nullable LowLatencyPart part;
+  private final @Nullable LowLatencyRegion part;
 
   /**
    * @param part that the low-latency operations use; null if there are none
    */
-  Recovery(CudaContext context, @Nullable LowLatency lowLatency, @Nullable LowLatencyPart part) {
+  Recovery(CudaContext context, @Nullable LowLatency lowLatency, @Nullable LowLatencyRegion part) {
     this.context = context;
     this.lowLatency = lowLatency;
     this.part = part;
@@ -59,31 +59,31 @@ final class Recovery {
   /** Collective among the live ranks; returns their group, owned by the caller. */
   Group reset() {
     SurvivorAgreement.requireNoReplacement(context.members);
-    quiet();
-    context.completion.requireInside("reset");
+    quiesce();
+    context.completion.requireNotFenced("reset");
     Duration timeout = context.config.timeout();
-    try (SurvivorAgreement reunion =
-        SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
-      quietBetweenNodes(reunion);
+    try (SurvivorAgreement reunion = SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
+      quiesceInternode(reunion);
       return beginAnew(reunion);
     }
   }
 
   /** Kernels of all ranks have ended; what they have sent to other nodes may still be under way. */
-  private void quietBetweenNodes(SurvivorAgreement reunion) {
-    FarConnection far = context.far;
-    if (far == null) {
+  private void quiesceInternode(SurvivorAgreement reunion) {
+    InternodeConnection internode = context.internode;
+    if (internode == null) {
       return;
     }
     boolean[] gone = reunion.gone();
-    String refused = far.refusesLoss(gone);
+    String refused = internode.refusesLoss(gone);
     if (!refused.isEmpty()) {
       // All ranks come to the same.
       throw new UnsupportedOperationException("reset: " + refused + ": " + REMEDY);
     }
     boolean done = false;
     try {
-      String problem = far.quiet(gone, reunion.highest(QUIETS) + 1, reunion.timeout());
+      String problem =
+          internode.quiesce(gone, reunion.highest(QUIESCE_ROUNDS) + 1, reunion.timeout());
       reunion.agree(
           problem.isEmpty() ? "" : problem + ": " + REMEDY, reunion.timeout().multipliedBy(2));
       done = true;
@@ -96,8 +96,8 @@ final class Recovery {
   }
 
   /**
-   * The same with ranks that call {@link Opening#rejoin} meanwhile. Until all ranks have mapped
-   * what they need, the buffer stays as it was.
+   * The same with ranks that call {@link CudaBufferOpening#rejoin} meanwhile. Until all ranks have
+   * mapped what they need, the buffer stays as it was.
    */
   Group readmit() {
     context.requireOneNode("taking in ranks that come back", REMEDY);
@@ -106,8 +106,8 @@ final class Recovery {
       throw new IllegalStateException("readmit: " + refused);
     }
     boolean broken = context.completion.isBroken();
-    quiet();
-    context.completion.requireInside("readmit");
+    quiesce();
+    context.completion.requireNotFenced("readmit");
     boolean taken = false;
     try (SurvivorAgreement reunion =
         SurvivorAgreement.withNewcomers(
@@ -117,7 +117,7 @@ final class Recovery {
       for (int r = 0; r < context.ranks; r++) {
         if (reunion.participants().isNew(r)) {
           context.members.take(r);
-          context.eviction.admit(r);
+          context.fence.admit(r);
           if (part != null) {
             part.takeIn(r);
           }
@@ -139,12 +139,12 @@ final class Recovery {
   }
 
   /** Kernels that wait for somebody leave now; then nobody writes into anybody's words. */
-  private void quiet() {
+  private void quiesce() {
     context.words.abort();
     context.completion.awaitAll();
   }
 
-  /** In the order in which {@link Opening} does it on those that come back. */
+  /** In the order in which {@link CudaBufferOpening} does it on those that come back. */
   private void map(SurvivorAgreement reunion) {
     Participants meeting = reunion.participants();
     Duration timeout = reunion.timeout();
@@ -159,7 +159,7 @@ final class Recovery {
         problem = problem.isEmpty() ? another : problem;
       }
       reunion.agree(problem, timeout);
-      evict(old(meeting), "readmit");
+      fence(replaced(meeting), "readmit");
       context.peers.commit();
       done = true;
     } finally {
@@ -173,17 +173,17 @@ final class Recovery {
   }
 
   /** The processes in whose place others have come. */
-  private boolean[] old(Participants meeting) {
-    boolean[] old = new boolean[context.ranks];
-    for (int r = 0; r < old.length; r++) {
-      old[r] = meeting.isNew(r);
+  private boolean[] replaced(Participants meeting) {
+    boolean[] replaced = new boolean[context.ranks];
+    for (int r = 0; r < replaced.length; r++) {
+      replaced[r] = meeting.isNew(r);
     }
-    return old;
+    return replaced;
   }
 
   /** The others may have lost this rank since they agreed: then it is for them to go on. */
-  private void evict(boolean[] lost, String call) {
-    if (!context.eviction.evict(lost)) {
+  private void fence(boolean[] lost, String call) {
+    if (!context.fence.fence(lost)) {
       throw context.completion.outside(call);
     }
   }
@@ -192,7 +192,7 @@ final class Recovery {
     return new long[] {
       context.epoch(),
       part == null ? 0 : part.sent(context.rank),
-      context.far == null ? 0 : context.far.quiets()
+      context.internode == null ? 0 : context.internode.quiesceRounds()
     };
   }
 
@@ -201,19 +201,19 @@ final class Recovery {
     boolean[] gone = reunion.gone();
     boolean done = false;
     try {
-      evict(gone, "reset");
+      fence(gone, "reset");
       context.peers.exclude(gone);
       context.owners.copyFrom(
-          0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
-      if (context.far != null) {
-        context.far.beginAnew(gone);
+          0, MemorySegment.ofArray(CudaBufferOpening.ownerTable(context.placement, gone)));
+      if (context.internode != null) {
+        context.internode.beginAnew(gone);
       }
-      context.beginBehind(reunion.highest(EPOCH) + LEAP);
+      context.resumeAfter(reunion.highest(EPOCH) + LEAP);
       context.calls.clear();
       if (lowLatency != null) {
         lowLatency.reset(gone, reunion.highest(LOW_LATENCY) + LEAP);
       }
-      reunion.live().barrier(reunion.timeout().plus(EVICTIONS));
+      reunion.live().barrier(reunion.timeout().plus(FENCE_SKEW));
       done = true;
     } finally {
       if (!done) {

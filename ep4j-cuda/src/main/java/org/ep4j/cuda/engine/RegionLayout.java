@@ -13,8 +13,8 @@ import org.ep4j.engine.ReceiveCapacity;
  * Who writes which word and who waits for it is told in {@code kernels/protocol.cuh}.
  *
  * <p>Received rows lie in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends a companion
- * with each row, see {@code kernels/companion.cuh}; they lie in the memory that is the home region
- * of a combine.
+ * with each row, see {@code kernels/row_metadata.cuh}; they lie in the memory that is the home
+ * region of a combine.
  */
 final class RegionLayout {
   private static final long PAGE = 4096;
@@ -22,7 +22,7 @@ final class RegionLayout {
   /** Columns come in vectors of 16 bytes, also where 2-byte rows travel as float32. */
   private static final int COLUMNS = 8;
 
-  private static final int LEAST_HOME_ROW = COLUMNS * Float.BYTES;
+  private static final int MIN_RETURN_ROW = COLUMNS * Float.BYTES;
 
   /** Of a slot between nodes: its header and what goes with a token, whatever its choices. */
   private static final long SLOT_HEADER = 512;
@@ -30,7 +30,7 @@ final class RegionLayout {
   /** The same for each choice: way, id, weight. */
   private static final long SLOT_CHOICE = 24;
 
-  /** Tokens of a rank whose rows come home in one group; see {@code homes.cuh}. */
+  /** Tokens of a rank whose rows come home in one group; see {@code return_layout.cuh}. */
   private static final int GROUP = 4;
 
   /** Rows of the receive arrays. */
@@ -43,7 +43,7 @@ final class RegionLayout {
   final int maxScaleBytes;
 
   /** Slots of an EXPERT_MAJOR dispatch: rows that can arrive before they are copied. */
-  final long landingRows;
+  final long receiveSlots;
 
   /** Words that a rank tells every other: its counts. */
   final long countWords;
@@ -55,7 +55,7 @@ final class RegionLayout {
    * Ranks whose rows come home here: this one, and those of other nodes whose rail it is. Each has
    * {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
    */
-  final long homeSources;
+  final long returnSources;
 
   /** Rows of a source that come home from one node at most. */
   final long rowsOfSource;
@@ -75,13 +75,13 @@ final class RegionLayout {
   final Arrays received;
 
   /** Rows on their way home; before that, companions. */
-  final long home;
+  final long returnBuffer;
 
   /** Bytes of such a row: of the widest row, and of what a combine moves at least. */
-  final long homeRowBytes;
+  final long returnRowBytes;
 
   /** Weights on their way home, float [home rows, K]. */
-  final long homeWeights;
+  final long returnWeights;
 
   /** All of it. */
   final long bytes;
@@ -116,45 +116,46 @@ final class RegionLayout {
     capacity = ReceiveCapacity.rows(config);
     maxRowBytes = config.rowDType().bytes(config.hidden());
     maxScaleBytes = scaleBytes(config);
-    landingRows = Math.min(capacity, ranks * tokens);
-    long companionBytes = Companions.bytes(scaleBytes(config), config.topK(), false);
+    receiveSlots = Math.min(capacity, ranks * tokens);
+    long metadataBytes = RowMetadataSize.bytes(scaleBytes(config), config.topK(), false);
     countWords = (long) ranks + config.experts() + 3;
-    homeRowBytes = Math.max(maxRowBytes, LEAST_HOME_ROW);
+    returnRowBytes = Math.max(maxRowBytes, MIN_RETURN_ROW);
     int most = Math.min(config.topK(), largest(nodes));
     slotToken =
         SLOT_HEADER
             + Math.max(
-                FarChunks.lines(maxScaleBytes + SLOT_CHOICE * config.topK())
-                    + FarChunks.lines(maxRowBytes),
-                most * FarChunks.answerBytes(homeRowBytes, config.topK(), true));
-    homeSources = 1L + mostGivers(nodes);
+                InternodeChunks.alignToLine(maxScaleBytes + SLOT_CHOICE * config.topK())
+                    + InternodeChunks.alignToLine(maxRowBytes),
+                most * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
+    returnSources = 1L + maxSenders(nodes);
     // In one node what a rank holds for its own tokens does not go home; see
     // kernels/token_sums.cuh.
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : most);
-    long homeRows = homeSources * rowsOfSource;
+    long returnRows = returnSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
     ready = PAGE;
     done = ready + (long) ranks * Long.BYTES;
     counts = done + (long) ranks * Long.BYTES;
     groups = counts + ranks * countWords * Long.BYTES;
-    arrivals = groups + homeSources * ranks * groupWords * Long.BYTES;
-    words = page(arrivals + landingRows * Long.BYTES);
+    arrivals = groups + returnSources * ranks * groupWords * Long.BYTES;
+    words = page(arrivals + receiveSlots * Long.BYTES);
     received = new Arrays(words, maxRowBytes, capacity, config);
-    home = received.end;
-    homeWeights = page(home + Math.max(homeRows * homeRowBytes, landingRows * companionBytes));
-    bytes = page(homeWeights + homeRows * Float.BYTES * config.topK());
+    returnBuffer = received.end;
+    returnWeights =
+        page(returnBuffer + Math.max(returnRows * returnRowBytes, receiveSlots * metadataBytes));
+    bytes = page(returnWeights + returnRows * Float.BYTES * config.topK());
   }
 
   /** Most ranks of other nodes that send to a node through one rank of it. */
-  private static int mostGivers(Nodes nodes) {
+  private static int maxSenders(Nodes nodes) {
     Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
-    int[] givers = new int[nodes.ranks()];
-    for (int rank = 0; rank < givers.length; rank++) {
+    int[] senders = new int[nodes.ranks()];
+    for (int rank = 0; rank < senders.length; rank++) {
       for (int node : rails.nodesBeside(rank)) {
-        givers[rails.rail(rank, node)]++;
+        senders[rails.rail(rank, node)]++;
       }
     }
-    return java.util.Arrays.stream(givers).max().orElse(0);
+    return java.util.Arrays.stream(senders).max().orElse(0);
   }
 
   /** Ranks of the largest node. */
@@ -168,7 +169,7 @@ final class RegionLayout {
 
   /** Columns of rows that go home at a time; wider rows do so in several passes. */
   long columnsOfAPass(DType traveling) {
-    return homeRowBytes * Byte.SIZE / traveling.bits() / COLUMNS * COLUMNS;
+    return returnRowBytes * Byte.SIZE / traveling.bits() / COLUMNS * COLUMNS;
   }
 
   private static int scaleBytes(BufferConfig config) {

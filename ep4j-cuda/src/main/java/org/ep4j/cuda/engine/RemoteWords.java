@@ -11,7 +11,7 @@ import org.ep4j.memory.NativeMemory;
  * Words of any rank's memory, one at a time, beside kernels that run: a stream of its own does not
  * wait for them, as the default one may. Used by one thread at a time.
  */
-final class RemoteWords implements Eviction.Words {
+final class RemoteWords implements StaleRankFence.Words {
   private final ResourceStack owned = new ResourceStack();
   private final CudaStream stream;
   private final PinnedMemory word;

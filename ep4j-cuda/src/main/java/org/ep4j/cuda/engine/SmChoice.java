@@ -23,7 +23,7 @@ final class SmChoice {
    * Fewest blocks of a low-latency operation: one tells the routing, others move pieces at once. A
    * token alone takes longer with 16 or 32 (docs/performance.md).
    */
-  private static final int LEAST_FOR_LATENCY = 8;
+  private static final int MIN_FOR_LATENCY = 8;
 
   /** Pieces of a block: half of its warps receive while the others send. */
   private static final int PIECES_FOR_LATENCY = Kernels.WARPS / 2;
@@ -35,19 +35,19 @@ final class SmChoice {
    * nodes what fills the link of the host.
    *
    * @param wanted 0 = the engine's choice
-   * @param most SMs for one rank
+   * @param available SMs for one rank
    * @param pieces that are to be moved
    * @param severalNodes whether rows cross between nodes
    */
-  static int forLatency(int wanted, int most, long pieces, boolean severalNodes) {
+  static int forLatency(int wanted, int available, long pieces, boolean severalNodes) {
     if (wanted != 0) {
       return wanted;
     }
     if (severalNodes) {
-      return Math.min(most, ENOUGH_BETWEEN_NODES);
+      return Math.min(available, ENOUGH_BETWEEN_NODES);
     }
     long blocks = 1 + Math.ceilDiv(pieces, PIECES_FOR_LATENCY);
-    return (int) Math.min(most, Math.max(LEAST_FOR_LATENCY, blocks));
+    return (int) Math.min(available, Math.max(MIN_FOR_LATENCY, blocks));
   }
 
   /**
@@ -57,16 +57,16 @@ final class SmChoice {
    * @param severalNodes whether rows cross between nodes
    */
   static int settle(int wanted, int multiprocessors, int ranksOnDevice, boolean severalNodes) {
-    int most = Math.max(1, multiprocessors / ranksOnDevice);
+    int available = Math.max(1, multiprocessors / ranksOnDevice);
     if (wanted == 0) {
-      return Math.min(severalNodes ? ENOUGH_BETWEEN_NODES : ENOUGH, most);
+      return Math.min(severalNodes ? ENOUGH_BETWEEN_NODES : ENOUGH, available);
     }
-    if (wanted < 0 || wanted > most) {
+    if (wanted < 0 || wanted > available) {
       throw Arguments.invalid(
           "sms",
           wanted,
           "0.."
-              + most
+              + available
               + " ("
               + multiprocessors
               + " SMs, "

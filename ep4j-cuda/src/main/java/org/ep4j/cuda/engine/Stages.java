@@ -24,31 +24,31 @@ record Stages(int warps, int stageBytes, int bytes) {
   private static final int UNIT = 16;
 
   /** Remembers the division of the last call, so that a warm call makes nothing. */
-  static final class Memo {
+  static final class Cache {
     private final int sharedBytes;
     private final long wordBytes;
     private @Nullable Stages last;
     private long lastRowBytes;
-    private long lastCompanionBytes;
-    private int lastMostWarps;
+    private long lastMetadataBytes;
+    private int lastMaxWarps;
 
     /** See {@link Stages#of}. */
-    Memo(int sharedBytes, long wordBytes) {
+    Cache(int sharedBytes, long wordBytes) {
       this.sharedBytes = sharedBytes;
       this.wordBytes = wordBytes;
     }
 
-    Stages of(long rowBytes, long companionBytes, int mostWarps) {
+    Stages of(long rowBytes, long metadataBytes, int maxWarps) {
       Stages known = last;
       if (known == null
           || lastRowBytes != rowBytes
-          || lastCompanionBytes != companionBytes
-          || lastMostWarps != mostWarps) {
-        known = Stages.of(sharedBytes, wordBytes, rowBytes, companionBytes, mostWarps);
+          || lastMetadataBytes != metadataBytes
+          || lastMaxWarps != maxWarps) {
+        known = Stages.of(sharedBytes, wordBytes, rowBytes, metadataBytes, maxWarps);
         last = known;
         lastRowBytes = rowBytes;
-        lastCompanionBytes = companionBytes;
-        lastMostWarps = mostWarps;
+        lastMetadataBytes = metadataBytes;
+        lastMaxWarps = maxWarps;
       }
       return known;
     }
@@ -58,14 +58,14 @@ record Stages(int warps, int stageBytes, int bytes) {
    * @param sharedBytes what a block may use
    * @param wordBytes of it for the kernel's words
    * @param rowBytes length of a row
-   * @param companionBytes what goes with a row, a multiple of 16
-   * @param mostWarps warps that may move rows
+   * @param metadataBytes what goes with a row, a multiple of 16
+   * @param maxWarps warps that may move rows
    */
   static Stages of(
-      int sharedBytes, long wordBytes, long rowBytes, long companionBytes, int mostWarps) {
+      int sharedBytes, long wordBytes, long rowBytes, long metadataBytes, int maxWarps) {
     long piece = Math.ceilDiv(pieceOf(Math.max(rowBytes, UNIT), LONGEST_PIECE), UNIT) * UNIT;
     long room = sharedBytes - wordBytes;
-    long others = companionBytes + BARRIER_BYTES;
+    long others = metadataBytes + BARRIER_BYTES;
     long warp = STAGES * (piece + others);
     if (room < warp) {
       piece = (room / STAGES - others) / UNIT * UNIT;
@@ -79,7 +79,7 @@ record Stages(int warps, int stageBytes, int bytes) {
               + sharedBytes
               + " bytes of shared memory: use fewer experts or ranks");
     }
-    int warps = (int) Math.min(mostWarps, room / warp);
+    int warps = (int) Math.min(maxWarps, room / warp);
     return new Stages(warps, (int) piece, (int) (warps * warp + wordBytes));
   }
 

@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Staging implements AutoCloseable {
   /** What is staged; each has memory of its own. */
-  enum Place {
+  enum Buffer {
     X,
     SCALES,
     FACTORS,
@@ -50,8 +50,8 @@ final class Staging implements AutoCloseable {
 
   private final CudaDevice device;
   private final Completion completion;
-  private final Map<Place, DeviceMemory> places = new EnumMap<>(Place.class);
-  private final Map<Place, PinnedMemory> sources = new EnumMap<>(Place.class);
+  private final Map<Buffer, DeviceMemory> buffers = new EnumMap<>(Buffer.class);
+  private final Map<Buffer, PinnedMemory> sources = new EnumMap<>(Buffer.class);
 
   /** All memory, what has been outgrown included. */
   private final ResourceStack owned = new ResourceStack();
@@ -104,25 +104,25 @@ final class Staging implements AutoCloseable {
   }
 
   /** Copies back a host tensor that kernels have changed; they have ended. */
-  void back(Place place, @Nullable Tensor tensor) {
+  void back(Buffer buffer, @Nullable Tensor tensor) {
     if (tensor != null && !tensor.onDevice() && tensor.byteSize() > 0) {
-      DeviceCopies.toHost(device, tensor.segment(), memory(place, tensor.byteSize()));
+      DeviceCopies.toHost(device, tensor.segment(), memory(buffer, tensor.byteSize()));
     }
   }
 
   /** Where kernels find the tensor; 0 for null. */
-  long address(Place place, @Nullable Tensor tensor, CudaStream stream) {
+  long address(Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {
     if (tensor == null) {
       return 0;
     }
     if (tensor.onDevice()) {
       return tensor.address();
     }
-    long target = memory(place, tensor.byteSize());
+    long target = memory(buffer, tensor.byteSize());
     if (tensor.byteSize() == 0) {
       return target;
     }
-    PinnedMemory source = source(place, tensor.byteSize());
+    PinnedMemory source = source(buffer, tensor.byteSize());
     MemorySegment part = source.segment().asSlice(0, tensor.byteSize());
     // What was staged here before must have been copied. Pages that the driver may read by itself
     // keep it from waiting inside, where other ranks of this process could not get in.
@@ -133,30 +133,30 @@ final class Staging implements AutoCloseable {
   }
 
   /** Where kernels find a copy of a device tensor. */
-  long copy(Place place, Tensor tensor, CudaStream stream) {
-    long target = memory(place, tensor.byteSize());
+  long copy(Buffer buffer, Tensor tensor, CudaStream stream) {
+    long target = memory(buffer, tensor.byteSize());
     if (tensor.byteSize() > 0) {
       DeviceCopies.copy(target, tensor.address(), tensor.byteSize(), stream);
     }
     return target;
   }
 
-  private PinnedMemory source(Place place, long wanted) {
-    PinnedMemory memory = sources.get(place);
+  private PinnedMemory source(Buffer buffer, long wanted) {
+    PinnedMemory memory = sources.get(buffer);
     if (memory == null || memory.bytes() < wanted) {
       memory = owned.own(PinnedMemory.allocate(device, wanted));
-      sources.put(place, memory);
+      sources.put(buffer, memory);
     }
     return memory;
   }
 
   /** Memory of at least that size. */
-  long memory(Place place, long wanted) {
-    DeviceMemory memory = places.get(place);
+  long memory(Buffer buffer, long wanted) {
+    DeviceMemory memory = buffers.get(buffer);
     if (memory == null || memory.bytes() < wanted) {
       memory = owned.own(DeviceMemory.allocate(device, Math.max(wanted, 1)));
       bytes += memory.bytes();
-      places.put(place, memory);
+      buffers.put(buffer, memory);
     }
     return memory.address();
   }
@@ -165,19 +165,19 @@ final class Staging implements AutoCloseable {
    * The same, of zeros when it is new: words there carry epochs, and those of an earlier buffer
    * must not look like this one's.
    */
-  long words(Place place, long wanted, CudaStream stream) {
-    DeviceMemory before = places.get(place);
-    long address = memory(place, wanted);
-    if (places.get(place) != before) {
-      clear(place, stream);
+  long words(Buffer buffer, long wanted, CudaStream stream) {
+    DeviceMemory before = buffers.get(buffer);
+    long address = memory(buffer, wanted);
+    if (buffers.get(buffer) != before) {
+      clear(buffer, stream);
       stream.synchronize();
     }
     return address;
   }
 
   /** Fills the memory, if there is any, with zeros. */
-  void clear(Place place, CudaStream stream) {
-    DeviceMemory memory = places.get(place);
+  void clear(Buffer buffer, CudaStream stream) {
+    DeviceMemory memory = buffers.get(buffer);
     if (memory != null) {
       memory.fill8(0, memory.bytes(), (byte) 0, stream);
     }

@@ -4,8 +4,8 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.backend.Backend;
-import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Libraries tell of no failures. Waits end by their deadline, or because the group knows of a
  * death; and what a rank that is gone has put may still come, so it cannot be left out.
  */
-final class LibraryLink implements FarLink {
+final class LibraryLink implements InternodeLink {
   /** Streams of work: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
   private static final int LANES = 8;
 
@@ -36,12 +36,12 @@ final class LibraryLink implements FarLink {
   private final Group group;
   private final Nodes nodes;
   private final Backend backend;
-  private final FarMemorySizes sizes;
+  private final InternodeMemorySizes sizes;
   private final PutShape shape;
   private final long outgoing;
   private final PutWindow window;
-  private final PutCarrier carrier;
-  private final LibraryQuiet quiet;
+  private final PutTransport transport;
+  private final LibraryQuiesce quiesce;
   private boolean closed;
 
   /**
@@ -56,20 +56,22 @@ final class LibraryLink implements FarLink {
       CudaDevice device,
       Backend backend,
       Nodes nodes,
-      FarMemorySizes sizes,
+      InternodeMemorySizes sizes,
       Duration timeout) {
     this.group = group;
     this.nodes = nodes;
     this.backend = backend;
     this.sizes = sizes;
-    outgoing = whole(sizes.landingBytes());
+    outgoing = whole(sizes.incomingBytes());
     shape = new PutShape(outgoing + whole(sizes.outgoingBytes()), LANES, sizes.counters());
     boolean complete = false;
     try {
-      window = owned.own(PutWindow.open(group, backend, near(), shape, timeout));
-      carrier = offered();
-      quiet =
-          backend.world().together("kernels of its library cannot be loaded", () -> quiet(device));
+      window = owned.own(PutWindow.open(group, backend, intranode(), shape, timeout));
+      transport = offered();
+      quiesce =
+          backend
+              .world()
+              .together("kernels of its library cannot be loaded", () -> quiesce(device));
       complete = true;
     } finally {
       if (!complete) {
@@ -82,16 +84,16 @@ final class LibraryLink implements FarLink {
     return Math.ceilDiv(bytes, UNIT) * UNIT;
   }
 
-  private boolean[] near() {
-    boolean[] near = new boolean[group.size()];
-    for (int r = 0; r < near.length; r++) {
-      near[r] = nodes.together(r, group.rank());
+  private boolean[] intranode() {
+    boolean[] intranode = new boolean[group.size()];
+    for (int r = 0; r < intranode.length; r++) {
+      intranode[r] = nodes.together(r, group.rank());
     }
-    return near;
+    return intranode;
   }
 
-  private PutCarrier offered() {
-    PutCarrier offered = window.carrier();
+  private PutTransport offered() {
+    PutTransport offered = window.transport();
     if (offered == null) {
       throw new EngineUnavailableException(
           "backend '%s' carries nothing between nodes here, as wire '%s' asks it to: choose backend 'nccl' or 'nvshmem', or another wire. %s"
@@ -100,9 +102,9 @@ final class LibraryLink implements FarLink {
     return offered;
   }
 
-  private LibraryQuiet quiet(CudaDevice device) {
+  private LibraryQuiesce quiesce(CudaDevice device) {
     return owned.own(
-        new LibraryQuiet(device, carrier, LANES, sizes.quietCounter(), this::describe));
+        new LibraryQuiesce(device, transport, LANES, sizes.quiesceCounter(), this::describe));
   }
 
   @Override
@@ -111,12 +113,12 @@ final class LibraryLink implements FarLink {
   }
 
   @Override
-  public long landing() {
+  public long incoming() {
     return window.memory().address();
   }
 
   @Override
-  public long landing(int rank) {
+  public long incoming(int rank) {
     return 0;
   }
 
@@ -127,7 +129,7 @@ final class LibraryLink implements FarLink {
 
   @Override
   public long outgoing() {
-    return landing() + outgoing;
+    return incoming() + outgoing;
   }
 
   @Override
@@ -137,7 +139,7 @@ final class LibraryLink implements FarLink {
 
   @Override
   public long counters() {
-    return landing() + shape.signalWords();
+    return incoming() + shape.signalWords();
   }
 
   @Override
@@ -146,23 +148,23 @@ final class LibraryLink implements FarLink {
   }
 
   @Override
-  public int lanesOfARing() {
+  public int lanesPerRing() {
     return 1;
   }
 
   @Override
-  public PutCarrier carrier() {
-    return carrier;
+  public PutTransport transport() {
+    return transport;
   }
 
   @Override
   public void describe(MemorySegment to) {
-    FarCarrierField.COUNTERS.set(to, counters());
-    FarCarrierField.LIBRARY.set(to, carrier.library());
-    FarCarrierField.WINDOW.set(to, carrier.window());
-    FarCarrierField.WORDS.set(to, shape.signalWords());
+    InternodeTransportField.COUNTERS.set(to, counters());
+    InternodeTransportField.LIBRARY.set(to, transport.library());
+    InternodeTransportField.WINDOW.set(to, transport.window());
+    InternodeTransportField.WORDS.set(to, shape.signalWords());
     // Rings are lanes of the library; there is nothing else of the proxy.
-    FarCarrierField.setRings(to, LANES);
+    InternodeTransportField.setRings(to, LANES);
   }
 
   @Override
@@ -182,20 +184,20 @@ final class LibraryLink implements FarLink {
   }
 
   @Override
-  public String quiet(boolean[] gone, long time, Duration timeout) {
+  public String quiesce(boolean[] gone, long time, Duration timeout) {
     int node = nodes.of(group.rank());
-    return quiet.await(
+    return quiesce.await(
         group.rank(), group.size(), nodes.first(node), nodes.end(node), time, timeout);
   }
 
   @Override
   public void beginAnew() {
-    window.memory().zero(0, sizes.landingBytes());
-    quiet.clear(sizes.quietCounter());
+    window.memory().zero(0, sizes.incomingBytes());
+    quiesce.clear(sizes.quiesceCounter());
   }
 
   @Override
-  public void setLandingWord(long offset, long value) {
+  public void setIncomingWord(long offset, long value) {
     window.memory().copyFrom(offset, MemorySegment.ofArray(new long[] {value}));
   }
 
@@ -220,6 +222,6 @@ final class LibraryLink implements FarLink {
 
   @Override
   public String toString() {
-    return carrier.text();
+    return transport.text();
   }
 }

@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.PutCarrier;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
  * write outgoing memory and the proxy puts it. Which of the two is the same for all ranks, as the
  * kind of wire is.
  */
-final class WireLink implements FarLink {
+final class WireLink implements InternodeLink {
   /** All but the proxy, whose threads use it. */
   private final ResourceStack owned = new ResourceStack();
 
@@ -37,13 +37,13 @@ final class WireLink implements FarLink {
   private final Nodes nodes;
   private final BackendWorld world;
   private final CudaDevice device;
-  private final FarWire settings;
+  private final InternodeWire settings;
 
   /** Counters that are cleared when everything begins anew. */
   private final int cleared;
 
   private final Wire wire;
-  private final LandingMemory landing;
+  private final ReceiveMemory incoming;
 
   /** Landing memory of each rank as kernels see it; 0 where they do not, or need not. */
   private final long[] mapped;
@@ -57,30 +57,35 @@ final class WireLink implements FarLink {
   /** What the proxy reads puts from. */
   private final Region source;
 
-  private final FarQuiet quiet;
+  private final InternodeQuiesce quiesce;
 
   /** Any thread asks how it is. */
   private volatile Proxy proxy;
 
   /** Opens the wire; collective. */
-  WireLink(Group group, BackendWorld world, FarWire settings, Nodes nodes, FarMemorySizes sizes) {
+  WireLink(
+      Group group,
+      BackendWorld world,
+      InternodeWire settings,
+      Nodes nodes,
+      InternodeMemorySizes sizes) {
     this.group = group;
     this.nodes = nodes;
     this.world = world;
     device = world.device();
     this.settings = settings;
-    cleared = sizes.quietCounter();
+    cleared = sizes.quiesceCounter();
     boolean complete = false;
     try {
       wire = owned.own(settings.open(group, sizes.counters(), bus()));
-      quiet = new FarQuiet(wire, sizes.quietCounter());
+      quiesce = new InternodeQuiesce(wire, sizes.quiesceCounter());
       boolean onDevice = wire.carriesDeviceMemory();
-      long bytes = sizes.landingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
-      landing =
+      long bytes = sizes.incomingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
+      incoming =
           owned.own(
               onDevice
-                  ? new DeviceLanding(world, wire, bytes, settings.timeout())
-                  : HostLanding.allocate(wire, device, bytes, settings.timeout()));
+                  ? new DeviceReceiveMemory(world, wire, bytes, settings.timeout())
+                  : HostReceiveMemory.allocate(wire, device, bytes, settings.timeout()));
       counters = register(wire.counters().words());
       puts = !reachable();
       settings.requireReach(wire, puts);
@@ -88,10 +93,10 @@ final class WireLink implements FarLink {
       // Owners of this process have locked their memory by now, on all ranks.
       group.barrier(settings.timeout());
       mapOthers();
-      Region read = landing.region();
+      Region read = incoming.region();
       if (puts && onDevice) {
-        outgoing = landing.address() + sizes.landingBytes();
-        outgoingSource = sizes.landingBytes();
+        outgoing = incoming.address() + sizes.incomingBytes();
+        outgoingSource = sizes.incomingBytes();
       } else if (puts) {
         PageArena arena = owned.own(new PageArena());
         MemorySegment memory = arena.allocate(sizes.outgoingBytes(), 4096);
@@ -102,7 +107,7 @@ final class WireLink implements FarLink {
         outgoing = 0;
         outgoingSource = 0;
       }
-      memoryBytes = sizes.landingBytes() + (puts ? sizes.outgoingBytes() : 0);
+      memoryBytes = sizes.incomingBytes() + (puts ? sizes.outgoingBytes() : 0);
       source = read;
       proxy = startProxy();
       complete = true;
@@ -119,7 +124,7 @@ final class WireLink implements FarLink {
 
   private Proxy startProxy() {
     boolean alone = world.ranksOnDevice() == 1;
-    return Proxy.open(device, wire, source, landing.region(), settings.proxy(bus(), alone, 0));
+    return Proxy.open(device, wire, source, incoming.region(), settings.proxy(bus(), alone, 0));
   }
 
   private long register(MemorySegment memory) {
@@ -129,7 +134,7 @@ final class WireLink implements FarLink {
   /** Whether the memory of all ranks of other nodes can be mapped. */
   private boolean reachable() {
     for (int r = 0; r < group.size(); r++) {
-      if (!nodes.together(r, group.rank()) && landing.region().mapped(r) == null) {
+      if (!nodes.together(r, group.rank()) && incoming.region().mapped(r) == null) {
         return false;
       }
     }
@@ -139,7 +144,7 @@ final class WireLink implements FarLink {
   private void mapOthers() {
     for (int r = 0; r < mapped.length; r++) {
       MemorySegment part =
-          puts || nodes.together(r, group.rank()) ? null : landing.region().mapped(r);
+          puts || nodes.together(r, group.rank()) ? null : incoming.region().mapped(r);
       if (part != null) {
         mapped[r] = group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
       }
@@ -152,12 +157,12 @@ final class WireLink implements FarLink {
   }
 
   @Override
-  public long landing() {
-    return landing.address();
+  public long incoming() {
+    return incoming.address();
   }
 
   @Override
-  public long landing(int rank) {
+  public long incoming(int rank) {
     return mapped[rank];
   }
 
@@ -187,19 +192,19 @@ final class WireLink implements FarLink {
   }
 
   @Override
-  public int lanesOfARing() {
-    return settings.lanesOfAThread();
+  public int lanesPerRing() {
+    return settings.lanesPerThread();
   }
 
   @Override
-  public @Nullable PutCarrier carrier() {
+  public @Nullable PutTransport transport() {
     return null;
   }
 
   @Override
-  public void describe(MemorySegment carrier) {
-    FarCarrierField.COUNTERS.set(carrier, counters);
-    proxy.describe(FarCarrierField.rings(carrier));
+  public void describe(MemorySegment transport) {
+    InternodeTransportField.COUNTERS.set(transport, counters);
+    proxy.describe(InternodeTransportField.rings(transport));
   }
 
   @Override
@@ -226,18 +231,18 @@ final class WireLink implements FarLink {
   }
 
   @Override
-  public String quiet(boolean[] gone, long time, Duration timeout) {
+  public String quiesce(boolean[] gone, long time, Duration timeout) {
     try {
       proxy.close();
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
     }
-    return quiet.await(gone, time, timeout);
+    return quiesce.await(gone, time, timeout);
   }
 
   @Override
   public void beginAnew() {
-    landing.clear();
+    incoming.clear();
     Counters words = wire.counters();
     for (int i = 0; i < cleared; i++) {
       // Counters only change by additions.
@@ -247,8 +252,8 @@ final class WireLink implements FarLink {
   }
 
   @Override
-  public void setLandingWord(long offset, long value) {
-    landing.setWord(offset, value);
+  public void setIncomingWord(long offset, long value) {
+    incoming.setWord(offset, value);
   }
 
   /**

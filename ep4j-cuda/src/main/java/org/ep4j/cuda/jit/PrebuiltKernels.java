@@ -10,17 +10,17 @@ import java.util.stream.Stream;
  */
 public final class PrebuiltKernels {
   /**
-   * The variable that ends lines ({@code 0}): rows between GPUs of a node wait for flags behind
+   * The variable that turns packed flags off ({@code 0}): rows between GPUs of a node wait for flags behind
    * fences, as they do where NVLink does not join all of them, in place of carrying the number of
    * their operation.
    */
-  public static final String LINES_VARIABLE = "EP4J_CUDA_LINES";
+  public static final String LL_PACKETS_VARIABLE = "EP4J_CUDA_LL_PACKETS";
 
-  /** Low latency in a node where rows travel as lines. */
-  public static final Map<String, String> LINED = Map.of("EP4J_LINES", "1");
+  /** Low latency in a node where rows carry packed flags. */
+  public static final Map<String, String> LL_PACKETS = Map.of("EP4J_LL_PACKETS", "1");
 
-  private static final Map<String, String> PUT_BY_STORES = Map.of("EP4J_PUT_CARRIER", "0");
-  private static final Map<String, String> PUT_BY_RINGS = Map.of("EP4J_PUT_CARRIER", "1");
+  private static final Map<String, String> PUT_BY_STORES = Map.of("EP4J_PUT_TRANSPORT", "0");
+  private static final Map<String, String> PUT_BY_RINGS = Map.of("EP4J_PUT_TRANSPORT", "1");
 
   private static final List<PrebuiltKernel> ALL =
       Stream.of(
@@ -30,18 +30,18 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
                   new PrebuiltKernel("expert-combine", "expert_combine.cu", Map.of(), true),
-                  new PrebuiltKernel("far dispatch", "far_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("internode dispatch", "internode_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(
-                      "far expert-dispatch", "far_expert_dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel("far combine", "far_combine.cu", Map.of(), true),
+                      "internode expert-dispatch", "internode_expert_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("internode combine", "internode_combine.cu", Map.of(), true),
                   new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
-                  new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
+                  new PrebuiltKernel("transpose scales", "transpose_scales.cu", Map.of(), true),
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
                   new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true),
                   new PrebuiltKernel("put probe", "put_probe.cu", PUT_BY_STORES, true),
                   new PrebuiltKernel("put probe by rings", "put_probe.cu", PUT_BY_RINGS, true)),
               lowLatency("", "", Map.of()),
-              lowLatency("", " with lines", LINED),
+              lowLatency("", " with LL packets", LL_PACKETS),
               lowLatency("_mapped", "", Map.of()),
               lowLatency("_puts", "", Map.of()),
               lowLatency(7168, 8, 256, 8, false))
@@ -68,18 +68,18 @@ public final class PrebuiltKernels {
   public static List<PrebuiltKernel> lowLatency(
       int hidden, int ranks, int experts, int topK, boolean masking) {
     String shape = " of " + hidden + " on " + ranks + " ranks";
-    KernelConstants lined =
-        new KernelConstants(LINED, lowLatencyConstants(hidden, ranks, experts, topK, masking));
+    KernelConstants llPackets =
+        new KernelConstants(LL_PACKETS, lowLatencyConstants(hidden, ranks, experts, topK, masking));
     return Stream.concat(
-            lowLatency("", shape + " with lines", lined.special()).stream(),
-            lowLatency("", shape, lined.shape()).stream())
+            lowLatency("", shape + " with LL packets", llPackets.special()).stream(),
+            lowLatency("", shape, llPackets.shape()).stream())
         .toList();
   }
 
   private static List<PrebuiltKernel> lowLatency(
-      String way, String shape, Map<String, String> constants) {
+      String reach, String shape, Map<String, String> constants) {
     return Stream.of("dispatch", "combine", "dispatch_by_ranks", "combine_by_ranks")
-        .map(file -> file + way)
+        .map(file -> file + reach)
         .map(
             file ->
                 new PrebuiltKernel(
@@ -97,7 +97,9 @@ public final class PrebuiltKernels {
         .distinct()
         .filter(
             entry ->
-                entry.startsWith("far_") || entry.startsWith("put_") || entry.endsWith("_puts.cu"))
+                entry.startsWith("internode_")
+                    || entry.startsWith("put_")
+                    || entry.endsWith("_puts.cu"))
         .toList();
   }
 

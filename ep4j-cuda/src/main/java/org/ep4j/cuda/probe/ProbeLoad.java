@@ -11,7 +11,7 @@ import org.ep4j.InvalidArgumentException;
  */
 public record ProbeLoad(int rowBytes, int rows, boolean local) {
   private static final int UNIT = 16;
-  private static final int MOST_ROWS = 1 << 24;
+  private static final int MAX_ROWS = 1 << 24;
 
   /** Checks that kernels can count and move the rows. */
   public ProbeLoad {
@@ -19,9 +19,9 @@ public record ProbeLoad(int rowBytes, int rows, boolean local) {
       throw new InvalidArgumentException(
           "rowBytes", String.valueOf(rowBytes), "a positive multiple of 16", "round it up");
     }
-    if (rows < 1 || rows > MOST_ROWS) {
+    if (rows < 1 || rows > MAX_ROWS) {
       throw new InvalidArgumentException(
-          "rows", String.valueOf(rows), "1.." + MOST_ROWS, "push fewer rows, more often");
+          "rows", String.valueOf(rows), "1.." + MAX_ROWS, "push fewer rows, more often");
     }
   }
 

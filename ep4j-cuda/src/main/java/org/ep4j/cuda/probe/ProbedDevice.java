@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 final class ProbedDevice implements AutoCloseable {
   private static final byte POISON = (byte) 0xFD;
   private static final int CHECK_THREADS = 512;
-  private static final int MOST_WARPS = 16;
+  private static final int MAX_WARPS = 16;
 
   /** As in {@code rows.cuh}. */
   private static final int STAGES = 3;
@@ -90,13 +90,13 @@ final class ProbedDevice implements AutoCloseable {
   void makeRoom(ProbeLoad load, int destinations, int devices) {
     release();
     DeviceMemory rows = memory(destinations * load.bytesOfPair());
-    DeviceMemory landing = memory(devices * load.bytesOfPair());
+    DeviceMemory incoming = memory(devices * load.bytesOfPair());
     DeviceMemory table = memory((long) destinations * Long.BYTES);
     int pieces = Math.ceilDiv(load.rowBytes(), LONGEST_STAGE);
     int stage = Math.ceilDiv(Math.ceilDiv(load.rowBytes(), pieces), 16) * 16;
     boolean bulk = device.properties().major() >= FIRST_MAJOR_WITH_BULK_COPIES;
     int stagesOfWarp = STAGES * (stage + BARRIER_BYTES);
-    int warps = bulk ? Math.min(MOST_WARPS, sharedBytes() / stagesOfWarp) : MOST_WARPS;
+    int warps = bulk ? Math.min(MAX_WARPS, sharedBytes() / stagesOfWarp) : MAX_WARPS;
     Launch launch =
         room.own(
             Launch.of(
@@ -116,7 +116,7 @@ final class ProbedDevice implements AutoCloseable {
     launch.setLong(4, load.rowBytes());
     launch.setLong(5, stage);
     source = rows;
-    received = landing;
+    received = incoming;
     targets = table;
     push = launch;
   }

@@ -265,14 +265,14 @@ final class Poller implements Runnable, CommandRing.Taker {
     };
   }
 
-  private long flush(Lane lane, int notice) {
-    if (notice >= memory.notices()) {
-      throw new IllegalStateException("there are " + memory.notices() + " notices");
+  private long flush(Lane lane, int flushCounter) {
+    if (flushCounter >= memory.flushCounters()) {
+      throw new IllegalStateException("there are " + memory.flushCounters() + " notices");
     }
     if (!lane.flush()) {
       return Lane.BACK_PRESSURED;
     }
-    long at = memory.notice(notice);
+    long at = memory.flushCounter(flushCounter);
     NativeMemory.putLongRelease(at, NativeMemory.getLong(at) + 1);
     return 0;
   }

@@ -30,7 +30,7 @@ public final class Proxy implements AutoCloseable {
   public static final int PARAMETER_BYTES = 64;
 
   /** Most ranks that a command can name. */
-  public static final int MOST_RANKS = 1 << 12;
+  public static final int MAX_RANKS = 1 << 12;
 
   /** Threads end within the timeout once told to; a busy machine lets them do so later. */
   private static final Duration GRACE = Duration.ofSeconds(10);
@@ -150,7 +150,8 @@ public final class Proxy implements AutoCloseable {
   }
 
   static RingMemory memory(long host, Wire wire, ProxyConfig config) {
-    return new RingMemory(host, config.rings(), config.capacity(), wire.size(), config.notices());
+    return new RingMemory(
+        host, config.rings(), config.capacity(), wire.size(), config.flushCounters());
   }
 
   private static void check(Wire wire, ProxyConfig config) {
@@ -161,9 +162,9 @@ public final class Proxy implements AutoCloseable {
           "the strands of the wire, " + wire.config().progressContexts(),
           "open the wire with as many strands as the proxy has threads");
     }
-    if (wire.size() > MOST_RANKS) {
+    if (wire.size() > MAX_RANKS) {
       throw new InvalidArgumentException(
-          "ranks", String.valueOf(wire.size()), "at most " + MOST_RANKS, "use another backend");
+          "ranks", String.valueOf(wire.size()), "at most " + MAX_RANKS, "use another backend");
     }
   }
 

@@ -11,13 +11,18 @@ import org.ep4j.InvalidArgumentException;
  * @param rings rings, a multiple of {@code threads}: ring {@code r} belongs to thread {@code r %
  *     threads}
  * @param capacity commands that a ring holds, a power of two, 64 to 65536
- * @param notices words that count flushes
+ * @param flushCounters words that count flushes
  * @param cores where the threads run, one each; empty leaves that to the system
  * @param timeout how long closing waits for work to leave
  */
 public record ProxyConfig(
-    int threads, int rings, int capacity, int notices, List<Integer> cores, Duration timeout) {
-  /** The variable that says how many threads, 1 to {@link #MOST_THREADS}. */
+    int threads,
+    int rings,
+    int capacity,
+    int flushCounters,
+    List<Integer> cores,
+    Duration timeout) {
+  /** The variable that says how many threads, 1 to {@link #MAX_THREADS}. */
   public static final String THREADS_VARIABLE = "EP4J_PROXY_THREADS";
 
   /**
@@ -27,30 +32,30 @@ public record ProxyConfig(
   public static final String CORES_VARIABLE = "EP4J_PROXY_CORES";
 
   /** Most threads. */
-  public static final int MOST_THREADS = 8;
+  public static final int MAX_THREADS = 8;
 
-  private static final int MOST_RINGS = 256;
-  private static final int LEAST_CAPACITY = 64;
-  private static final int MOST_CAPACITY = 1 << 16;
+  private static final int MAX_RINGS = 256;
+  private static final int MIN_CAPACITY = 64;
+  private static final int MAX_CAPACITY = 1 << 16;
 
   /** Checks the values. */
   public ProxyConfig {
     cores = List.copyOf(cores);
-    require(threads >= 1 && threads <= MOST_THREADS, "threads", threads, "1 to " + MOST_THREADS);
+    require(threads >= 1 && threads <= MAX_THREADS, "threads", threads, "1 to " + MAX_THREADS);
     require(
-        rings >= threads && rings <= MOST_RINGS && rings % threads == 0,
+        rings >= threads && rings <= MAX_RINGS && rings % threads == 0,
         "rings",
         rings,
-        "a multiple of threads = " + threads + ", at most " + MOST_RINGS);
+        "a multiple of threads = " + threads + ", at most " + MAX_RINGS);
     require(
-        capacity >= LEAST_CAPACITY && capacity <= MOST_CAPACITY && Integer.bitCount(capacity) == 1,
+        capacity >= MIN_CAPACITY && capacity <= MAX_CAPACITY && Integer.bitCount(capacity) == 1,
         "capacity",
         capacity,
-        "a power of two from " + LEAST_CAPACITY + " to " + MOST_CAPACITY);
+        "a power of two from " + MIN_CAPACITY + " to " + MAX_CAPACITY);
     require(
-        notices >= 0 && notices < Command.NO_COUNTER,
+        flushCounters >= 0 && flushCounters < Command.NO_COUNTER,
         "notices",
-        notices,
+        flushCounters,
         "0 to " + (Command.NO_COUNTER - 1));
     require(
         cores.isEmpty()

@@ -11,9 +11,9 @@ import java.lang.foreign.ValueLayout;
  * @param rings number of rings
  * @param capacity commands of a ring, a power of two
  * @param ranks number of ranks
- * @param notices number of words that count flushes
+ * @param flushCounters number of words that count flushes
  */
-record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
+record RingMemory(long host, int rings, int capacity, int ranks, int flushCounters) {
   /** A tail has a line to itself. */
   static final int TAIL_BYTES = 128;
 
@@ -46,12 +46,12 @@ record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
     return record(rings) + (long) rank * Long.BYTES;
   }
 
-  long notice(int index) {
+  long flushCounter(int index) {
     return failure(ranks) + (long) index * Long.BYTES;
   }
 
   long bytes() {
-    return notice(notices) - host;
+    return flushCounter(flushCounters) - host;
   }
 
   /**
@@ -68,7 +68,7 @@ record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
       control,
       record(0) + shift,
       failure(0) + shift,
-      notice(0) + shift,
+      flushCounter(0) + shift,
       rings,
       capacity
     };

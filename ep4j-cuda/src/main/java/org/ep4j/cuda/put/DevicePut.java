@@ -14,14 +14,14 @@ import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.backend.LibraryModule;
-import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.far.FarPuts;
+import org.ep4j.cuda.far.RingPuts;
 import org.ep4j.cuda.far.WireChoice;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.proxy.Proxy;
@@ -48,14 +48,14 @@ public final class DevicePut implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
   /** Which carrier a kernel is compiled for; numbers as in the kernels. */
-  private static final String CARRIER = "EP4J_PUT_CARRIER";
+  private static final String TRANSPORT = "EP4J_PUT_TRANSPORT";
 
   private static final String NO_KERNELS = "kernels that put cannot be loaded";
 
   /** How long ranks that close wait for those whose kernels may still write here. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
-  private enum Way {
+  private enum PutPath {
     STORES,
     RINGS,
     LIBRARY
@@ -67,8 +67,8 @@ public final class DevicePut implements AutoCloseable {
   private final CudaDevice device;
   private final Backend backend;
   private final PutWindow window;
-  private final @Nullable PutCarrier carrier;
-  private final @Nullable FarPuts far;
+  private final @Nullable PutTransport transport;
+  private final @Nullable RingPuts internode;
   private final DeviceMemory tables;
   private boolean closed;
 
@@ -84,10 +84,10 @@ public final class DevicePut implements AutoCloseable {
       device.makeCurrent();
       Participants meeting = Participants.ofAll(group);
       backend = owned.own(Backends.open(this.config.backend(), meeting, device, config.timeout()));
-      window = owned.own(PutWindow.open(group, backend, near(nodes), shape, config.timeout()));
-      carrier = window.carrier();
+      window = owned.own(PutWindow.open(group, backend, intranode(nodes), shape, config.timeout()));
+      transport = window.transport();
       tellWhatIsMissing(window.obstacle());
-      far = carrier == null && nodes.count() > 1 ? rings() : null;
+      internode = transport == null && nodes.count() > 1 ? rings() : null;
       tables = owned.own(DeviceMemory.allocate(device, tableBytes()));
       tables.zero(0, tables.bytes());
       tables.copyFrom(0, MemorySegment.ofArray(addresses()));
@@ -129,12 +129,12 @@ public final class DevicePut implements AutoCloseable {
     }
   }
 
-  private boolean[] near(Nodes nodes) {
-    boolean[] near = new boolean[group.size()];
-    for (int r = 0; r < near.length; r++) {
-      near[r] = nodes.together(r, group.rank());
+  private boolean[] intranode(Nodes nodes) {
+    boolean[] intranode = new boolean[group.size()];
+    for (int r = 0; r < intranode.length; r++) {
+      intranode[r] = nodes.together(r, group.rank());
     }
-    return near;
+    return intranode;
   }
 
   private void tellWhatIsMissing(String obstacle) {
@@ -148,10 +148,10 @@ public final class DevicePut implements AutoCloseable {
     }
   }
 
-  private FarPuts rings() {
+  private RingPuts rings() {
     PutShape shape = config.shape();
     return owned.own(
-        FarPuts.open(
+        RingPuts.open(
             group,
             device,
             backend.world().ranksOnDevice() == 1,
@@ -168,7 +168,7 @@ public final class DevicePut implements AutoCloseable {
   }
 
   private long[] addresses() {
-    return carrier != null && carrier.carriesAll() ? new long[group.size()] : window.addresses();
+    return transport != null && transport.movesAll() ? new long[group.size()] : window.addresses();
   }
 
   /** The device of this rank. */
@@ -183,19 +183,19 @@ public final class DevicePut implements AutoCloseable {
 
   /** How kernels reach the other ranks, in a few words for people. */
   public String text() {
-    return switch (way()) {
+    return switch (putPath()) {
       case STORES -> backend.name() + ", stores";
       case RINGS -> backend.name() + ", stores; to other nodes the proxy over " + wire();
-      case LIBRARY -> backend.name() + ", " + (carrier == null ? "" : carrier.text());
+      case LIBRARY -> backend.name() + ", " + (transport == null ? "" : transport.text());
     };
   }
 
   private String wire() {
-    return far == null ? "" : far.wire();
+    return internode == null ? "" : internode.wire();
   }
 
-  private Way way() {
-    return carrier != null ? Way.LIBRARY : far != null ? Way.RINGS : Way.STORES;
+  private PutPath putPath() {
+    return transport != null ? PutPath.LIBRARY : internode != null ? PutPath.RINGS : PutPath.STORES;
   }
 
   /**
@@ -208,7 +208,7 @@ public final class DevicePut implements AutoCloseable {
    */
   public PutModule load(String entry, Map<String, String> defines, List<String> kernels) {
     Map<String, String> all = new TreeMap<>(defines);
-    all.put(CARRIER, String.valueOf(way().ordinal()));
+    all.put(TRANSPORT, String.valueOf(putPath().ordinal()));
     ResourceStack loaded = new ResourceStack();
     boolean complete = false;
     try {
@@ -228,9 +228,9 @@ public final class DevicePut implements AutoCloseable {
     boolean complete = false;
     try {
       CudaModule module =
-          carrier == null
+          transport == null
               ? loaded.own(KernelCompiler.standard().load(device, entry, defines))
-              : loaded.own(LibraryModule.load(device, entry, defines, carrier)).module();
+              : loaded.own(LibraryModule.load(device, entry, defines, transport)).module();
       PutModule made = new PutModule(module, loaded, kernels);
       complete = true;
       return made;
@@ -257,16 +257,16 @@ public final class DevicePut implements AutoCloseable {
     set(parameter, PutField.PEERS, tables.address());
     set(parameter, PutField.SIGNAL_WORDS, shape.signalWords());
     set(parameter, PutField.FLUSHES, tables.address() + group.size() * (long) Long.BYTES);
-    if (carrier != null) {
-      set(parameter, PutField.LIBRARY, carrier.library());
-      set(parameter, PutField.WINDOW, carrier.window());
+    if (transport != null) {
+      set(parameter, PutField.LIBRARY, transport.library());
+      set(parameter, PutField.WINDOW, transport.window());
     }
-    if (far != null) {
-      set(parameter, PutField.OUTGOING, far.outgoing());
-      set(parameter, PutField.LANDING, far.landing());
-      set(parameter, PutField.COUNTERS, far.counters());
-      set(parameter, PutField.LANES_OF_A_RING, far.lanesOfARing());
-      far.describe(
+    if (internode != null) {
+      set(parameter, PutField.OUTGOING, internode.outgoing());
+      set(parameter, PutField.INCOMING, internode.incoming());
+      set(parameter, PutField.COUNTERS, internode.counters());
+      set(parameter, PutField.LANES_PER_RING, internode.lanesPerRing());
+      internode.describe(
           parameter.asSlice(PutField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
     }
   }
@@ -277,7 +277,7 @@ public final class DevicePut implements AutoCloseable {
 
   /** Why nothing more leaves this rank; null while all is well. */
   public @Nullable String problem() {
-    return far == null ? null : far.problem();
+    return internode == null ? null : internode.problem();
   }
 
   /** Returns once all ranks have called it. */

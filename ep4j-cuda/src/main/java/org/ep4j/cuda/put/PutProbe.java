@@ -29,7 +29,7 @@ public final class PutProbe implements AutoCloseable {
   private static final int ROUNDING = 256;
 
   /** Kernels that must run at once, so that both ranks go on: a block an SM is always there. */
-  private static final int MOST_WARPS = 64 * WARPS_OF_BLOCK;
+  private static final int MAX_WARPS = 64 * WARPS_OF_BLOCK;
 
   private final ResourceStack owned = new ResourceStack();
   private final DevicePut puts;
@@ -76,14 +76,14 @@ public final class PutProbe implements AutoCloseable {
   public static PutProbe open(Group group, PutConfig like, int warps, long bytes) {
     if (group.size() != 2
         || warps < WARPS_OF_BLOCK
-        || warps > MOST_WARPS
+        || warps > MAX_WARPS
         || warps % WARPS_OF_BLOCK != 0
         || bytes < UNIT
-        || bytes > PutShape.MOST_BYTES
+        || bytes > PutShape.MAX_BYTES
         || bytes % UNIT != 0) {
       throw new IllegalArgumentException(
           "2 ranks, a multiple of 8 warps, at most %d, and of 16 bytes: %d, %d, %d"
-              .formatted(MOST_WARPS, group.size(), warps, bytes));
+              .formatted(MAX_WARPS, group.size(), warps, bytes));
     }
     long memory = Math.ceilDiv(2L * warps * bytes, ROUNDING) * ROUNDING;
     PutShape shape = new PutShape(memory, warps, signals(warps));
@@ -112,7 +112,7 @@ public final class PutProbe implements AutoCloseable {
     long wrong = 0;
     for (long each : run(EXCHANGE, warps, block, count)) {
       if (each < 0) {
-        throw gaveUp("exchange", block, "in round " + (each & Long.MAX_VALUE));
+        throw timedOut("exchange", block, "in round " + (each & Long.MAX_VALUE));
       }
       wrong += each;
     }
@@ -123,7 +123,7 @@ public final class PutProbe implements AutoCloseable {
   public double latency(long block, int count) {
     long nanos = run(ROUNDS, 1, block, count)[0];
     if (nanos == 0) {
-      throw gaveUp("rounds", block, "");
+      throw timedOut("rounds", block, "");
     }
     return nanos / (2.0 * count);
   }
@@ -139,14 +139,14 @@ public final class PutProbe implements AutoCloseable {
     long slowest = 0;
     for (int warp = 0; warp < senders; warp++) {
       if (nanos[warp] == 0) {
-        throw gaveUp("stream", block, "in warp " + warp);
+        throw timedOut("stream", block, "in warp " + warp);
       }
       slowest = Math.max(slowest, nanos[warp]);
     }
     return (double) senders * block * count / slowest;
   }
 
-  private Ep4jException gaveUp(String what, long block, String where) {
+  private Ep4jException timedOut(String what, long block, String where) {
     String problem = puts.problem();
     return new Ep4jException(
         "rank %d gave up waiting for puts of %d bytes (%s) %s%s"

@@ -11,19 +11,19 @@ struct FlatToken {
 
   __device__ __forceinline__ explicit FlatToken(const char** rows) : rows(rows) {}
 
-  __device__ __forceinline__ bool find(const CombineParameters& p, const Watch& w,
-                                       const Homes& homes, const TokenWays& of) {
+  __device__ __forceinline__ bool find(const CombineParameters& p, const WaitContext& w,
+                                       const ReturnLayout& return_layout, const TokenRoutes& of) {
     u32 found = 0;
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {
-      u64 way = of.ways[round];
-      bool leads = way != NOWHERE;
-      u32 mask = __ballot_sync(0xffffffff, leads);
+      u64 route = of.routes[round];
+      bool valid = route != NO_ROUTE;
+      u32 mask = __ballot_sync(0xffffffff, valid);
       bool there = true;
-      if (leads) {
-        const char* row = given_row(p, (u32)way, 16 / T::ELEMENTS);
-        if (!is_given(p, way)) {
-          row = await_home_row(p, w, homes, way);
+      if (valid) {
+        const char* row = input_row(p, (u32)route, 16 / T::ELEMENTS);
+        if (!is_local_input(p, route)) {
+          row = await_return_row(p, w, return_layout, route);
           there = row != nullptr;
         }
         rows[found + __popc(mask & ((1u << lane_id()) - 1))] = row;
@@ -51,8 +51,8 @@ struct FlatToken {
     return sum;
   }
 
-  static __device__ __forceinline__ void push(const CombineParameters& p, const Watch& w,
-                                              const Groups<Homes>& groups, char* stages,
+  static __device__ __forceinline__ void push(const CombineParameters& p, const WaitContext& w,
+                                              const RowGroups<ReturnLayout>& groups, char* stages,
                                               u64* barriers, const char** rows) {
 #if EP4J_TMA
     Ring ring(stages, barriers, (u32)p.stage_bytes);

@@ -75,7 +75,7 @@ struct RingControl {
   u64 head;
   u64 unused[15];
   u64 seen;
-  u64 asking;
+  u64 polling;
   u64 failed;  // 1 once a push of this ring has given up: atomic exchange
   u64 unused_too[13];
 };
@@ -95,7 +95,7 @@ struct CommandRings {
   RingControl* control;  // device memory, [rings]
   RingRecord* records;   // mapped host memory, [rings]
   const u64* failures;   // mapped host memory, [ranks]
-  const u64* notices;    // mapped host memory, [notices]
+  const u64* flush_counters;    // mapped host memory, [notices]
   u64 rings;
   u64 capacity;  // a power of two, at least 64
 };
@@ -118,9 +118,9 @@ __device__ __forceinline__ Command add_command(u32 peer, u32 lane, u32 counter, 
 
 // Lets a notice of this rank grow by 1 once the local bytes of all that was pushed for this lane before, by
 // the same warp, may change.
-__device__ __forceinline__ Command flush_command(u32 peer, u32 lane, u32 notice) {
+__device__ __forceinline__ Command flush_command(u32 peer, u32 lane, u32 flush_counter) {
   return Command{(u64)lane << LANE_SHIFT | (u64)COMMAND_FLUSH << OPERATION_SHIFT,
-                 (u64)notice << COUNTER_SHIFT | (u64)peer << DESTINATION_SHIFT};
+                 (u64)flush_counter << COUNTER_SHIFT | (u64)peer << DESTINATION_SHIFT};
 }
 
 __device__ __forceinline__ bool has_room(const CommandRings& rings, u64 tail, u64 end) {
@@ -146,12 +146,12 @@ __device__ __noinline__ bool await_room(const CommandRings& rings, u32 ring, u64
   for (;;) {
     u64 tail = load_relaxed_system(&control->seen);
     if (!has_room(rings, tail, end) && (tail & RING_STOPPED) == 0 &&
-        atomicExch(&control->asking, 1ull) == 0) {
+        atomicExch(&control->polling, 1ull) == 0) {
       tail = load_acquire_system(rings.tails + (u64)ring * TAIL_WORDS);
       // Who sees it in `seen` may write where the host has read.
       __threadfence();
       atomicMax(&control->seen, tail);
-      atomicExch(&control->asking, 0ull);
+      atomicExch(&control->polling, 0ull);
     }
     if (has_room(rings, tail, end)) {
       return true;
@@ -168,13 +168,13 @@ __device__ __noinline__ bool await_room(const CommandRings& rings, u32 ring, u64
 
 constexpr u64 NO_TICKET = ~0ull;
 
-// Whole warps. A ticket for each lane of `who`, which is not empty; NO_TICKET on all lanes if the ring has
+// Whole warps. A ticket for each lane of `lanes`, which is not empty; NO_TICKET on all lanes if the ring has
 // stopped. Tickets that were given out are written: see publish.
-__device__ __forceinline__ u64 claim(const CommandRings& rings, u32 ring, u32 who, u64 deadline) {
+__device__ __forceinline__ u64 claim(const CommandRings& rings, u32 ring, u32 lanes, u64 deadline) {
   u64 first = 0;
   if (lane_id() == 0) {
     RingControl* control = rings.control + ring;
-    u32 count = __popc(who);
+    u32 count = __popc(lanes);
     u64 tail = load_relaxed_system(&control->seen);
     first = atomicAdd(&control->head, (u64)count);
     if (!has_room(rings, tail, first + count) &&
@@ -183,7 +183,7 @@ __device__ __forceinline__ u64 claim(const CommandRings& rings, u32 ring, u32 wh
     }
   }
   first = __shfl_sync(0xffffffff, first, 0);
-  return first == NO_TICKET ? NO_TICKET : first + __popc(who & ((1u << lane_id()) - 1));
+  return first == NO_TICKET ? NO_TICKET : first + __popc(lanes & ((1u << lane_id()) - 1));
 }
 
 // Whole warps: the lanes with a command write it; FENCED behind what the warp wrote before.
@@ -207,11 +207,11 @@ __device__ __forceinline__ void publish(const CommandRings& rings, u32 ring, boo
 template <bool FENCED = true>
 __device__ __forceinline__ bool push(const CommandRings& rings, u32 ring, bool mine, Command command,
                                      u64 deadline) {
-  u32 who = __ballot_sync(0xffffffff, mine);
-  if (who == 0) {
+  u32 lanes = __ballot_sync(0xffffffff, mine);
+  if (lanes == 0) {
     return true;
   }
-  u64 ticket = claim(rings, ring, who, deadline);
+  u64 ticket = claim(rings, ring, lanes, deadline);
   if (ticket == NO_TICKET) {
     return false;
   }
@@ -221,16 +221,16 @@ __device__ __forceinline__ bool push(const CommandRings& rings, u32 ring, bool m
 
 // Waits for a word that only grows, a notice or a counter of the wire; one thread. False when nothing more
 // comes from `peer`, or after the deadline.
-__device__ __noinline__ bool await_count(const CommandRings& rings, const u64* at, u64 least, u32 peer,
+__device__ __noinline__ bool await_count(const CommandRings& rings, const u64* at, u64 threshold, u32 peer,
                                          u64 deadline) {
   for (u32 polls = 1;; polls++) {
-    if (load_acquire_system(at) >= least) {
+    if (load_acquire_system(at) >= threshold) {
       return true;
     }
     if ((polls & 0xf) == 0) {
       if (load_acquire_system(&rings.failures[peer]) != 0) {
         // What came before the failure counts.
-        return load_acquire_system(at) >= least;
+        return load_acquire_system(at) >= threshold;
       }
       if (nanoseconds() > deadline) {
         return false;

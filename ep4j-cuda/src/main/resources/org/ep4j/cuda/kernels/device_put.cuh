@@ -4,7 +4,7 @@
 //
 // Every rank has memory of one size, and a put names places in it by their offsets. It goes
 //   by stores   to ranks whose memory this GPU reaches: over NVLink, whoever has mapped it
-//   by a carrier  to all others, which is chosen when the kernel is compiled (EP4J_PUT_CARRIER):
+//   by a carrier  to all others, which is chosen when the kernel is compiled (EP4J_PUT_TRANSPORT):
 //     PUT_RINGS    commands to the proxy (command_ring.cuh). What is put is copied to memory of the host
 //                  first, at the same offset, and arrives in memory of the host: see arrivals()
 //     PUT_LIBRARY  device functions of NVSHMEM, or of NCCL's GIN, that are linked to the kernel (library.cuh)
@@ -25,7 +25,7 @@
 constexpr u32 PUT_STORES = 0;  // nobody but those who are reached by stores
 constexpr u32 PUT_RINGS = 1;
 constexpr u32 PUT_LIBRARY = 2;
-constexpr u32 PUT_CARRIER = EP4J_PUT_CARRIER;
+constexpr u32 PUT_CARRIER = EP4J_PUT_TRANSPORT;
 
 // Kernels take it by value. 8 bytes a field, in the order of org.ep4j.cuda.put.PutField.
 struct DevicePut {
@@ -39,31 +39,31 @@ struct DevicePut {
   u64 library;          // what the linked functions want to know
   u64 window;           // and how they call that memory
   char* outgoing;       // page-locked memory of the host that the wire reads
-  const char* landing;  // and that it writes
+  const char* incoming;  // and that it writes
   const u64* counters;  // [signals] of the wire
   u64* flushes;         // device, [lanes] flushes so far: the warp that has the lane
-  u64 lanes_of_a_ring;  // of the wire
+  u64 lanes_per_ring;  // of the wire
   CommandRings rings;
 };
 
 // Below what the length of a command can say.
-constexpr u64 MOST_OF_A_COMMAND = 8ull << 20;
+constexpr u64 MAX_COMMAND_BYTES = 8ull << 20;
 
 // Whole warps: bytes in a multiple of 16, from a place that nobody writes meanwhile.
 __device__ __forceinline__ void copy_bytes(char* to, const char* from, u64 bytes) {
-  constexpr u32 AT_ONCE = 8;  // vectors of a lane under way
+  constexpr u32 UNROLL = 8;  // vectors of a lane under way
   u64 vectors = bytes / 16;
   const uint4* source = (const uint4*)from;
   uint4* target = (uint4*)to;
   u64 at = lane_id();
-  for (; at + (AT_ONCE - 1) * 32 < vectors; at += AT_ONCE * 32) {
-    uint4 v[AT_ONCE];
+  for (; at + (UNROLL - 1) * 32 < vectors; at += UNROLL * 32) {
+    uint4 v[UNROLL];
 #pragma unroll
-    for (u32 i = 0; i < AT_ONCE; i++) {
+    for (u32 i = 0; i < UNROLL; i++) {
       v[i] = load_row(source + at + i * 32);
     }
 #pragma unroll
-    for (u32 i = 0; i < AT_ONCE; i++) {
+    for (u32 i = 0; i < UNROLL; i++) {
       store_row(target + at + i * 32, v[i]);
     }
   }
@@ -77,7 +77,7 @@ __device__ __forceinline__ u32 ring_of(const DevicePut& p, u32 lane) {
 }
 
 __device__ __forceinline__ u32 lane_of_ring(const DevicePut& p, u32 lane) {
-  return lane / (u32)p.rings.rings % (u32)p.lanes_of_a_ring;
+  return lane / (u32)p.rings.rings % (u32)p.lanes_per_ring;
 }
 
 // One command of a warp.
@@ -87,8 +87,8 @@ __device__ __forceinline__ bool push_one(const DevicePut& p, u32 lane, Command c
 
 __device__ __forceinline__ bool put_by_ring(const DevicePut& p, u32 lane, u32 peer, u64 target,
                                             u64 source, u64 bytes, u64 deadline) {
-  for (u64 done = 0; done < bytes; done += MOST_OF_A_COMMAND) {
-    u64 piece = min(bytes - done, MOST_OF_A_COMMAND);
+  for (u64 done = 0; done < bytes; done += MAX_COMMAND_BYTES) {
+    u64 piece = min(bytes - done, MAX_COMMAND_BYTES);
     copy_bytes(p.outgoing + source + done, p.own + source + done, piece);
     Command command = put_command(peer, lane_of_ring(p, lane), source + done, target + done, piece,
                                   NO_COUNTER);
@@ -105,7 +105,7 @@ __device__ __forceinline__ bool flush_by_ring(const DevicePut& p, u32 lane, u32 
   bool done = push_one(p, lane, command, deadline);
   if (done && lane_id() == 0) {
     u64 wanted = ++p.flushes[lane];
-    done = await_count(p.rings, p.rings.notices + lane, wanted, peer, deadline);
+    done = await_count(p.rings, p.rings.flush_counters + lane, wanted, peer, deadline);
   }
   return __shfl_sync(0xffffffff, done, 0);
 }
@@ -125,7 +125,7 @@ __device__ __forceinline__ bool put(const DevicePut& p, u32 lane, u32 peer, u64 
     copy_bytes(there + target, p.own + source, bytes);
     return true;
   }
-#if EP4J_PUT_CARRIER == 2
+#if EP4J_PUT_TRANSPORT == 2
   ep4j_library_put(p.library, p.window, lane, peer, target, source, bytes);
   return true;
 #else
@@ -146,7 +146,7 @@ __device__ __forceinline__ bool signal(const DevicePut& p, u32 lane, u32 peer, u
     }
     return true;
   }
-#if EP4J_PUT_CARRIER == 2
+#if EP4J_PUT_TRANSPORT == 2
   ep4j_library_signal(p.library, p.window, p.signal_words, lane, peer, number, value);
   return true;
 #else
@@ -162,7 +162,7 @@ __device__ __forceinline__ bool flush(const DevicePut& p, u32 lane, u32 peer, u6
   if (p.peers[peer] != nullptr) {
     return true;  // stores have read their source
   }
-#if EP4J_PUT_CARRIER == 2
+#if EP4J_PUT_TRANSPORT == 2
   ep4j_library_flush(p.library, lane);
   return true;
 #else
@@ -173,7 +173,7 @@ __device__ __forceinline__ bool flush(const DevicePut& p, u32 lane, u32 peer, u6
 // One thread: a signal of this rank, acquire.
 __device__ __forceinline__ u64 signal_value(const DevicePut& p, u32 number) {
   u64 value = load_acquire_system((const u64*)(p.own + p.signal_words) + number);
-#if EP4J_PUT_CARRIER == 2
+#if EP4J_PUT_TRANSPORT == 2
   value += ep4j_library_signals(p.library, number);
 #else
   if (PUT_CARRIER == PUT_RINGS) {
@@ -185,18 +185,18 @@ __device__ __forceinline__ u64 signal_value(const DevicePut& p, u32 number) {
 
 // Whole warps: waits for a signal of this rank that `from` lets grow; then what it stands for can be seen
 // by all lanes. False after the deadline, or when nothing more comes from that rank.
-__device__ __forceinline__ bool await_signal(const DevicePut& p, u32 number, u32 from, u64 least,
+__device__ __forceinline__ bool await_signal(const DevicePut& p, u32 number, u32 from, u64 threshold,
                                              u64 deadline) {
   bool there = true;
   if (lane_id() == 0) {
-    for (u32 polls = 1; signal_value(p, number) < least; polls++) {
+    for (u32 polls = 1; signal_value(p, number) < threshold; polls++) {
       if ((polls & 0xf) != 0) {
         continue;
       }
       if (nanoseconds() > deadline ||
           (PUT_CARRIER == PUT_RINGS && load_acquire_system(&p.rings.failures[from]) != 0)) {
         // What came before the failure counts.
-        there = signal_value(p, number) >= least;
+        there = signal_value(p, number) >= threshold;
         break;
       }
     }
@@ -209,5 +209,5 @@ __device__ __forceinline__ bool await_signal(const DevicePut& p, u32 number, u32
 
 // Where in this rank's memory arrives what `from` puts.
 __device__ __forceinline__ const char* arrivals(const DevicePut& p, u32 from) {
-  return PUT_CARRIER == PUT_RINGS && p.peers[from] == nullptr ? p.landing : p.own;
+  return PUT_CARRIER == PUT_RINGS && p.peers[from] == nullptr ? p.incoming : p.own;
 }

@@ -13,13 +13,13 @@
 #include "flat_rows.cuh"
 #include "totals.cuh"
 
-// The warps that push rows. `own` counts in shared memory, see TakenTokens.
-__device__ __forceinline__ void push(const DispatchParameters& p, const Watch& w, Chunk chunk,
+// The warps that push rows. `own` counts in shared memory, see ClaimedTokens.
+__device__ __forceinline__ void push(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                      u32* own, char* stages, u64* barriers) {
   u32 warp = warp_id();
   Ring ring(stages + warp * STAGES * p.stage_bytes, barriers + warp * STAGES, (u32)p.stage_bytes);
-  TakenTokens tokens(p, w, chunk, own);
-  move_rows(ring, TokenRows<TakenTokens, AllRanks>(p, AllRanks{}, tokens), (u32)p.row_bytes);
+  ClaimedTokens tokens(p, w, token_range, own);
+  move_rows(ring, TokenRows<ClaimedTokens, AllRanks>(p, AllRanks{}, tokens), (u32)p.row_bytes);
 }
 
 extern "C" __global__ void __launch_bounds__(512, 1)
@@ -30,29 +30,29 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
   u32* expert_counts = (u32*)(barriers + p.push_warps * STAGES);
   u32* slot_words = expert_counts + p.experts;
-  u32* tile_words = slot_words + Slots::ARRAYS * p.ranks + 1;
+  u32* tile_words = slot_words + RankSlots::ARRAYS * p.ranks + 1;
 
   if (threadIdx.x == 0) {
     own = 0;
   }
-  Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt, NodeEntries{p})) {
+  WaitContext w = make_wait_context((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
+  if (exit_early(w, p.receipt, IntranodeEntrySignals{p})) {
     return;
   }
-  Chunk chunk = Chunk::of(p.tokens, blockIdx.x, gridDim.x);
-  Slots slots(slot_words, p.ranks);
+  TokenRange token_range = TokenRange::of(p.tokens, blockIdx.x, gridDim.x);
+  RankSlots slots(slot_words, p.ranks);
   if (p.cached) {
-    say_ready(p, w);
+    publish_ready(p, w);
     await_ready(p, w);
-    recall_slots(p, slots);
+    restore_slots(p, slots);
   } else {
     CountedExperts experts(p, expert_counts);
     Tiles tiles(tile_words, (u32)p.ranks, blockDim.x >> 5);
-    count_chunk(p, w, chunk, tiles, experts);
+    count_token_range(p, w, token_range, tiles, experts);
     publish_block(p, w, tiles, experts);
     publish_rank(p, w);
     find_slots(p, w, slots, tiles, 0);
-    resolve_chunk(p, chunk, slots);
+    resolve_token_range(p, token_range, slots);
   }
   // The ways of this block are there, for warps of all blocks.
   if (threadIdx.x == 0) {
@@ -69,9 +69,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   }
   if (!__syncthreads_or(aborted(w))) {
     if (warp_id() < p.push_warps) {
-      push(p, w, chunk, &own, shared, barriers);
+      push(p, w, token_range, &own, shared, barriers);
     } else {
-      accompany(p, slots, 0, (u32)p.ranks, (u32)p.push_warps);
+      write_metadata(p, slots, 0, (u32)p.ranks, (u32)p.push_warps);
     }
   }
   finish(p, w, false);

@@ -1,6 +1,6 @@
 // What the host tells a dispatch; 8 bytes a field, in the order of org.ep4j.cuda.engine.DispatchField.
 #pragma once
-#include "begin_end.cuh"
+#include "kernel_lifecycle.cuh"
 
 struct DispatchParameters {
   // The world.
@@ -26,7 +26,7 @@ struct DispatchParameters {
   const float* factors;  // null: none
 
   // The handle: written by a dispatch, read by a cached one.
-  u64* ways;    // [tokens, top_k] rank << 32 | slot, ascending; NOWHERE fills up
+  u64* routes;    // [tokens, top_k] rank << 32 | slot, ascending; NOWHERE fills up
   u32* lists;   // FLAT: [ranks, tokens] tokens that go to each rank
   u32* matrix;  // [ranks, ranks] rows from each rank to each rank, then [ranks] row limits, then
                 // [ranks] tokens
@@ -34,7 +34,7 @@ struct DispatchParameters {
   u32* group_starts;  // [local_experts + 1] first row of each expert's group
   u32* group_rows;    // [local_experts]
   u32* targets;       // EXPERT_MAJOR: [tokens, top_k] first row at the rank of the way, or NO_ROW
-  u64* places;        // EXPERT_MAJOR: [slots, top_k] choice << 32 | row of the rows that arrive
+  u64* slot_rows;        // EXPERT_MAJOR: [slots, top_k] choice << 32 | row of the rows that arrive
                       // here, ascending; NOWHERE fills up
   u64 cached;
 
@@ -49,13 +49,13 @@ struct DispatchParameters {
   u64 weights_offset;
   u64 tokens_offset;
   u64 sources_offset;
-  u64 arrivals_offset;  // EXPERT_MAJOR: u64 [landing_rows]
-  u64 companions_offset;   // EXPERT_MAJOR: [landing_rows] of companion_bytes
+  u64 arrivals_offset;  // EXPERT_MAJOR: u64 [receive_slots]
+  u64 metadata_offset;   // EXPERT_MAJOR: [receive_slots] of metadata_bytes
 
   // Sizes.
   u64 limit;         // rows that this rank takes
-  u64 landing_rows;  // EXPERT_MAJOR: slots of a rank, the same on all
-  u64 companion_bytes;  // EXPERT_MAJOR: the same on all ranks
+  u64 receive_slots;  // EXPERT_MAJOR: slots of a rank, the same on all
+  u64 metadata_bytes;  // EXPERT_MAJOR: the same on all ranks
   u64 alignment;
   u64 fill;  // 1: mark the rows that no token has, up to `limit`
   u64 zero;  // EXPERT_MAJOR, 1: clear the rows that pad the groups
@@ -83,12 +83,12 @@ struct DispatchParameters {
   u32* received;        // [local_experts]
   u32* aligned;         // [local_experts]
 
-  // Across nodes, see far.cuh; null and 0 in one node.
+  // Across nodes, see internode.cuh; null and 0 in one node.
   const u32* node_of;  // [ranks]; NO_NODE: the rank is gone
-  const struct FarWorld* far;
-  u64* far_ways;      // the handle: [partners, far_tokens, top_k] ways in this node of the tokens
+  const struct InternodeWorld* internode;
+  u64* internode_routes;      // the handle: [partners, internode_tokens, top_k] ways in this node of the tokens
                       // that this rank forwards; NOWHERE in between
-  u64 far_tokens;     // most tokens of a rank
+  u64 internode_tokens;     // most tokens of a rank
   u64 chunk_tokens;   // tokens whose rows share a slot, at most 32; the same on all ranks
   u64 fill_warps;     // warps that fill slots
   u64 forward_warps;  // warps that empty them
@@ -104,22 +104,22 @@ enum Total {
   TOTAL_OVERFLOW_LIMIT
 };
 
-constexpr u64 NOWHERE = ~0ull;
+constexpr u64 NO_ROUTE = ~0ull;
 constexpr u32 NO_ROW = ~0u;
 
 template <class Parameters>
-__device__ __forceinline__ bool is_there(const Parameters& p, u32 rank) {
+__device__ __forceinline__ bool is_live(const Parameters& p, u32 rank) {
   return p.peers[rank] != nullptr;
 }
 
 // Whether a rank tells its counts: there, if perhaps in another node.
-__device__ __forceinline__ bool tells(const DispatchParameters& p, u32 rank) {
-  return is_there(p, rank) || (p.node_of != nullptr && p.node_of[rank] != ~0u);
+__device__ __forceinline__ bool publishes_counts(const DispatchParameters& p, u32 rank) {
+  return is_live(p, rank) || (p.node_of != nullptr && p.node_of[rank] != ~0u);
 }
 
-__device__ __forceinline__ u64 pack_way(u32 rank, u32 slot) { return (u64)rank << 32 | slot; }
-__device__ __forceinline__ u32 way_rank(u64 way) { return way >> 32; }
-__device__ __forceinline__ u32 way_slot(u64 way) { return (u32)way; }
+__device__ __forceinline__ u64 pack_route(u32 rank, u32 slot) { return (u64)rank << 32 | slot; }
+__device__ __forceinline__ u32 route_rank(u64 route) { return route >> 32; }
+__device__ __forceinline__ u32 route_slot(u64 route) { return (u32)route; }
 
 template <class Parameters>
 __device__ __forceinline__ i64 expert_of(const Parameters& p, u64 at) {
@@ -145,11 +145,11 @@ __device__ __forceinline__ u64* counts_of(const DispatchParameters& p, u32 at, u
 }
 
 // Where a dispatch sees who of this node has entered it.
-struct NodeEntries {
+struct IntranodeEntrySignals {
   const DispatchParameters& p;
 
-  __device__ __forceinline__ Entries operator()() const {
+  __device__ __forceinline__ EntrySignals operator()() const {
     u64 counts = p.cached ? 0 : p.counts_offset;
-    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, counts, count_words(p), nullptr, 0, nullptr, nullptr};
+    return EntrySignals{p.peers, p.rank, p.ranks, p.ready_offset, counts, count_words(p), nullptr, 0, nullptr, nullptr};
   }
 };

@@ -13,7 +13,7 @@ struct ExpertToken {
   static constexpr u32 VECTORS = 2;
 
   // Rows at a time, what registers allow: at home, and of own experts.
-  static constexpr u32 HOME_ROWS = H::ELEMENTS == T::ELEMENTS ? 2 : 1;
+  static constexpr u32 RETURN_ROWS = H::ELEMENTS == T::ELEMENTS ? 2 : 1;
   static constexpr u32 OWN_ROWS = 3;
 
   const char** rows;
@@ -24,28 +24,28 @@ struct ExpertToken {
 
   __device__ __forceinline__ explicit ExpertToken(const char** rows) : rows(rows) {}
 
-  __device__ __forceinline__ bool find(const CombineParameters& p, const Watch& w,
-                                       const Homes& homes, const TokenWays& of) {
+  __device__ __forceinline__ bool find(const CombineParameters& p, const WaitContext& w,
+                                       const ReturnLayout& return_layout, const TokenRoutes& of) {
     u32 below = (1u << lane_id()) - 1;
     u32 found = 0;
     own = 0;
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {
-      u64 way = of.ways[round];
-      bool leads = way != NOWHERE;
-      u32 given = __ballot_sync(0xffffffff, leads && is_given(p, way));
-      u32 mask = __ballot_sync(0xffffffff, leads) & ~given;
+      u64 route = of.routes[round];
+      bool valid = route != NO_ROUTE;
+      u32 local_mask = __ballot_sync(0xffffffff, valid && is_local_input(p, route));
+      u32 mask = __ballot_sync(0xffffffff, valid) & ~local_mask;
       u32 at = found + own + __popc(mask & below);
-      if (given != 0) {
-        u32 lane = __ffs(given) - 1;
-        own_flat = __shfl_sync(0xffffffff, (u32)way, lane);
+      if (local_mask != 0) {
+        u32 lane = __ffs(local_mask) - 1;
+        own_flat = __shfl_sync(0xffffffff, (u32)route, lane);
         before = __shfl_sync(0xffffffff, (int)at, lane);
-        own = list_given_rows(p, own_flat, 16 / T::ELEMENTS, rows + before);
+        own = list_input_rows(p, own_flat, 16 / T::ELEMENTS, rows + before);
         at += lane_id() > lane ? own : 0;
       }
       bool there = true;
       if (mask >> lane_id() & 1) {
-        rows[at] = await_home_row(p, w, homes, way);
+        rows[at] = await_return_row(p, w, return_layout, route);
         there = rows[at] != nullptr;
       }
       if (!__all_sync(0xffffffff, there)) {
@@ -60,16 +60,16 @@ struct ExpertToken {
   }
 
   __device__ __forceinline__ void add_to(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
-    add_rows<T, H, VECTORS, HOME_ROWS>(sum, MemoryRows{rows}, before, first, end);
+    add_rows<T, H, VECTORS, RETURN_ROWS>(sum, MemoryRows{rows}, before, first, end);
     if (own > 0) {
       add_own(sum, first, end);
-      add_rows<T, H, VECTORS, HOME_ROWS>(sum, MemoryRows{rows + before + own}, after, first, end);
+      add_rows<T, H, VECTORS, RETURN_ROWS>(sum, MemoryRows{rows + before + own}, after, first, end);
     }
   }
 
   // A choice has one weight at most.
   __device__ __forceinline__ float weight(const CombineParameters& p, u32 k) const {
-    float sum = own == 0 ? 0 : given_weight(p, own_flat, k);
+    float sum = own == 0 ? 0 : input_weight(p, own_flat, k);
     for (int i = 0; i < before + after; i++) {
       const char* row = rows[i < before ? i : i + own];
       sum += __ldcg(row_weights(p, row, 16 / T::ELEMENTS) + k);
@@ -77,8 +77,8 @@ struct ExpertToken {
     return sum;
   }
 
-  static __device__ __forceinline__ void push(const CombineParameters& p, const Watch& w,
-                                              const Groups<Homes>& groups, char*, u64*,
+  static __device__ __forceinline__ void push(const CombineParameters& p, const WaitContext& w,
+                                              const RowGroups<ReturnLayout>& groups, char*, u64*,
                                               const char** rows) {
     push_sums<T, H>(p, w, groups, rows);
   }

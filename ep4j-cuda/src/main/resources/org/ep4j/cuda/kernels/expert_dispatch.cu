@@ -7,7 +7,7 @@
 // for its peers' `ready` before it writes to them.
 #include "expert_push.cuh"
 #include "expert_receive.cuh"
-#include "expert_setting.cuh"
+#include "expert_setup.cuh"
 #include "padding.cuh"
 
 extern "C" __global__ void __launch_bounds__(512, 1)
@@ -15,26 +15,26 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   extern __shared__ __align__(128) char shared[];
   // Shared memory: words, then stages, companions and barriers of the sending warps; where those
   // lie, the tiles lay before.
-  Slots slots((u32*)shared, p.ranks);
-  ExpertGroups groups((u32*)shared + Slots::ARRAYS * p.ranks + 1, p.experts, p.local_experts);
-  u64 words = Slots::ARRAYS * p.ranks + 1 + 2 * (p.experts + p.local_experts) + 1;
+  RankSlots slots((u32*)shared, p.ranks);
+  ExpertGroups groups((u32*)shared + RankSlots::ARRAYS * p.ranks + 1, p.experts, p.local_experts);
+  u64 words = RankSlots::ARRAYS * p.ranks + 1 + 2 * (p.experts + p.local_experts) + 1;
   char* stages = shared + (words * 4 + 127) / 128 * 128;
-  char* companions = stages + p.push_warps * STAGES * p.stage_bytes;
-  u64* barriers = (u64*)(companions + p.push_warps * STAGES * p.companion_bytes);
+  char* metadata_buffers = stages + p.push_warps * STAGES * p.stage_bytes;
+  u64* barriers = (u64*)(metadata_buffers + p.push_warps * STAGES * p.metadata_bytes);
 
-  Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt, NodeEntries{p})) {
+  WaitContext w = make_wait_context((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
+  if (exit_early(w, p.receipt, IntranodeEntrySignals{p})) {
     return;
   }
   bool sends = blockIdx.x < p.push_blocks;
-  Chunk chunk{0, 0};
+  TokenRange token_range{0, 0};
   if (sends) {
-    chunk = Chunk::of(p.tokens, blockIdx.x, (u32)p.push_blocks);
+    token_range = TokenRange::of(p.tokens, blockIdx.x, (u32)p.push_blocks);
   }
   if (p.cached) {
-    recall(p, w, slots, groups);
+    restore(p, w, slots, groups);
   } else {
-    lay_out(p, w, chunk, slots, groups, (u32*)stages, Nothing{});
+    compute_layout(p, w, token_range, slots, groups, (u32*)stages, NoWork{});
   }
   find_arrivals(p, slots);
   __shared__ u32 written[16];  // by sending warp
@@ -48,24 +48,24 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     if (sends && warp < p.push_warps) {
       Ring ring(stages + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,
                 (u32)p.stage_bytes);
-      send_tokens(p, AllRanks{}, chunk, ring, companions + warp * STAGES * p.companion_bytes,
+      send_tokens(p, AllRanks{}, token_range, ring, metadata_buffers + warp * STAGES * p.metadata_bytes,
                   &written[warp]);
     } else if (sends && warp == p.push_warps) {
-      notify(p, w, AllRanks{}, chunk, written);
-      sent(p, w);
+      notify(p, w, AllRanks{}, token_range, written);
+      complete_send(p, w);
     } else {
       // Warps beside senders have time for this; rows would keep notifications waiting.
       u32 busy = (u32)p.push_warps + 1;
       u32 senders = (u32)min((u64)blockIdx.x, p.push_blocks) + (sends ? 1 : 0);
       u32 warps = blockDim.x >> 5;
       if (!sends && warp == 0) {
-        sent(p, w);
+        complete_send(p, w);
       }
       mark_padding(p, groups, blockIdx.x * warps + warp - senders * busy,
                    gridDim.x * warps - (u32)p.push_blocks * busy);
     }
     if (!sends || warp <= p.push_warps) {
-      receive_rows<2>(p, w, Arrivals(p, slots));
+      receive_rows<2>(p, w, ArrivingSlots(p, slots));
     }
   }
   finish(p, w, true);

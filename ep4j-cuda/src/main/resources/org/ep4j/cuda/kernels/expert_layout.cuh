@@ -20,13 +20,13 @@ struct NumberedExperts {
   __device__ __forceinline__ u32 count(u32 expert) const { return tiles.running[expert]; }
 
   // A thread, of its token: refused choices have not been marked and lead nowhere.
-  __device__ __forceinline__ void note(u32 token) const {
+  __device__ __forceinline__ void write_entries(u32 token) const {
     for (u32 k = 0; k < p.top_k; k++) {
       u64 at = (u64)token * p.top_k + k;
       i64 id = expert_of(p, at);
       bool counts = (u64)id < p.experts && p.placement[id] >> 16 < p.ranks && tiles.has((u32)id);
       p.entries[at] =
-          counts ? pack_way(p.placement[id] >> 16, tiles.number((u32)id)) : NOWHERE;
+          counts ? pack_route(p.placement[id] >> 16, tiles.number((u32)id)) : NO_ROUTE;
     }
   }
 };
@@ -46,20 +46,20 @@ struct ExpertGroups {
 };
 
 // Pairs of an expert that all ranks have; those of the ranks before this one into `before`.
-__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const Watch& w, u32 expert,
+__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
                                          u32& before) {
-  constexpr u32 AT_ONCE = 8;
+  constexpr u32 UNROLL = 8;
   u32 i = (u32)p.ranks + expert;
   u32 all = 0;
   before = 0;
-  for (u32 first = 0; first < p.ranks; first += AT_ONCE) {
-    u64 seen[AT_ONCE];
+  for (u32 first = 0; first < p.ranks; first += UNROLL) {
+    u64 seen[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       seen[j] = first + j < p.ranks ? load_relaxed_system(&counts_of(p, p.rank, first + j)[i]) : 0;
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       u32 s = first + j;
       if (s < p.ranks) {
         u32 pairs = tag_is(seen[j], w.epoch) ? (u32)seen[j] : wait_count(p, w, s, i);
@@ -72,7 +72,7 @@ __device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const Watc
 }
 
 // Adds the beginnings of a rank's groups to the rows; a warp, 32 experts at a time.
-__device__ __forceinline__ void place_groups(const DispatchParameters& p, const Watch& w,
+__device__ __forceinline__ void place_groups(const DispatchParameters& p, const WaitContext& w,
                                              const ExpertGroups& groups, u32* needed, u32 rank) {
   const u32* experts = p.order + p.ranks + 1 + p.order[rank];
   u32 count = p.order[rank + 1] - p.order[rank];
@@ -108,8 +108,8 @@ __device__ __forceinline__ void place_groups(const DispatchParameters& p, const 
 }
 
 // All blocks: waits for the pairs of all ranks and derives the groups.
-__device__ __forceinline__ void find_groups(const DispatchParameters& p, const Watch& w,
-                                            const ExpertGroups& groups, const Slots& slots) {
+__device__ __forceinline__ void find_groups(const DispatchParameters& p, const WaitContext& w,
+                                            const ExpertGroups& groups, const RankSlots& slots) {
   u32 experts = (u32)p.experts;
   for (u32 e = threadIdx.x; e < experts; e += blockDim.x) {
     groups.base[e] = 0;
@@ -139,7 +139,7 @@ __device__ __forceinline__ void find_groups(const DispatchParameters& p, const W
 }
 
 // The same from the handle, as far as a cached dispatch needs it.
-__device__ __forceinline__ void recall_groups(const DispatchParameters& p, const ExpertGroups& groups) {
+__device__ __forceinline__ void restore_groups(const DispatchParameters& p, const ExpertGroups& groups) {
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
     groups.starts[l] = p.group_starts[l];
     groups.rows[l] = p.group_rows[l];
@@ -152,49 +152,49 @@ __device__ __forceinline__ void recall_groups(const DispatchParameters& p, const
 
 // The first of a token's rows at a rank; entries are absolute. It fits if any of them does.
 __device__ __forceinline__ u32 first_row(const u64* entries, u32 top_k, u32 rank) {
-  constexpr u32 AT_ONCE = 8;
+  constexpr u32 UNROLL = 8;
   u32 row = NO_ROW;
-  for (u32 first = 0; first < top_k; first += AT_ONCE) {
-    u64 held[AT_ONCE];
+  for (u32 first = 0; first < top_k; first += UNROLL) {
+    u64 held[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
-      held[j] = first + j < top_k ? entries[first + j] : NOWHERE;
+    for (u32 j = 0; j < UNROLL; j++) {
+      held[j] = first + j < top_k ? entries[first + j] : NO_ROUTE;
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
-      row = way_rank(held[j]) == rank ? min(row, way_slot(held[j])) : row;
+    for (u32 j = 0; j < UNROLL; j++) {
+      row = route_rank(held[j]) == rank ? min(row, route_slot(held[j])) : row;
     }
   }
   return row;
 }
 
 // Makes entries and ways of the chunk absolute and finds the row that each way leads to.
-__device__ __forceinline__ void resolve_rows(const DispatchParameters& p, Chunk chunk,
-                                             const Slots& slots, const ExpertGroups& groups) {
+__device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenRange token_range,
+                                             const RankSlots& slots, const ExpertGroups& groups) {
   u32 top_k = (u32)p.top_k;
-  u64 end = (u64)chunk.end * top_k;
-  for (u64 i = (u64)chunk.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
-    if (p.entries[i] != NOWHERE) {
+  u64 end = (u64)token_range.end * top_k;
+  for (u64 i = (u64)token_range.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
+    if (p.entries[i] != NO_ROUTE) {
       p.entries[i] += groups.base[expert_of(p, i)];
     }
   }
   __syncthreads();
-  for (u64 i = (u64)chunk.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
-    u64 way = p.ways[i];
-    if (way != NOWHERE) {
-      u32 rank = way_rank(way);
-      u32 slot = slots.base[rank] + way_slot(way);
+  for (u64 i = (u64)token_range.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
+    u64 route = p.routes[i];
+    if (route != NO_ROUTE) {
+      u32 rank = route_rank(route);
+      u32 slot = slots.base[rank] + route_slot(route);
       u32 row = first_row(p.entries + i / top_k * top_k, top_k, rank);
-      p.ways[i] = slot < slots.limit[rank] ? pack_way(rank, slot) : NOWHERE;
-      p.targets[i] = row < slots.takes[rank] ? row : NO_ROW;
+      p.routes[i] = slot < slots.limit[rank] ? pack_route(rank, slot) : NO_ROUTE;
+      p.targets[i] = row < slots.accepted[rank] ? row : NO_ROW;
     }
   }
   __syncthreads();
 }
 
 // All threads of block 0.
-__device__ __forceinline__ void write_group_totals(const DispatchParameters& p, const Watch& w,
-                                                   const Slots& slots, const ExpertGroups& groups) {
+__device__ __forceinline__ void write_group_totals(const DispatchParameters& p, const WaitContext& w,
+                                                   const RankSlots& slots, const ExpertGroups& groups) {
   __shared__ u32 pairs;
   if (threadIdx.x == 0) {
     pairs = 0;
@@ -203,13 +203,13 @@ __device__ __forceinline__ void write_group_totals(const DispatchParameters& p, 
   }
   __syncthreads();
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
-    tell_expert(p, l, groups.rows[l]);
+    write_expert_counts(p, l, groups.rows[l]);
     p.expert_offsets[l + 1] = groups.starts[l + 1];
     p.group_starts[l + 1] = groups.starts[l + 1];
     atomicAdd(&pairs, groups.rows[l]);
   }
   __syncthreads();
-  tell_host(p, w, slots.needed, pairs);
+  publish_totals(p, w, slots.needed, pairs);
 }
 
 // The offsets of the handle again; see repeat_totals. All threads of block 0.

@@ -8,53 +8,53 @@
 #pragma once
 #include "finish.cuh"
 #include "layout.cuh"
-#include "companion.cuh"
+#include "row_metadata.cuh"
 #include "rows.cuh"
-#include "within.cuh"
+#include "target_filter.cuh"
 
 // Where a token goes; lane i knows the ways i and i + 32.
 struct SentToken {
-  u64 ways[2];
+  u64 routes[2];
   u32 targets[2];
 
-  template <class Within>
-  __device__ __forceinline__ void load(const DispatchParameters& p, Within within, u32 token) {
+  template <class Filter>
+  __device__ __forceinline__ void load(const DispatchParameters& p, Filter filter, u32 token) {
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       u32 i = round * 32 + lane_id();
       u64 at = (u64)token * p.top_k + i;
-      ways[round] = i < p.top_k ? within.only(p.ways[at]) : NOWHERE;
+      routes[round] = i < p.top_k ? filter.select(p.routes[at]) : NO_ROUTE;
       targets[round] = i < p.top_k ? p.targets[at] : NO_ROW;
     }
   }
 
   // This lane's places in a round; null leads nowhere.
-  __device__ __forceinline__ char* row_place(const DispatchParameters& p, u32 round) const {
-    return ways[round] == NOWHERE || targets[round] == NO_ROW
+  __device__ __forceinline__ char* row_destination(const DispatchParameters& p, u32 round) const {
+    return routes[round] == NO_ROUTE || targets[round] == NO_ROW
                ? nullptr
-               : p.peers[way_rank(ways[round])] + p.rows_offset + targets[round] * p.row_bytes;
+               : p.peers[route_rank(routes[round])] + p.rows_offset + targets[round] * p.row_bytes;
   }
 
-  __device__ __forceinline__ char* companion_place(const DispatchParameters& p, u32 round) const {
-    return ways[round] == NOWHERE ? nullptr
-                                  : p.peers[way_rank(ways[round])] + p.companions_offset +
-                                        way_slot(ways[round]) * p.companion_bytes;
+  __device__ __forceinline__ char* metadata_destination(const DispatchParameters& p, u32 round) const {
+    return routes[round] == NO_ROUTE ? nullptr
+                                  : p.peers[route_rank(routes[round])] + p.metadata_offset +
+                                        route_slot(routes[round]) * p.metadata_bytes;
   }
 };
 
 // The tokens of sending warp `warp` of a block.
-__device__ __forceinline__ u32 tokens_of(const DispatchParameters& p, Chunk chunk, u32 warp) {
+__device__ __forceinline__ u32 tokens_of(const DispatchParameters& p, TokenRange token_range, u32 warp) {
   u32 warps = (u32)p.push_warps;
-  u32 tokens = chunk.end - chunk.begin;
+  u32 tokens = token_range.end - token_range.begin;
   return tokens > warp ? (tokens - warp - 1) / warps + 1 : 0;
 }
 
-__device__ __forceinline__ u32 token_of(const DispatchParameters& p, Chunk chunk, u32 warp, u32 i) {
-  return chunk.begin + warp + i * (u32)p.push_warps;
+__device__ __forceinline__ u32 token_of(const DispatchParameters& p, TokenRange token_range, u32 warp, u32 i) {
+  return token_range.begin + warp + i * (u32)p.push_warps;
 }
 
 // How many tokens of this warp have been written; what all lanes stored for them has been.
-__device__ __forceinline__ void say_written(volatile u32* written, u32 tokens) {
+__device__ __forceinline__ void publish_written(volatile u32* written, u32 tokens) {
   fence_proxy();
   __syncwarp();
   if (lane_id() == 0) {
@@ -67,24 +67,24 @@ __device__ __forceinline__ void say_written(volatile u32* written, u32 tokens) {
 
 // Sends the tokens of a warp. Of a token ways and companion are loaded three steps ahead, so that
 // nothing waits for them, its companion is written and its row loaded two steps ahead.
-template <class Within>
-__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Within within, Chunk chunk,
-                                            Ring& ring, char* companions, volatile u32* written) {
-  CompanionShape shape(p);
+template <class Filter>
+__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter filter, TokenRange token_range,
+                                            Ring& ring, char* metadata_buffers, volatile u32* written) {
+  RowMetadataLayout shape(p);
   u32 warp = warp_id();
-  u32 count = tokens_of(p, chunk, warp);
+  u32 count = tokens_of(p, token_range, warp);
   u32 row_bytes = (u32)p.row_bytes;
   u32 pieces = (row_bytes + ring.stage_bytes - 1) / ring.stage_bytes;
   SentToken tokens[STAGES];  // the last that have been prepared
-  CompanionParts parts;
+  RowMetadata parts;
   u32 prepared = 0;  // tokens whose ways and companions are in registers
   u32 loaded = 0;    // pieces
   auto prepare = [&]() {
     tokens[0] = tokens[1];
     tokens[1] = tokens[2];
     if (prepared < count) {
-      u32 token = token_of(p, chunk, warp, prepared);
-      tokens[2].load(p, within, token);
+      u32 token = token_of(p, token_range, warp, prepared);
+      tokens[2].load(p, filter, token);
       parts.load_token(p, token);
     }
     prepared++;
@@ -97,9 +97,9 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Within 
     if (i >= count) {
       return;
     }
-    u32 token = token_of(p, chunk, warp, i);
+    u32 token = token_of(p, token_range, warp, i);
     if (at == 0) {
-      parts.write(p, shape, token, companions + i % STAGES * p.companion_bytes);
+      parts.write(p, shape, token, metadata_buffers + i % STAGES * p.metadata_bytes);
       fence_proxy();
       __syncwarp();
       prepare();
@@ -119,13 +119,13 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Within 
     const char* stage = ring.arrived(step);
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
-      char* place = token.row_place(p, round);
-      if (place != nullptr) {
-        bulk_store(place + at, stage, bytes);
+      char* destination = token.row_destination(p, round);
+      if (destination != nullptr) {
+        bulk_store(destination + at, stage, bytes);
       }
-      place = token.companion_place(p, round);
-      if (place != nullptr && at + bytes == row_bytes) {
-        bulk_store(place, companions + i % STAGES * p.companion_bytes, (u32)p.companion_bytes);
+      destination = token.metadata_destination(p, round);
+      if (destination != nullptr && at + bytes == row_bytes) {
+        bulk_store(destination, metadata_buffers + i % STAGES * p.metadata_bytes, (u32)p.metadata_bytes);
       }
     }
     bulk_commit();
@@ -139,67 +139,67 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Within 
       bulk_wait<2>();
     }
     u32 done = p.eager ? step + 1 : step > 1 ? step - 1 : 0;
-    say_written(written, done / pieces);
+    publish_written(written, done / pieces);
   }
   bulk_wait<0>();
-  say_written(written, count);
+  publish_written(written, count);
 }
 
 #else
 
-template <class Within>
-__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Within within, Chunk chunk,
-                                            Ring&, char* companion, volatile u32* written) {
-  CompanionShape shape(p);
+template <class Filter>
+__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter filter, TokenRange token_range,
+                                            Ring&, char* metadata, volatile u32* written) {
+  RowMetadataLayout shape(p);
   u32 warp = warp_id();
-  u32 count = tokens_of(p, chunk, warp);
+  u32 count = tokens_of(p, token_range, warp);
   for (u32 i = 0; i < count; i++) {
-    u32 token = token_of(p, chunk, warp, i);
-    SentToken ways;
-    CompanionParts parts;
-    ways.load(p, within, token);
+    u32 token = token_of(p, token_range, warp, i);
+    SentToken routes;
+    RowMetadata parts;
+    routes.load(p, filter, token);
     parts.load_token(p, token);
     __syncwarp();
-    parts.write(p, shape, token, companion);
+    parts.write(p, shape, token, metadata);
     __syncwarp();
     const char* from = p.x + (u64)token * p.row_bytes;
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
-      u64 rows = (u64)ways.row_place(p, round);
-      u64 slots = (u64)ways.companion_place(p, round);
+      u64 rows = (u64)routes.row_destination(p, round);
+      u64 slots = (u64)routes.metadata_destination(p, round);
       for (u32 lane = 0; lane < 32; lane++) {
         char* row = (char*)__shfl_sync(0xffffffff, rows, lane);
         for (u32 at = lane_id() * 16; row != nullptr && at < p.row_bytes; at += 512) {
           store_row(row + at, load_row(from + at));
         }
         char* slot = (char*)__shfl_sync(0xffffffff, slots, lane);
-        for (u32 at = lane_id() * 16; slot != nullptr && at < p.companion_bytes; at += 512) {
-          store_row(slot + at, *(const uint4*)(companion + at));
+        for (u32 at = lane_id() * 16; slot != nullptr && at < p.metadata_bytes; at += 512) {
+          store_row(slot + at, *(const uint4*)(metadata + at));
         }
       }
     }
-    say_written(written, i + 1);
+    publish_written(written, i + 1);
   }
 }
 
 #endif
 
 // Raises the words of a token with these ways; a lane.
-template <class Within>
-__device__ __forceinline__ void raise_words(const DispatchParameters& p, const Watch& w,
-                                            Within within, const u64* ways, u32 token) {
-  constexpr u32 AT_ONCE = 8;
-  for (u32 first = 0; first < p.top_k; first += AT_ONCE) {
-    u64 held[AT_ONCE];
+template <class Filter>
+__device__ __forceinline__ void raise_words(const DispatchParameters& p, const WaitContext& w,
+                                            Filter filter, const u64* routes, u32 token) {
+  constexpr u32 UNROLL = 8;
+  for (u32 first = 0; first < p.top_k; first += UNROLL) {
+    u64 held[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
-      held[j] = first + j < p.top_k ? within.only(ways[first + j]) : NOWHERE;
+    for (u32 j = 0; j < UNROLL; j++) {
+      held[j] = first + j < p.top_k ? filter.select(routes[first + j]) : NO_ROUTE;
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
-      if (held[j] != NOWHERE) {
-        u64* words = (u64*)(p.peers[way_rank(held[j])] + p.arrivals_offset);
-        store_relaxed_system(words + way_slot(held[j]), tagged(w.epoch, token));
+    for (u32 j = 0; j < UNROLL; j++) {
+      if (held[j] != NO_ROUTE) {
+        u64* words = (u64*)(p.peers[route_rank(held[j])] + p.arrivals_offset);
+        store_relaxed_system(words + route_slot(held[j]), tagged(w.epoch, token));
       }
     }
   }
@@ -207,20 +207,20 @@ __device__ __forceinline__ void raise_words(const DispatchParameters& p, const W
 
 // The notifying warp of a sending block: lane i looks after sending warp i. Ends with the last token;
 // senders wait for nobody, so it does.
-template <class Within>
-__device__ __forceinline__ void notify(const DispatchParameters& p, const Watch& w, Within within,
-                                       Chunk chunk, const volatile u32* written) {
-  bool looks = lane_id() < p.push_warps;
-  u32 count = looks ? tokens_of(p, chunk, lane_id()) : 0;
+template <class Filter>
+__device__ __forceinline__ void notify(const DispatchParameters& p, const WaitContext& w, Filter filter,
+                                       TokenRange token_range, const volatile u32* written) {
+  bool polls = lane_id() < p.push_warps;
+  u32 count = polls ? tokens_of(p, token_range, lane_id()) : 0;
   u32 raised = 0;
   while (__any_sync(0xffffffff, raised < count)) {
-    u32 there = looks ? written[lane_id()] : 0;
+    u32 there = polls ? written[lane_id()] : 0;
     if (__any_sync(0xffffffff, there > raised)) {
       fence_proxy();
       __threadfence_system();
       for (; raised < there; raised++) {
-        u32 token = token_of(p, chunk, lane_id(), raised);
-        raise_words(p, w, within, p.ways + (u64)token * p.top_k, token);
+        u32 token = token_of(p, token_range, lane_id(), raised);
+        raise_words(p, w, filter, p.routes + (u64)token * p.top_k, token);
       }
       __syncwarp();
     }
@@ -229,7 +229,7 @@ __device__ __forceinline__ void notify(const DispatchParameters& p, const Watch&
 
 // Counts the block as one that has read the counts and sent all it has; the last one tells the peers,
 // who may then overwrite the counts. One warp of each block.
-__device__ __forceinline__ void sent(const DispatchParameters& p, const Watch& w) {
+__device__ __forceinline__ void complete_send(const DispatchParameters& p, const WaitContext& w) {
   __syncwarp();
   bool last = false;
   if (lane_id() == 0) {
@@ -239,7 +239,7 @@ __device__ __forceinline__ void sent(const DispatchParameters& p, const Watch& w
   }
   if (__shfl_sync(0xffffffff, last, 0)) {
     for (u32 r = lane_id(); r < p.ranks; r += 32) {
-      say_done(p, w, r);
+      publish_done(p, w, r);
     }
   }
 }

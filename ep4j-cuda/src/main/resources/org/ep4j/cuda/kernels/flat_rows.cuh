@@ -2,10 +2,10 @@
 #pragma once
 #include "layout.cuh"
 #include "rows.cuh"
-#include "within.cuh"
+#include "target_filter.cuh"
 
 // Every `stride`-th token from `token` to `end`.
-struct EveryToken {
+struct StridedTokens {
   u32 token;
   u32 end;
   u32 stride;
@@ -21,20 +21,20 @@ struct EveryToken {
 // The first tokens of the chunk, which warps of its block take while other blocks may still find
 // slots, then whichever of this rank's is next: of multiprocessors that all push at once some are
 // twice as fast as others.
-struct TakenTokens {
+struct ClaimedTokens {
   const DispatchParameters& p;
-  const Watch& w;
-  Chunk chunk;
+  const WaitContext& w;
+  TokenRange token_range;
   u32 first;  // tokens of each chunk that are its block's own
   u32* own;   // in shared memory: how many of them have been taken
-  Taken jobs;
+  WorkCounter jobs;
   bool shares = false;
 
-  __device__ __forceinline__ TakenTokens(const DispatchParameters& p, const Watch& w, Chunk chunk,
+  __device__ __forceinline__ ClaimedTokens(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                          u32* own)
       : p(p),
         w(w),
-        chunk(chunk),
+        token_range(token_range),
         first((u32)p.push_warps * 2),
         own(own),
         jobs(&w.control->jobs) {}
@@ -43,8 +43,8 @@ struct TakenTokens {
   __device__ __forceinline__ bool next(u32& token) {
     if (!shares) {
       u32 number = lane_id() == 0 ? atomicAdd(own, 1u) : 0;
-      token = chunk.begin + __shfl_sync(0xffffffff, number, 0);
-      if (token < min(chunk.begin + first, chunk.end)) {
+      token = token_range.begin + __shfl_sync(0xffffffff, number, 0);
+      if (token < min(token_range.begin + first, token_range.end)) {
         return true;
       }
       shares = true;
@@ -57,7 +57,7 @@ struct TakenTokens {
     for (;;) {
       u32 job = jobs.next();
       u32 number = first + job / gridDim.x;
-      Chunk its = Chunk::of(p.tokens, job % gridDim.x, gridDim.x);
+      TokenRange its = TokenRange::of(p.tokens, job % gridDim.x, gridDim.x);
       token = its.begin + number;
       if (token < its.end) {
         return true;
@@ -71,31 +71,31 @@ struct TakenTokens {
 
 // The tokens of a warp, as far as they lead anywhere. Lane i knows the ways i and i + 32 of the
 // token.
-template <class Tokens, class Within>
+template <class Tokens, class Filter>
 struct TokenRows {
   const DispatchParameters& p;
-  Within within;
+  Filter filter;
   Tokens tokens;
   u32 token = 0;
-  u64 ways[ROUNDS] = {NOWHERE, NOWHERE};
+  u64 routes[ROUNDS] = {NO_ROUTE, NO_ROUTE};
   // The next token, whose ways have time to come.
   bool some;
   u32 ahead = 0;
-  u64 ways_ahead[ROUNDS];
+  u64 routes_ahead[ROUNDS];
 
-  __device__ __forceinline__ TokenRows(const DispatchParameters& p, Within within, Tokens tokens)
-      : p(p), within(within), tokens(tokens) {
-    look();
+  __device__ __forceinline__ TokenRows(const DispatchParameters& p, Filter filter, Tokens tokens)
+      : p(p), filter(filter), tokens(tokens) {
+    prefetch();
   }
 
   // Past the first-level cache: other blocks write ways too.
-  __device__ __forceinline__ void look() {
+  __device__ __forceinline__ void prefetch() {
     some = tokens.next(ahead);
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {
       u32 k = round * 32 + lane_id();
-      ways_ahead[round] =
-          some && k < p.top_k ? __ldcg(&p.ways[(u64)ahead * p.top_k + k]) : NOWHERE;
+      routes_ahead[round] =
+          some && k < p.top_k ? __ldcg(&p.routes[(u64)ahead * p.top_k + k]) : NO_ROUTE;
     }
   }
 
@@ -103,10 +103,10 @@ struct TokenRows {
   __device__ __forceinline__ bool next() {
     while (some) {
       token = ahead;
-      ways[0] = within.only(ways_ahead[0]);
-      ways[1] = within.only(ways_ahead[1]);
-      look();
-      if (__any_sync(0xffffffff, ways[0] != NOWHERE || ways[1] != NOWHERE)) {
+      routes[0] = filter.select(routes_ahead[0]);
+      routes[1] = filter.select(routes_ahead[1]);
+      prefetch();
+      if (__any_sync(0xffffffff, routes[0] != NO_ROUTE || routes[1] != NO_ROUTE)) {
         return true;
       }
     }
@@ -115,11 +115,11 @@ struct TokenRows {
 
   __device__ __forceinline__ const char* row() const { return p.x + (u64)token * p.row_bytes; }
 
-  __device__ __forceinline__ char* place(u32 round) const {
-    u64 to = ways[round];
-    return to == NOWHERE
+  __device__ __forceinline__ char* destination(u32 round) const {
+    u64 to = routes[round];
+    return to == NO_ROUTE
                ? nullptr
-               : p.peers[way_rank(to)] + p.rows_offset + (u64)way_slot(to) * p.row_bytes;
+               : p.peers[route_rank(to)] + p.rows_offset + (u64)route_slot(to) * p.row_bytes;
   }
 };
 
@@ -127,16 +127,16 @@ struct TokenRows {
 // that it waits once for all of them.
 template <class Load, class Store>
 __device__ __forceinline__ void store_all(u32 n, u32 thread, u32 threads, Load load, Store store) {
-  constexpr u32 AT_ONCE = 4;
-  for (u32 first = thread; first < n; first += AT_ONCE * threads) {
-    decltype(load(0u)) held[AT_ONCE];
+  constexpr u32 UNROLL = 4;
+  for (u32 first = thread; first < n; first += UNROLL * threads) {
+    decltype(load(0u)) held[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       // Near the end some load the last once more.
       held[j] = load(min(first + j * threads, n - 1));
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       if (first + j * threads < n) {
         store(first + j * threads, held[j]);
       }
@@ -160,7 +160,7 @@ __device__ __forceinline__ void write_scales(const DispatchParameters& p, const 
 
 // A run of this rank's rows at rank `to`: numbers `first` to `first + n` of its list, which begin
 // there at slot `slot`. Written by `threads` threads.
-__device__ __forceinline__ void write_companions(const DispatchParameters& p, u32 to, u32 first,
+__device__ __forceinline__ void write_run_metadata(const DispatchParameters& p, u32 to, u32 first,
                                                  u32 slot, u32 n, u32 thread, u32 threads) {
   const u32* list = p.lists + (u64)to * p.tokens + first;
   char* region = p.peers[to];
@@ -234,7 +234,7 @@ __device__ __forceinline__ void mark_unused(const DispatchParameters& p, u32 fro
 
 // The warps of a block that do not move rows, all from `moving` on: what goes with rows to the ranks
 // from `first` to `end`.
-__device__ __forceinline__ void accompany(const DispatchParameters& p, const Slots& slots, u32 first,
+__device__ __forceinline__ void write_metadata(const DispatchParameters& p, const RankSlots& slots, u32 first,
                                           u32 end, u32 moving) {
   u32 thread = threadIdx.x - moving * 32;
   u32 threads = blockDim.x - moving * 32;
@@ -243,7 +243,7 @@ __device__ __forceinline__ void accompany(const DispatchParameters& p, const Slo
     u32 room = slots.limit[to] > slots.base[to] ? slots.limit[to] - slots.base[to] : 0;
     u32 rows = min(slots.rows[to], room);
     if (rows > 0) {
-      write_companions(p, to, slots.earlier[to], slots.base[to], rows, thread, threads);
+      write_run_metadata(p, to, slots.earlier[to], slots.base[to], rows, thread, threads);
     }
   }
   if (p.fill) {

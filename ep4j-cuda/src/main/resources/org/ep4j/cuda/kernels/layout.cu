@@ -22,7 +22,7 @@ struct LayoutParameters {
 
 extern "C" __global__ void __launch_bounds__(256)
     ep4j_layout(const __grid_constant__ LayoutParameters p) {
-  Watch w = watch_of(p.control, p.record, nullptr, 0);
+  WaitContext w = make_wait_context(p.control, p.record, nullptr, 0);
   for (u32 token = blockIdx.x * blockDim.x + threadIdx.x; token < p.tokens;
        token += gridDim.x * blockDim.x) {
     u8* row = p.in_rank + (u64)token * p.ranks;

@@ -80,21 +80,21 @@ struct Group {
 // Meta word of the group that this lane's vector is part of: 16 lanes have it.
 __device__ __forceinline__ u32 meta_of(uint4 v) {
   u32 words[4] = {v.x, v.y, v.z, v.w};
-  u32 most = 0;
-  u32 least = 0x7fff;
+  u32 largest = 0;
+  u32 smallest = 0x7fff;
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
     u32 low = words[i] & 0x7fff;
     u32 high = words[i] >> 16 & 0x7fff;
-    most = max(most, max(low, high));
-    least = min(least, min(low, high));
+    largest = max(largest, max(low, high));
+    smallest = min(smallest, min(low, high));
   }
 #pragma unroll
   for (u32 i = 8; i > 0; i /= 2) {
-    most = max(most, __shfl_xor_sync(0xffffffff, most, i));
-    least = min(least, __shfl_xor_sync(0xffffffff, least, i));
+    largest = max(largest, __shfl_xor_sync(0xffffffff, largest, i));
+    smallest = min(smallest, __shfl_xor_sync(0xffffffff, smallest, i));
   }
-  return least << 16 | most;
+  return smallest << 16 | largest;
 }
 
 // Values of a chunk: it is packed as a whole or not at all.

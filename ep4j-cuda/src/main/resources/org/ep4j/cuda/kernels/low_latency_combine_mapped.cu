@@ -1,3 +1,3 @@
-// Low-latency combine on several nodes, see EP4J_FAR_MAPPED in low_latency.cuh.
-#define EP4J_FAR 1
+// Low-latency combine on several nodes, see EP4J_INTERNODE_MAPPED in low_latency.cuh.
+#define EP4J_INTERNODE 1
 #include "low_latency_combine.cu"

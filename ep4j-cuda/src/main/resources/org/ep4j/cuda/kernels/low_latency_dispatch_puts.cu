@@ -1,3 +1,3 @@
-// Low-latency dispatch on several nodes, see EP4J_FAR_PUTS in low_latency.cuh.
-#define EP4J_FAR 2
+// Low-latency dispatch on several nodes, see EP4J_INTERNODE_PUTS in low_latency.cuh.
+#define EP4J_INTERNODE 2
 #include "low_latency_dispatch.cu"

@@ -4,7 +4,7 @@
 // A warp holds a piece of a row: vector v of lane l has the 8 values from 256 v + 8 l on. A travelling
 // row is its values, then its scales.
 #pragma once
-#include "low_latency_lines.cuh"
+#include "ll_packets.cuh"
 
 enum ScaleKind { SCALE_FLOAT32 = 0, SCALE_FLOAT32_POW2 = 1, SCALE_UE8M0 = 2 };
 
@@ -27,22 +27,22 @@ __device__ __forceinline__ float bf16_high(u32 pair) { return __uint_as_float(pa
 
 // The largest magnitude of a vector that is no NaN.
 __device__ __forceinline__ float largest_of(uint4 v) {
-  float most = 0;
+  float largest = 0;
   u32 words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
-    most = fmaxf(most, fmaxf(fabsf(bf16_low(words[i])), fabsf(bf16_high(words[i]))));
+    largest = fmaxf(largest, fmaxf(fabsf(bf16_low(words[i])), fabsf(bf16_high(words[i]))));
   }
-  return most;
+  return largest;
 }
 
 template <u32 LANES>
-__device__ __forceinline__ float largest_among(float most) {
+__device__ __forceinline__ float largest_among(float largest) {
 #pragma unroll
   for (u32 i = LANES / 2; i > 0; i /= 2) {
-    most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, i));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, i));
   }
-  return most;
+  return largest;
 }
 
 // E4M3, to nearest even, saturating at 448; NaN becomes 0x7f.

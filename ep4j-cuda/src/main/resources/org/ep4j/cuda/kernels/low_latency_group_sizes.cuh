@@ -1,4 +1,4 @@
-// How much is told at once to whoever waits for rows of other nodes; see low_latency_far.cuh. The same as in
+// How much is told at once to whoever waits for rows of other nodes; see low_latency_internode.cuh. The same as in
 // org.ep4j.cuda.engine.LowLatencyLayout, which makes room for the words.
 #pragma once
 #include "ptx.cuh"

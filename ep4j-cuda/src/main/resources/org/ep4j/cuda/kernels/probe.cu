@@ -33,7 +33,7 @@ struct Pushes {
     return source + ((u64)to * rows + current) * row_bytes;
   }
 
-  __device__ __forceinline__ char* place(u32 round) const {
+  __device__ __forceinline__ char* destination(u32 round) const {
     return lane_id() == 0 && round == 0 ? targets[to] + current * row_bytes : nullptr;
   }
 };

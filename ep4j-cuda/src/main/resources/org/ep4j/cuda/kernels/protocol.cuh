@@ -24,12 +24,12 @@
 //
 // A wait that misses its deadline writes what it waited for into the record, raises `abort` so that
 // the other blocks leave too, and the kernel ends without having done its work. It never traps. Whom the
-// record of a high-throughput operation names is settled by the last block (absent.cuh).
+// record of a high-throughput operation names is settled by the last block (timeout_attribution.cuh).
 //
 // A rank that others lose may only have been stopped, and go on launching kernels. Its words of the
 // operation in which it was lost are all there, so such a kernel would wait for nobody. Who goes on
-// without it therefore writes `evicted` there first, and then waits until `running` is 0
-// (org.ep4j.cuda.engine.Eviction): a kernel says that it runs before it looks whether its rank is
+// without it therefore writes `fenced_by` there first, and then waits until `running` is 0
+// (org.ep4j.cuda.engine.StaleRankFence): a kernel says that it runs before it looks whether its rank is
 // evicted. Both are relaxed; the host leaves far more time between its two accesses than a store takes.
 // Whoever finds its rank evicted, at the start or while it waits, writes nothing to others from then on
 // but what the operation that it is in would have written. To be evicted is for good.
@@ -37,7 +37,7 @@
 #include "ptx.cuh"
 
 // At the start of each rank's region; 8 bytes a field, as in org.ep4j.cuda.engine.ControlField. Only
-// kernels of this GPU write them while one runs, but for `evicted`; the host clears those up to the ticket
+// kernels of this GPU write them while one runs, but for `fenced_by`; the host clears those up to the ticket
 // when none does, and reads those of the traffic then. Nobody waits for them, but for `running`.
 struct Control {
   u64 epoch;          // of the last operation that ended: last block, release; acquire at the start
@@ -54,14 +54,14 @@ struct Control {
                 // sent; a combine: groups that pushing warps have taken
   u64 jobs;     // tokens that sending, rows that receiving, parts that summing warps have taken
   u64 running;  // 1 while a kernel may write into peers' memory: the first thread of each block, before it
-                // looks at `evicted`; 0: the last block; relaxed. Read by hosts of peers
-  u64 evicted;  // 0, or 1 + the number of a rank that has gone on without this one: hosts of such ranks;
+                // looks at `fenced_by`; 0: the last block; relaxed. Read by hosts of peers
+  u64 fenced_by;  // 0, or 1 + the number of a rank that has gone on without this one: hosts of such ranks;
                 // polled relaxed; never cleared
   u64 unused[3];
 };
 
 // What a failed wait leaves for the host, in mapped host memory. `state` is written last, release; but of a
-// timeout in a high-throughput operation `settled` is: last block, release. The host reads both with acquire,
+// timeout in a high-throughput operation `attributed_epoch` is: last block, release. The host reads both with acquire,
 // and takes such a timeout for none before.
 struct Record {
   u64 state;  // 0 nothing, else a State
@@ -73,7 +73,7 @@ struct Record {
   u64 token;
   u64 choice;
   u64 left;  // ns of the time it had; negative past the deadline
-  u64 settled;  // epoch whose last block has looked who is missing
+  u64 attributed_epoch;  // epoch whose last block has looked who is missing
 };
 
 constexpr u32 NO_NODE = ~0u;  // in place of the node of a rank that is gone
@@ -88,7 +88,7 @@ enum State {
 };
 
 // How a kernel waits; each thread has its own.
-struct Watch {
+struct WaitContext {
   Control* control;
   Record* record;
   const u64* host_abort;  // mapped host memory: not 0 once the host knows that waiting is vain
@@ -96,13 +96,13 @@ struct Watch {
   u64 deadline;           // of the GPU's nanosecond clock
 };
 
-__device__ __forceinline__ Watch watch_of(Control* control, Record* record, const u64* host_abort,
+__device__ __forceinline__ WaitContext make_wait_context(Control* control, Record* record, const u64* host_abort,
                                           u64 timeout) {
-  return Watch{control, record, host_abort, load_acquire_gpu(&control->epoch) + 1,
+  return WaitContext{control, record, host_abort, load_acquire_gpu(&control->epoch) + 1,
                nanoseconds() + timeout};
 }
 
-__device__ __noinline__ void give_up(const Watch& w, u64 phase, u64 peer, u64 expected, u64 seen) {
+__device__ __noinline__ void fail_wait(const WaitContext& w, u64 phase, u64 peer, u64 expected, u64 seen) {
   // The first failure is the one to tell; it overrides a bad routing.
   if (atomicExch(&w.control->failed, 1ull) == 0) {
     w.record->epoch = w.epoch;
@@ -117,7 +117,7 @@ __device__ __noinline__ void give_up(const Watch& w, u64 phase, u64 peer, u64 ex
 }
 
 // The first bad choice of an operation is told.
-__device__ __noinline__ void bad_routing(const Watch& w, u64 state, u64 token, u64 choice, u64 id) {
+__device__ __noinline__ void bad_routing(const WaitContext& w, u64 state, u64 token, u64 choice, u64 id) {
   if (atomicExch(&w.control->claimed, w.epoch) != w.epoch) {
     w.record->epoch = w.epoch;
     w.record->token = token;
@@ -127,50 +127,50 @@ __device__ __noinline__ void bad_routing(const Watch& w, u64 state, u64 token, u
   }
 }
 
-__device__ __forceinline__ bool aborted(const Watch& w) {
+__device__ __forceinline__ bool aborted(const WaitContext& w) {
   return load_acquire_gpu(&w.control->abort) == w.epoch;
 }
 
-__device__ __forceinline__ bool evicted(const Watch& w) {
-  return load_relaxed_system(&w.control->evicted) != 0;
+__device__ __forceinline__ bool is_fenced(const WaitContext& w) {
+  return load_relaxed_system(&w.control->fenced_by) != 0;
 }
 
 // The rare part of a wait. Returns true when waiting has become vain.
-__device__ __noinline__ bool vain(const Watch& w, u32 polls, u64 phase, u64 peer, u64 expected,
+__device__ __noinline__ bool should_abort(const WaitContext& w, u32 polls, u64 phase, u64 peer, u64 expected,
                                   u64 seen) {
   if (aborted(w)) {
     return true;
   }
   // Host memory is far away: ask it now and then only.
-  if (nanoseconds() > w.deadline || evicted(w) ||
+  if (nanoseconds() > w.deadline || is_fenced(w) ||
       ((polls & 0xffff) == 0 && load_acquire_system(w.host_abort) != 0)) {
-    give_up(w, phase, peer, expected, seen);
+    fail_wait(w, phase, peer, expected, seen);
     return true;
   }
   return false;
 }
 
 // Waits until a word that only grows has reached the epoch.
-__device__ __forceinline__ bool wait_epoch(const Watch& w, const u64* at, u64 phase, u64 peer) {
+__device__ __forceinline__ bool wait_epoch(const WaitContext& w, const u64* at, u64 phase, u64 peer) {
   for (u32 polls = 1;; polls++) {
     u64 seen = load_acquire_system(at);
     if (seen >= w.epoch) {
       return true;
     }
-    if ((polls & 0xff) == 0 && vain(w, polls, phase, peer, w.epoch, seen)) {
+    if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, w.epoch, seen)) {
       return false;
     }
   }
 }
 
 // Waits until so many blocks have counted themselves among the senders.
-__device__ __forceinline__ bool wait_senders(const Watch& w, u64 blocks) {
+__device__ __forceinline__ bool wait_senders(const WaitContext& w, u64 blocks) {
   for (u32 polls = 1;; polls++) {
     u64 seen = load_acquire_gpu(&w.control->senders);
     if (seen >= blocks) {
       return true;
     }
-    if ((polls & 0xff) == 0 && vain(w, polls, PHASE_BLOCKS, 0, blocks, seen)) {
+    if ((polls & 0xff) == 0 && should_abort(w, polls, PHASE_BLOCKS, 0, blocks, seen)) {
       return false;
     }
   }
@@ -178,11 +178,11 @@ __device__ __forceinline__ bool wait_senders(const Watch& w, u64 blocks) {
 
 // Numbers that warps of all blocks take from one counter, each the next. One is always asked for in
 // advance, so that the warp does not wait for it.
-struct Taken {
+struct WorkCounter {
   u64* counter;
   u64 asked;  // lane 0
 
-  __device__ __forceinline__ explicit Taken(u64* counter) : counter(counter), asked(ask()) {}
+  __device__ __forceinline__ explicit WorkCounter(u64* counter) : counter(counter), asked(ask()) {}
 
   // All lanes.
   __device__ __forceinline__ u32 next() {
@@ -203,20 +203,20 @@ __device__ __forceinline__ u64 tagged(u64 epoch, u32 value) { return epoch << 32
 __device__ __forceinline__ bool tag_is(u64 word, u64 epoch) { return word >> 32 == (epoch & 0xffffffff); }
 
 // Waits for a counter of this epoch; 0 if that is vain.
-__device__ __forceinline__ u32 wait_tagged(const Watch& w, const u64* at, u64 phase, u64 peer) {
+__device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, u64 phase, u64 peer) {
   for (u32 polls = 1;; polls++) {
     u64 seen = load_relaxed_system(at);
     if (tag_is(seen, w.epoch)) {
       return (u32)seen;
     }
-    if ((polls & 0xff) == 0 && vain(w, polls, phase, peer, w.epoch & 0xffffffff, seen >> 32)) {
+    if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, w.epoch & 0xffffffff, seen >> 32)) {
       return 0;
     }
   }
 }
 
 // Waits for a word of this epoch that was raised after other memory had been written; its low half.
-__device__ __forceinline__ bool wait_arrival(const Watch& w, const u64* at, u64 peer, u32& value) {
+__device__ __forceinline__ bool wait_arrival(const WaitContext& w, const u64* at, u64 peer, u32& value) {
   for (u32 polls = 1;; polls++) {
     u64 seen = load_acquire_system(at);
     if (tag_is(seen, w.epoch)) {
@@ -224,7 +224,7 @@ __device__ __forceinline__ bool wait_arrival(const Watch& w, const u64* at, u64 
       return true;
     }
     if ((polls & 0xff) == 0 &&
-        vain(w, polls, PHASE_ROWS, peer, w.epoch & 0xffffffff, seen >> 32)) {
+        should_abort(w, polls, PHASE_ROWS, peer, w.epoch & 0xffffffff, seen >> 32)) {
       return false;
     }
   }
@@ -232,17 +232,17 @@ __device__ __forceinline__ bool wait_arrival(const Watch& w, const u64* at, u64 
 
 // Sum of `n` counters of this GPU's blocks, `stride` words apart. Loads several at once: one after
 // the other their latencies would add up to more than the rest of a layout.
-__device__ __forceinline__ u32 sum_tagged(const Watch& w, const u64* first, u32 n, u64 stride) {
-  constexpr u32 AT_ONCE = 8;
+__device__ __forceinline__ u32 sum_tagged(const WaitContext& w, const u64* first, u32 n, u64 stride) {
+  constexpr u32 UNROLL = 8;
   u32 sum = 0;
-  for (u32 i = 0; i < n; i += AT_ONCE) {
-    u64 seen[AT_ONCE];
+  for (u32 i = 0; i < n; i += UNROLL) {
+    u64 seen[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       seen[j] = i + j < n ? load_relaxed_system(first + (i + j) * stride) : 0;
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       if (i + j < n) {
         sum += tag_is(seen[j], w.epoch)
                    ? (u32)seen[j]

@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 
 // Waits until the host's clock has moved; between `before` and `after` of the GPU's clock the host's was
 // what is returned, or a step later.
-__device__ __forceinline__ u64 look_at_clock(const u64* clock, u64 deadline, u64& before, u64& after) {
+__device__ __forceinline__ u64 sample_clock(const u64* clock, u64 deadline, u64& before, u64& after) {
   u64 first = load_relaxed_system(clock);
   u64 now = first;
   do {
@@ -56,7 +56,7 @@ extern "C" __global__ void ep4j_proxy_rounds(const __grid_constant__ CommandRing
     if (first) {
       u64 before;
       u64 after;
-      at[0] = look_at_clock(clock, deadline, before, after);
+      at[0] = sample_clock(clock, deadline, before, after);
       at[1] = before;
       at[2] = after;
     }

@@ -88,7 +88,7 @@ __device__ __forceinline__ u64 nanoseconds() {
 // --- some warps of a block -------------------------------------------------------------------
 
 // Waits at one of the block's barriers, 1 to 15, until so many threads have come to it.
-__device__ __forceinline__ void barrier_meet(u32 barrier, u32 threads) {
+__device__ __forceinline__ void barrier_sync(u32 barrier, u32 threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
@@ -101,7 +101,7 @@ __device__ __forceinline__ void barrier_arrive(u32 barrier, u32 threads) {
 
 // Until the kernel before this one in the stream has ended and what it wrote can be seen. A launch
 // may let blocks begin earlier than that: nothing that others write may be looked at before.
-__device__ __forceinline__ void await_kernel_before() {
+__device__ __forceinline__ void await_previous_kernel() {
 #if EP4J_TMA
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
@@ -110,7 +110,7 @@ __device__ __forceinline__ void await_kernel_before() {
 // Lets the next kernel take its place once all blocks have said so: it still awaits this one's end.
 // To be said only when this kernel waits for nobody any more. The next one may take the SMs that a
 // kernel on which this one waits has not got yet.
-__device__ __forceinline__ void admit_next_kernel() {
+__device__ __forceinline__ void launch_dependent_kernels() {
 #if EP4J_TMA
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
@@ -142,7 +142,7 @@ __device__ __forceinline__ void store_half_vector(void* at, uint2 v) {
 // The share of a lane, for whole warps: all lanes beside each other whose shares make up a line call
 // with the same `mine`, or else have no share.
 
-__device__ __forceinline__ void store_line(void* at, uint4 v, bool mine) {
+__device__ __forceinline__ void store_packet(void* at, uint4 v, bool mine) {
   if (mine) {
     asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x),
                  "r"(v.y), "r"(v.z), "r"(v.w)
@@ -150,20 +150,20 @@ __device__ __forceinline__ void store_line(void* at, uint4 v, bool mine) {
   }
 }
 
-__device__ __forceinline__ void store_line(void* at, uint2 v, bool mine) {
+__device__ __forceinline__ void store_packet(void* at, uint2 v, bool mine) {
   if (mine) {
     asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(v.x), "r"(v.y)
                  : "memory");
   }
 }
 
-__device__ __forceinline__ void store_line(void* at, u32 v, bool mine) {
+__device__ __forceinline__ void store_packet(void* at, u32 v, bool mine) {
   if (mine) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory");
   }
 }
 
-__device__ __forceinline__ void load_line(uint4& v, const void* at, bool mine) {
+__device__ __forceinline__ void load_packet(uint4& v, const void* at, bool mine) {
   if (mine) {
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
@@ -171,7 +171,7 @@ __device__ __forceinline__ void load_line(uint4& v, const void* at, bool mine) {
   }
 }
 
-__device__ __forceinline__ void load_line(u32& v, const void* at, bool mine) {
+__device__ __forceinline__ void load_packet(u32& v, const void* at, bool mine) {
   if (mine) {
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at));
   }

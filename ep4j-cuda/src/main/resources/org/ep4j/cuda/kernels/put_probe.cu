@@ -20,7 +20,7 @@ __device__ __forceinline__ u32 own_lane() {
   return blockIdx.x * (blockDim.x >> 5) + warp_id();
 }
 
-__device__ __forceinline__ uint4 words_of(u32 rank, u32 lane, u64 round, u64 vector) {
+__device__ __forceinline__ uint4 pattern(u32 rank, u32 lane, u64 round, u64 vector) {
   u32 x = (u32)(round * 0x9E3779B1u) ^ rank * 0x85EBCA77u ^ lane * 0xC2B2AE3Du ^ (u32)vector * 0x27D4EB2Fu;
   x = (x ^ x >> 15) * 0x2C1B3C6Du;
   x ^= x >> 12;
@@ -29,7 +29,7 @@ __device__ __forceinline__ uint4 words_of(u32 rank, u32 lane, u64 round, u64 vec
 
 __device__ __forceinline__ void fill_block(const DevicePut& p, char* at, u32 lane, u64 round, u64 bytes) {
   for (u64 i = lane_id(); i < bytes / 16; i += 32) {
-    *(uint4*)(at + i * 16) = words_of((u32)p.rank, lane, round, i);
+    *(uint4*)(at + i * 16) = pattern((u32)p.rank, lane, round, i);
   }
 }
 
@@ -37,17 +37,17 @@ __device__ __forceinline__ u64 wrong_vectors(const char* at, u32 from, u32 lane,
   u32 wrong = 0;
   for (u64 i = lane_id(); i < bytes / 16; i += 32) {
     uint4 seen = load_row(at + i * 16);
-    uint4 due = words_of(from, lane, round, i);
+    uint4 due = pattern(from, lane, round, i);
     wrong += seen.x != due.x || seen.y != due.y || seen.z != due.z || seen.w != due.w;
   }
   return __reduce_add_sync(0xffffffff, wrong);
 }
 
-constexpr u64 GAVE_UP = 1ull << 63;
+constexpr u64 TIMED_OUT = 1ull << 63;
 
 // Every warp exchanges blocks that differ in each round with that of its number at the partner, writes
 // its source anew as soon as a flush has come back, and compares each block that it gets. Results: wrong
-// vectors of each warp, or GAVE_UP and the round.
+// vectors of each warp, or TIMED_OUT and the round.
 extern "C" __global__ void __launch_bounds__(256, 1)
     ep4j_put_exchange(const __grid_constant__ DevicePut p, const __grid_constant__ PutRun run) {
   u32 lane = own_lane();
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
                 signal(p, lane, partner, lane, 1, deadline) && flush(p, lane, partner, deadline) &&
                 await_signal(p, lane, partner, round + 1, deadline);
     if (!done) {
-      wrong = GAVE_UP | i;
+      wrong = TIMED_OUT | i;
       break;
     }
     wrong += wrong_vectors(arrivals(p, partner) + target, partner, lane, round, run.bytes);

@@ -9,7 +9,7 @@
 // A source of work has:
 //   bool next()                    moves to the next row of this warp; false at the end, asked once
 //   const char* row()              where it lies
-//   char* place(u32 round)         this lane's place in round 0 or 1
+//   char* destination(u32 round)         this lane's place in round 0 or 1
 // All lanes call all of them alike.
 
 constexpr u32 ROUNDS = 2;
@@ -56,7 +56,7 @@ struct Ring {
 template <class Work>
 __device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) {
   struct Piece {
-    char* places[ROUNDS];
+    char* destinations[ROUNDS];
     u32 bytes;  // 0: there is none
   };
   Piece held[STAGES];  // loaded and not yet stored, the oldest first
@@ -73,8 +73,8 @@ __device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) 
       ring.load(loaded++, work.row() + at, piece.bytes);
 #pragma unroll
       for (u32 round = 0; round < ROUNDS; round++) {
-        char* place = work.place(round);
-        piece.places[round] = place == nullptr ? nullptr : place + at;
+        char* destination = work.destination(round);
+        piece.destinations[round] = destination == nullptr ? nullptr : destination + at;
       }
       at += piece.bytes;
     }
@@ -87,8 +87,8 @@ __device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) 
     const char* stage = ring.arrived(step);
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {
-      if (held[0].places[round] != nullptr) {
-        bulk_store(held[0].places[round], stage, held[0].bytes);
+      if (held[0].destinations[round] != nullptr) {
+        bulk_store(held[0].destinations[round], stage, held[0].bytes);
       }
     }
     bulk_commit();
@@ -115,12 +115,12 @@ template <class Work>
 __device__ __forceinline__ void move_rows(Ring&, Work work, u32 row_bytes) {
   while (work.next()) {
     for (u32 round = 0; round < ROUNDS; round++) {
-      u64 mine = (u64)work.place(round);
+      u64 mine = (u64)work.destination(round);
       for (u32 i = 0; i < 32; i++) {
-        char* place = (char*)__shfl_sync(0xffffffff, mine, i);
-        if (place != nullptr) {
+        char* destination = (char*)__shfl_sync(0xffffffff, mine, i);
+        if (destination != nullptr) {
           for (u32 at = lane_id() * 16; at < row_bytes; at += 512) {
-            store_row(place + at, load_row(work.row() + at));
+            store_row(destination + at, load_row(work.row() + at));
           }
         }
       }

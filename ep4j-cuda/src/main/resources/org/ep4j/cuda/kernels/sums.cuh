@@ -22,7 +22,7 @@ struct StagedRows {
 
 // One vector of a row that may have travelled as float32 (H): E elements from column `at` on.
 template <class T, class H>
-struct HomeVector {
+struct ReturnedVector {
   uint4 low;
   uint4 high;
 
@@ -51,7 +51,7 @@ __device__ __forceinline__ void add_rows(float (*sum)[T::ELEMENTS], const Rows& 
   constexpr u32 STEP = 32 * T::ELEMENTS;
 #pragma unroll 1
   for (int i = 0; i < count; i += ROWS) {
-    HomeVector<T, H> held[ROWS][U];
+    ReturnedVector<T, H> held[ROWS][U];
 #pragma unroll
     for (u32 r = 0; r < ROWS; r++) {
 #pragma unroll

@@ -14,7 +14,7 @@ class BackendChoiceTest {
       Map.of("EP4J_BACKEND", "nvshmem", "DEEP_EP_BACKEND", "nccl");
 
   @Test
-  void directIsTakenWhereNothingIsSaid() {
+  void directIsTheDefault() {
     assertThat(choice("auto", "", Map.of())).isEqualTo(new BackendChoice("direct", "default"));
   }
 

@@ -69,7 +69,7 @@ class BackendLibraryTest {
   }
 
   @Test
-  void whatIsMissingIsToldWithThePackage() {
+  void missingLibraryIsReportedWithItsPackage() {
     assertThat(places(Map.of()).missing())
         .startsWith("no libx.so.1 that can be loaded")
         .contains("install X 1")

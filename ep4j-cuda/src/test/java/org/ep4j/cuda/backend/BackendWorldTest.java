@@ -52,7 +52,7 @@ class BackendWorldTest {
   }
 
   @Test
-  void whatFailsOnOneRankIsToldOnAll() {
+  void failureOfOneRankIsReportedOnAll() {
     RuntimeException own = new IllegalStateException("no compiler");
     ThreadRanks.run(
         3,
@@ -70,7 +70,7 @@ class BackendWorldTest {
   }
 
   @Test
-  void whoFailsAsAllDoThrowsItsOwn() {
+  void commonFailureThrowsOwnException() {
     ThreadRanks.run(
         2,
         group -> {
@@ -80,7 +80,7 @@ class BackendWorldTest {
   }
 
   @Test
-  void whoDiesMeanwhileIsNamed() {
+  void rankThatDiesMeanwhileIsNamed() {
     ThreadRanks.run(
         2,
         group -> {

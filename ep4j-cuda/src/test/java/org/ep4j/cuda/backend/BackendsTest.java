@@ -27,8 +27,9 @@ class BackendsTest {
   }
 
   @Test
-  void aProblemOfOneRankIsToldOnAll() {
-    assertThatThrownBy(() -> check(seat("2.28.9", ""), seat("", "no libfoo here: install foo")))
+  void problemOfOneRankIsReportedOnAll() {
+    assertThatThrownBy(
+            () -> check(location("2.28.9", ""), location("", "no libfoo here: install foo")))
         .isInstanceOf(EngineUnavailableException.class)
         .hasMessage(
             "backend 'foo' cannot be used on rank 1: no libfoo here: install foo; backend 'direct'"
@@ -37,25 +38,30 @@ class BackendsTest {
 
   @Test
   void versionsThatDifferAreRefusedWithBothRanks() {
-    assertThatThrownBy(() -> check(seat("2.28.9", ""), seat("2.28.9", ""), seat("2.30.7", "")))
+    assertThatThrownBy(
+            () -> check(location("2.28.9", ""), location("2.28.9", ""), location("2.30.7", "")))
         .isInstanceOf(ConfigurationMismatchException.class)
         .hasMessageContaining("rank 0 has version 2.28.9, rank 2 has version 2.30.7");
-    assertThatCode(() -> check(seat("2.28.9", ""), seat("2.28.9", ""))).doesNotThrowAnyException();
+    assertThatCode(() -> check(location("2.28.9", ""), location("2.28.9", "")))
+        .doesNotThrowAnyException();
   }
 
   @Test
   void ranksOnOneDeviceOrInOneProcessAreFound() {
-    List<Seat> seats =
+    List<RankLocation> locations =
         List.of(
-            new Seat("bus 1", "a", "", ""),
-            new Seat("bus 2", "b", "", ""),
-            new Seat("bus 1", "c", "", ""),
-            new Seat("bus 3", "b", "", ""));
+            new RankLocation("bus 1", "a", "", ""),
+            new RankLocation("bus 2", "b", "", ""),
+            new RankLocation("bus 1", "c", "", ""),
+            new RankLocation("bus 3", "b", "", ""));
     Participants meeting = Participants.ofAll(Group.inProcess(4).getFirst());
-    assertThat(BackendWorld.sharing(meeting, seats, Seat::device)).containsExactly(0, 2);
-    assertThat(BackendWorld.sharing(meeting, seats, Seat::process)).containsExactly(1, 3);
-    assertThat(BackendWorld.sharing(meeting, seats.subList(0, 2), Seat::process)).isNull();
-    assertThat(IntStream.range(0, 4).filter(r -> BackendWorld.isFirstOnDevice(seats, r)))
+    assertThat(BackendWorld.sharing(meeting, locations, RankLocation::device))
+        .containsExactly(0, 2);
+    assertThat(BackendWorld.sharing(meeting, locations, RankLocation::process))
+        .containsExactly(1, 3);
+    assertThat(BackendWorld.sharing(meeting, locations.subList(0, 2), RankLocation::process))
+        .isNull();
+    assertThat(IntStream.range(0, 4).filter(r -> BackendWorld.isFirstOnDevice(locations, r)))
         .containsExactly(0, 1, 3);
   }
 
@@ -70,9 +76,10 @@ class BackendsTest {
   }
 
   @Test
-  void aSeatSurvivesTheWay() {
-    Seat seat = new Seat("0000:01:00.0", "1234", "2.28.9", "größer\nals gedacht");
-    assertThat(Seat.of(seat.encoded())).isEqualTo(seat);
+  void locationSurvivesEncoding() {
+    RankLocation location =
+        new RankLocation("0000:01:00.0", "1234", "2.28.9", "größer\nals gedacht");
+    assertThat(RankLocation.of(location.encoded())).isEqualTo(location);
   }
 
   @Test
@@ -82,8 +89,7 @@ class BackendsTest {
         2,
         group -> {
           try (CudaDevice device = CudaDevice.open(0)) {
-            assertThatThrownBy(
-                    () -> Backends.open("ncll", Participants.ofAll(group), device, TIMEOUT))
+            assertThatThrownBy(() -> Backends.open("ncll", Participants.ofAll(group), device, TIMEOUT))
                 .isInstanceOf(EngineUnavailableException.class)
                 .hasMessageContaining("rank 0: no such backend; known: auto, direct");
           }
@@ -124,12 +130,12 @@ class BackendsTest {
     public void close() {}
   }
 
-  private static void check(Seat... seats) {
-    Participants meeting = Participants.ofAll(Group.inProcess(seats.length).getFirst());
-    Backends.checkSeats("foo", meeting, List.of(seats));
+  private static void check(RankLocation... locations) {
+    Participants meeting = Participants.ofAll(Group.inProcess(locations.length).getFirst());
+    Backends.checkLocations("foo", meeting, List.of(locations));
   }
 
-  private static Seat seat(String version, String problem) {
-    return new Seat("bus", "process", version, problem);
+  private static RankLocation location(String version, String problem) {
+    return new RankLocation("bus", "process", version, problem);
   }
 }

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 class PutWindowTest {
   /** A rank that lacks what the others have is named on all of them, and they go one way. */
   @Test
-  void whatOneRankLacksAllHear() {
+  void missingFeatureOfOneRankIsReportedOnAll() {
     ThreadRanks.run(
         3,
         group -> {

@@ -54,7 +54,7 @@ class DeviceTest {
   }
 
   @Test
-  void aClosedDeviceSaysSoAndClosingTwiceIsHarmless() {
+  void closedDeviceIsReportedAndClosingTwiceIsHarmless() {
     CudaDevice device = Gpu.open();
     device.close();
     device.close();

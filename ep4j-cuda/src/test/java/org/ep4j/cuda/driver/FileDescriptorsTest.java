@@ -69,7 +69,7 @@ class FileDescriptorsTest {
   }
 
   @Test
-  void aProcessThatIsNotThereIsSaid() {
+  void missingProcessIsReported() {
     assertThatThrownBy(() -> FileDescriptors.copyFrom(4_194_303, 5))
         .isInstanceOf(Ep4jException.class)
         .hasMessageContaining("process 4194303")

@@ -48,7 +48,7 @@ class HeldDeviceTest {
   }
 
   @Test
-  void nothingThatIsClosedWaitsForAKernelThatNobodyEnds() throws Exception {
+  void closingDoesNotWaitForAnEndlessKernel() throws Exception {
     Gpu.require(1);
     long begin = System.nanoTime();
     assertThat(ForkedJvm.run(Program.class, Map.of(), List.of()))

@@ -48,8 +48,8 @@ class LaunchTest {
       """;
   private static final int PARAMETER_BYTES = 8 + 4 + 4 + 500 * 4;
   private static final int WINDOW = 1000;
-  private static final int LEAST_WINDOWS = 30;
-  private static final int MOST_WINDOWS = 200;
+  private static final int MIN_WINDOWS = 30;
+  private static final int MAX_WINDOWS = 200;
 
   @SuppressWarnings("NullAway.Init") // before each test
   private CudaDevice device;
@@ -233,7 +233,7 @@ class LaunchTest {
   }
 
   @Test
-  void namesThatAreNotThereAreSaid() {
+  void missingKernelNamesAreReported() {
     assertThatThrownBy(() -> module.kernel("absent"))
         .isInstanceOf(CudaException.class)
         .hasMessageContaining("absent in test.cu");
@@ -268,7 +268,7 @@ class LaunchTest {
       long allocated = 1;
       long nanos = 0;
       for (int window = 0;
-          window < LEAST_WINDOWS || (allocated != 0 && window < MOST_WINDOWS);
+          window < MIN_WINDOWS || (allocated != 0 && window < MAX_WINDOWS);
           window++) {
         long before = threads.getCurrentThreadAllocatedBytes();
         long start = System.nanoTime();

@@ -90,7 +90,7 @@ class MemoryTest {
   }
 
   @Test
-  void closedMemorySaysSoAndClosingTwiceIsHarmless() {
+  void closedMemoryIsReportedAndClosingTwiceIsHarmless() {
     DeviceMemory memory = DeviceMemory.allocate(device, 64);
     PinnedMemory host = PinnedMemory.allocate(device, 64);
     MemorySegment segment = host.segment();
@@ -105,7 +105,7 @@ class MemoryTest {
   }
 
   @Test
-  void thePointerTellsWhatItPointsTo() {
+  void pointerAttributesDescribeTheAllocation() {
     try (DeviceMemory memory = DeviceMemory.allocate(device, 4096);
         PinnedMemory host = PinnedMemory.allocate(device, 64);
         Arena arena = Arena.ofConfined()) {

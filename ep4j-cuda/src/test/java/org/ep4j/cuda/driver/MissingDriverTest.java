@@ -37,7 +37,7 @@ class MissingDriverTest {
   }
 
   @Test
-  void aVariableThatNamesNoLibraryIsSaidAndNothingElseIsTried() throws Exception {
+  void variableThatNamesNoLibraryIsReportedAndNothingElseIsTried() throws Exception {
     List<String> lines =
         ForkedJvm.run(
             Search.class, Map.of(CudaDriver.LIBRARY_VARIABLE, "/nowhere/libcuda.so.1"), List.of());
@@ -59,7 +59,7 @@ class MissingDriverTest {
   }
 
   @Test
-  void everythingThatStartsAtADeviceSaysThatThereIsNone() {
+  void missingDeviceIsReportedByEveryEntryPoint() {
     assumeFalse(CudaDriver.find().found(), "a driver is here");
     assertThatThrownBy(() -> CudaDevice.open(0)).isInstanceOf(EngineUnavailableException.class);
     assertThatThrownBy(() -> DeviceProperties.of(0)).isInstanceOf(EngineUnavailableException.class);

@@ -58,7 +58,7 @@ class NativeExitTest {
   }
 
   @Test
-  void itIsDoneWhereNobodyAskedToLeaveItOut() throws Exception {
+  void exitHandlersAreSkippedByDefault() throws Exception {
     assertThat(status("false", "7")).isEqualTo(ABORTED);
   }
 }

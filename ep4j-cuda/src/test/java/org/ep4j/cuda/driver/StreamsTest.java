@@ -110,7 +110,7 @@ class StreamsTest {
   }
 
   @Test
-  void closedOnesSaySoAndClosingTwiceIsHarmless() {
+  void closedObjectsAreReportedAndClosingTwiceIsHarmless() {
     CudaStream stream = CudaStream.create(device);
     CudaEvent event = CudaEvent.create(device);
     for (int i = 0; i < 2; i++) {

@@ -40,29 +40,29 @@ class KernelsOnTheHostTest {
 
   /** One that was stopped goes on, and would find all words of the operation where it was lost. */
   @Test
-  void ranksThatAreEvictedWriteNothing() throws IOException, InterruptedException {
-    allCasesPass("eviction_world");
+  void fencedRanksWriteNothing() throws IOException, InterruptedException {
+    allCasesPass("stale_rank_fence_world");
   }
 
   /** A wait for a rank that is only held up by another may be the first to fail. */
   @Test
-  void whoDoesNotComeIsNamedByAllOthers() throws IOException, InterruptedException {
-    allCasesPass("absent_world");
+  void missingRankIsNamedByAllOthers() throws IOException, InterruptedException {
+    allCasesPass("timeout_attribution_world");
   }
 
   @Test
-  void whoDoesNotComeIsNamedAcrossNodes() throws IOException, InterruptedException {
-    allCasesPass("far_absent_world");
+  void missingRankIsNamedAcrossNodes() throws IOException, InterruptedException {
+    allCasesPass("internode_timeout_attribution_world");
   }
 
   @Test
   void operationsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass("far_world");
+    allCasesPass("internode_world");
   }
 
   @Test
   void operationsByALibraryAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass("far_library_world");
+    allCasesPass("internode_library_world");
   }
 
   @Test
@@ -71,8 +71,8 @@ class KernelsOnTheHostTest {
   }
 
   @Test
-  void lowLatencyOperationsByRanksDeliverInEveryOrder() throws IOException, InterruptedException {
-    allCasesPass("low_latency_by_ranks_world");
+  void lowLatencyRankMajorOperationsDeliverInEveryOrder() throws IOException, InterruptedException {
+    allCasesPass("low_latency_rank_major_world");
   }
 
   /** Operations of both layouts take turns in the same memory. */
@@ -82,20 +82,19 @@ class KernelsOnTheHostTest {
     EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change(
         "low_latency.cuh",
-        "constexpr bool BY_RANKS = EP4J_BY_RANKS;",
-        "#define BY_RANKS emulator::by_ranks()");
+        "constexpr bool RANK_MAJOR = EP4J_RANK_MAJOR;",
+        "#define RANK_MAJOR emulator::rank_major()");
     kernels.change(
         "low_latency_combine.cu",
-        "#if EP4J_BY_RANKS\nEP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, TRAVEL_SUMMED)\n#else",
-        "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_summed, TRAVEL_SUMMED)\n#if true");
+        "#if EP4J_RANK_MAJOR\nEP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n#else",
+        "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_summed, RETURN_SUMMED)\n#if true");
     allCasesPass(kernels, "low_latency_mixed_world");
   }
 
   @Test
-  void lowLatencyOperationsWithoutLinesDeliverInEveryOrder()
-      throws IOException, InterruptedException {
+  void lowLatencyOperationsWithFlagsDeliverInEveryOrder() throws IOException, InterruptedException {
     allCasesPass("low_latency_flagged_world");
-    allCasesPass("low_latency_by_ranks_flagged_world");
+    allCasesPass("low_latency_rank_major_flagged_world");
   }
 
   @Test
@@ -105,9 +104,9 @@ class KernelsOnTheHostTest {
   }
 
   @Test
-  void lowLatencyOperationsByRanksAcrossNodesDeliverInEveryOrder()
+  void lowLatencyRankMajorOperationsAcrossNodesDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    allCasesPass("low_latency_by_ranks_mapped_world");
+    allCasesPass("low_latency_rank_major_mapped_world");
   }
 
   @Test
@@ -116,16 +115,16 @@ class KernelsOnTheHostTest {
   }
 
   @Test
-  void lowLatencyOperationsByRanksOverAWireDeliverInEveryOrder()
+  void lowLatencyRankMajorOperationsOverAWireDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    allCasesPass("low_latency_by_ranks_puts_world");
+    allCasesPass("low_latency_rank_major_puts_world");
   }
 
   @Test
   void lowLatencyOperationsByALibraryDeliverInEveryOrder()
       throws IOException, InterruptedException {
     allCasesPass("low_latency_library_world");
-    allCasesPass("low_latency_by_ranks_library_world");
+    allCasesPass("low_latency_rank_major_library_world");
   }
 
   /** More blocks tell of groups than there are words for each of them. */
@@ -136,7 +135,7 @@ class KernelsOnTheHostTest {
     kernels.change("low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 2");
     allCasesPass(kernels, "low_latency_mapped_world");
     if (FULL) {
-      allCasesPass(kernels, "low_latency_by_ranks_mapped_world");
+      allCasesPass(kernels, "low_latency_rank_major_mapped_world");
     }
   }
 
@@ -154,7 +153,7 @@ class KernelsOnTheHostTest {
   @Test
   void putsByTheProxyArriveBeforeTheirSignals() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("device_put.cuh", "MOST_OF_A_COMMAND = 8ull << 20", "MOST_OF_A_COMMAND = 2048");
+    kernels.change("device_put.cuh", "MAX_COMMAND_BYTES = 8ull << 20", "MAX_COMMAND_BYTES = 2048");
     allCasesPass(kernels, "put_rings_world");
   }
 
@@ -184,7 +183,7 @@ class KernelsOnTheHostTest {
 
   /** A mistake that was made: blocks that only receive had not read the counts yet. */
   @Test
-  void doneSaidTooEarlyIsFound() throws IOException, InterruptedException {
+  void donePublishedTooEarlyIsFound() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change("expert_push.cuh", "== gridDim.x - 1;", "== p.push_blocks - 1;");
     kernels.change("expert_dispatch.cu", "if (!sends && warp == 0) {", "if (false) {");

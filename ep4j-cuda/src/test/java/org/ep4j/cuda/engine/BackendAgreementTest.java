@@ -27,7 +27,7 @@ class BackendAgreementTest {
   }
 
   @Test
-  void whoeverHasChosenNcclHasItBetweenNodesTooUnlessTheySayOtherwise() {
+  void backendNcclImpliesWireNcclUnlessAnotherIsChosen() {
     BufferConfig nccl =
         BufferConfig.builder().hidden(128).topK(1).experts(4).maxTokens(1).backend("nccl").build();
     assertThat(WireChoice.of(nccl.backend(), nccl.wire())).isEqualTo("nccl");
@@ -54,7 +54,8 @@ class BackendAgreementTest {
     public void run(Group group, List<String> arguments) {
       System.setProperty("ep4j.backend", group.rank() == 1 ? "nccl" : "direct");
       assertThatThrownBy(
-              () -> ConfigAgreement.require(group, Opening.settled(config(group, "auto"))))
+              () ->
+                  ConfigAgreement.require(group, CudaBufferOpening.settled(config(group, "auto"))))
           .isInstanceOf(ConfigurationMismatchException.class)
           .hasMessageContaining("rank 1 differs in backend: nccl there, direct on rank 0");
     }
@@ -71,7 +72,7 @@ class BackendAgreementTest {
         System.setProperty("ep4j.backend", "nvshmem");
       }
       String said = group.rank() == 1 ? "auto" : "nvshmem";
-      BufferConfig config = Opening.settled(config(group, said));
+      BufferConfig config = CudaBufferOpening.settled(config(group, said));
       ConfigAgreement.require(group, config);
       assertThat(config.backend()).isEqualTo("nvshmem");
     }

@@ -108,10 +108,10 @@ class FailureTest {
 
   private static Runnable call(
       int which, ExpertBuffer buffer, Batch batch, Tensor y, DispatchHandle handle) {
-    DispatchOptions byExperts = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
+    DispatchOptions expertMajor = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
     return switch (which) {
       case 0 -> () -> buffer.dispatch(batch.x, batch.routing);
-      case 1 -> () -> buffer.dispatch(Tokens.of(batch.x), batch.routing, byExperts);
+      case 1 -> () -> buffer.dispatch(Tokens.of(batch.x), batch.routing, expertMajor);
       default -> () -> buffer.combine(y, handle);
     };
   }
@@ -150,7 +150,7 @@ class FailureTest {
   }
 
   @Test
-  void badIdsOnTheDeviceAreToldAndTheNextDispatchWorks() {
+  void badIdsOnTheDeviceAreReportedAndTheNextDispatchWorks() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -183,7 +183,7 @@ class FailureTest {
   }
 
   @Test
-  void ranksThatCallDifferentOperationsAreToldWhich() {
+  void ranksThatCallDifferentOperationsAreNamedWithThem() {
     Gpu.require(1);
     ThreadRanks.run(
         2,

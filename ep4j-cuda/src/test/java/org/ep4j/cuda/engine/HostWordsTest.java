@@ -22,12 +22,12 @@ class HostWordsTest {
 
   // As in protocol.cuh and low_latency.cuh.
   private static final long EPOCH = 8;
-  private static final long SETTLED = 72;
+  private static final long ATTRIBUTED = 72;
   private static final long LOW_LATENCY = 1L << 62;
 
   /** What a kernel writes is read as long as the memory is there, and as it was afterwards. */
   @Test
-  void whoAsksLateIsAnsweredAsAtTheEnd() {
+  void lateQueriesSeeTheFinalState() {
     Arena arena = Arena.ofShared();
     MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
     HostWords words = new HostWords(memory, 4096, arena::close, RANKS);
@@ -49,7 +49,7 @@ class HostWordsTest {
 
   /** Until the kernel ends the record may name a rank that is only held up by another. */
   @Test
-  void aTimeoutIsSeenOnceItIsSettledWhomItNames() {
+  void timeoutIsVisibleOnlyOnceItIsAttributed() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
       HostWords words = new HostWords(memory, memory.address(), () -> {}, RANKS);
@@ -57,9 +57,9 @@ class HostWordsTest {
       NativeMemory.putLongRelease(record + EPOCH, 5);
       NativeMemory.putLongRelease(record, HostWords.STATE_TIMEOUT);
       assertThat(words.state()).isZero();
-      NativeMemory.putLongRelease(record + SETTLED, 4);
+      NativeMemory.putLongRelease(record + ATTRIBUTED, 4);
       assertThat(words.state()).isZero();
-      NativeMemory.putLongRelease(record + SETTLED, 5);
+      NativeMemory.putLongRelease(record + ATTRIBUTED, 5);
       assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
       // Of low latency, and of a routing, what is told is told at once.
       NativeMemory.putLongRelease(record + EPOCH, LOW_LATENCY | 6);
@@ -71,7 +71,7 @@ class HostWordsTest {
   }
 
   @Test
-  void closingHarmsNobodyWhoPolls() throws Exception {
+  void closingIsSafeWhileOthersPoll() throws Exception {
     try (ExecutorService threads = Executors.newSingleThreadExecutor()) {
       for (int round = 0; round < ROUNDS; round++) {
         Arena arena = Arena.ofShared();

@@ -48,12 +48,12 @@ class LowLatencyLayoutTest {
   }
 
   @Test
-  void linesHaveTheirOwnMemoryAndRowsThatAreNoLinesHaveBoth() {
+  void packetsHaveTheirOwnMemoryAndPlainRowsUseBoth() {
     LowLatencyLayout layout = layout(4, 128);
-    long lines = 4L * 128 * 7 * 17 * 128;
-    assertThat(layout.rows(true)).isGreaterThanOrEqualTo(layout.lines + lines);
+    long packets = 4L * 128 * 7 * 17 * 128;
+    assertThat(layout.rows(true)).isGreaterThanOrEqualTo(layout.packets + packets);
     assertThat(layout.wordBytes).as("cleared").isEqualTo(layout.rows(true) - layout.headers);
-    assertThat(layout.lines % 128).isZero();
+    assertThat(layout.packets % 128).isZero();
     assertThat(layout.areaBytes % 128).isZero();
     long most = 7L * 128 * 2 * 7168;
     assertThat(layout.headers + layout.areaBytes).isGreaterThanOrEqualTo(layout.rows(false) + most);

@@ -83,7 +83,7 @@ class MaskedRanksTest {
 
   /** The id is checked where it is read: by the kernel. */
   @Test
-  void anIdThatWasNotDispatchedIsTold() {
+  void idThatWasNotDispatchedIsReported() {
     Gpu.require(1);
     ThreadRanks.run(
         1,

@@ -18,8 +18,8 @@ class SmChoiceTest {
     "7168, 132, 132",
     "14, 4, 4"
   })
-  void lowLatencyTakesAnSmForEightPiecesAndEightAtLeast(long pieces, int most, int expected) {
-    assertThat(SmChoice.forLatency(0, most, pieces, false)).isEqualTo(expected);
+  void lowLatencyTakesAnSmForEightPiecesAndEightAtLeast(long pieces, int available, int expected) {
+    assertThat(SmChoice.forLatency(0, available, pieces, false)).isEqualTo(expected);
   }
 
   @Test

@@ -128,10 +128,10 @@ class CubinCacheTest {
   void abandonedFilesGoAndThoseOfAWriterStay() throws IOException {
     Path old = Files.createFile(directory.resolve("x-1.tmp"));
     Files.setLastModifiedTime(old, FileTime.from(Instant.now().minus(Duration.ofHours(2))));
-    Path young = Files.createFile(directory.resolve("x-2.tmp"));
+    Path recent = Files.createFile(directory.resolve("x-2.tmp"));
     new CubinCache(directory, LARGE).put("a", "", new byte[1]);
     assertThat(old).doesNotExist();
-    assertThat(young).exists();
+    assertThat(recent).exists();
   }
 
   @Test

@@ -87,7 +87,7 @@ class CommandRingTest {
   }
 
   @Test
-  void aRingThatHasStoppedSaysSoAndKeepsItsTail() {
+  void stoppedRingIsMarkedAndKeepsItsTail() {
     try (Arena arena = Arena.ofShared()) {
       RingMemory memory = memory(arena);
       HostProducer producer = new HostProducer(memory, 0);

@@ -33,7 +33,7 @@ class ProxyTest {
   /** From a strand to a peer. */
   private static final int IN_FLIGHT = 16;
 
-  private static final int FILLING = 3 * IN_FLIGHT;
+  private static final int FILL_WARPS_TOTAL = 3 * IN_FLIGHT;
 
   private static ProxyConfig config() {
     return new ProxyConfig(THREADS, 2 * THREADS, 64, 8, List.of(), PATIENCE);
@@ -94,7 +94,7 @@ class ProxyTest {
 
     /** More than a lane takes that nobody polls for, to counter 5. */
     void fillLane() {
-      for (int i = 0; i < FILLING; i++) {
+      for (int i = 0; i < FILL_WARPS_TOTAL; i++) {
         push(0, HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 5));
       }
     }
@@ -120,7 +120,7 @@ class ProxyTest {
         push(ring, HostProducer.flushFirst(0), HostProducer.second(1, 0, ring));
       }
       for (int ring = 0; ring < producers.length; ring++) {
-        awaitWord(memory.notice(ring), 1);
+        awaitWord(memory.flushCounter(ring), 1);
       }
       for (int i = 0; i < PUTS; i++) {
         if (laneOf(i) == 0) {
@@ -298,7 +298,9 @@ class ProxyTest {
           } else {
             group.barrier(PATIENCE);
             new WireWait(wire, 0, PATIENCE)
-                .until(() -> wire.counters().get(5) == FILLING, "the puts before the bad one");
+                .until(
+                    () -> wire.counters().get(5) == FILL_WARPS_TOTAL,
+                    "the puts before the bad one");
             group.barrier(PATIENCE);
           }
         });
@@ -330,7 +332,7 @@ class ProxyTest {
           assertThat(sender.proxy.problem())
               .contains("thread 0")
               .contains("300 ms after it was closed lane 0 to rank 1 had not sent all")
-              .contains((FILLING - IN_FLIGHT) + " commands waited");
+              .contains((FILL_WARPS_TOTAL - IN_FLIGHT) + " commands waited");
         });
   }
 

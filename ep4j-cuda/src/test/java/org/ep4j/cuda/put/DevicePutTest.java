@@ -57,7 +57,7 @@ class DevicePutTest {
   }
 
   @Test
-  void ranksThatDifferAreToldSo() {
+  void differingRanksAreReported() {
     ThreadRanks.run(
         2,
         group -> {
@@ -70,7 +70,7 @@ class DevicePutTest {
   }
 
   @Test
-  void ranksThatComeToOtherBackendsAreToldSo() {
+  void ranksWithDifferentBackendsAreReported() {
     new ProcessWorld().run(2, OtherBackend.class, List.of());
   }
 

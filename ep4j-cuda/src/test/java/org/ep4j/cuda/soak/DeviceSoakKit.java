@@ -119,7 +119,7 @@ abstract class DeviceSoakKit {
   @EnumSource(
       mode = EnumSource.Mode.EXCLUDE,
       names = {"NO_ROOM_TO_CHECK", "NUMBER_OF_ROWS", "RECEIVED_ROWS", "RANGES"})
-  void damagedByteOfHighThroughputIsFound(SoakWhat what) {
+  void damagedByteOfHighThroughputIsFound(SoakCheck what) {
     damageIsFound(what, SoakKind.HIGH_THROUGHPUT);
   }
 
@@ -135,7 +135,7 @@ abstract class DeviceSoakKit {
         "RANGES",
         "SUMS"
       })
-  void damagedByteOfLowLatencyIsFound(SoakWhat what) {
+  void damagedByteOfLowLatencyIsFound(SoakCheck what) {
     damageIsFound(what, SoakKind.LOW_LATENCY);
   }
 
@@ -143,7 +143,7 @@ abstract class DeviceSoakKit {
    * Flips a bit of the first byte in each epoch from the 50th on, on rank 1: the first row that has
    * a token there is found.
    */
-  private void damageIsFound(SoakWhat what, SoakKind kind) {
+  private void damageIsFound(SoakCheck what, SoakKind kind) {
     long seed = 7;
     SoakRank.Meddler meddler =
         (rank, announced, address) -> {

@@ -42,7 +42,7 @@ final class GpuMachine implements SoakMachine {
           Launch.of(
               module.kernel(kernel.entry()),
               LaunchConfig.of(BLOCKS, THREADS),
-              SoakWord.values().length * Long.BYTES));
+              SoakField.values().length * Long.BYTES));
     }
   }
 

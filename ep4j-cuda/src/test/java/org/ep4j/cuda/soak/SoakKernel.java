@@ -5,7 +5,7 @@ import java.util.Locale;
 /** The kernels of {@code soak.cu}. */
 enum SoakKernel {
   MAKE,
-  WAYS,
+  ROUTES,
   COUNT,
   PLACE,
   CHECK_ROWS,

@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
 final class SoakRank {
   /** Is told what will be checked, and may damage it. */
   interface Meddler {
-    void at(SoakRank rank, SoakWhat what, long address);
+    void at(SoakRank rank, SoakCheck what, long address);
   }
 
   /** Epochs between two looks at the report. */
@@ -86,7 +86,7 @@ final class SoakRank {
     this.machine = machine;
     this.seed = seed;
     this.meddler = meddler;
-    words = arena.allocate(ValueLayout.JAVA_LONG, SoakWord.values().length);
+    words = arena.allocate(ValueLayout.JAVA_LONG, SoakField.values().length);
     long tokens = shape.maxTokens();
     long rowBytes = 2L * shape.hidden();
     x = machine.allocate(tokens * rowBytes);
@@ -101,22 +101,22 @@ final class SoakRank {
     long[] clean = new long[REPORT_WORDS];
     clean[FIRST] = -1;
     report.write(MemorySegment.ofArray(clean));
-    set(SoakWord.SEED, seed);
-    set(SoakWord.RANK, buffer.rank());
-    set(SoakWord.RANKS, shape.ranks());
-    set(SoakWord.MAX_TOKENS, shape.maxTokens());
-    set(SoakWord.EXPERTS, SoakShape.EXPERTS);
-    set(SoakWord.TOP_K, SoakShape.TOP_K);
-    set(SoakWord.HIDDEN, shape.hidden());
-    set(SoakWord.CAPACITY, shape.capacity());
-    set(SoakWord.REPORT, report.address());
-    set(SoakWord.X, x.address());
-    set(SoakWord.IDS, ids.address());
-    set(SoakWord.WEIGHTS, weights.address());
-    set(SoakWord.WAYS, machine.allocate((long) shape.pairs() * Long.BYTES).address());
-    set(SoakWord.HOLDERS, machine.allocate((long) shape.pairs() * Integer.BYTES).address());
-    set(SoakWord.SOURCES, machine.allocate(shape.capacity() * Integer.BYTES).address());
-    set(SoakWord.TOTALS, machine.allocate(TOTALS_BYTES).address());
+    set(SoakField.SEED, seed);
+    set(SoakField.RANK, buffer.rank());
+    set(SoakField.RANKS, shape.ranks());
+    set(SoakField.MAX_TOKENS, shape.maxTokens());
+    set(SoakField.EXPERTS, SoakShape.EXPERTS);
+    set(SoakField.TOP_K, SoakShape.TOP_K);
+    set(SoakField.HIDDEN, shape.hidden());
+    set(SoakField.CAPACITY, shape.capacity());
+    set(SoakField.REPORT, report.address());
+    set(SoakField.X, x.address());
+    set(SoakField.IDS, ids.address());
+    set(SoakField.WEIGHTS, weights.address());
+    set(SoakField.ROUTES, machine.allocate((long) shape.pairs() * Long.BYTES).address());
+    set(SoakField.HOLDERS, machine.allocate((long) shape.pairs() * Integer.BYTES).address());
+    set(SoakField.SOURCES, machine.allocate(shape.capacity() * Integer.BYTES).address());
+    set(SoakField.TOTALS, machine.allocate(TOTALS_BYTES).address());
   }
 
   /** What all ranks draw alike. */
@@ -134,29 +134,29 @@ final class SoakRank {
     return epoch;
   }
 
-  void set(SoakWord word, long value) {
+  void set(SoakField word, long value) {
     words.setAtIndex(ValueLayout.JAVA_LONG, word.ordinal(), value);
   }
 
-  void set(SoakWord word, boolean value) {
+  void set(SoakField word, boolean value) {
     set(word, value ? 1 : 0);
   }
 
-  void set(SoakWord word, @Nullable Tensor tensor) {
+  void set(SoakField word, @Nullable Tensor tensor) {
     set(word, tensor == null ? 0 : tensor.address());
   }
 
   /** The words of an epoch begin. */
   void begin(SoakTraffic traffic) {
-    set(SoakWord.EPOCH, epoch);
-    set(SoakWord.SALT, 0);
-    set(SoakWord.TOKENS, traffic.packedTokens());
-    set(SoakWord.FIRST_EXPERT, traffic.firstExpert());
-    set(SoakWord.EXPERT_SPAN, traffic.span());
-    set(SoakWord.MASKED, traffic.masked());
-    set(SoakWord.EMPTY, traffic.empty());
-    set(SoakWord.SCALES, 0);
-    set(SoakWord.BIAS, 0);
+    set(SoakField.EPOCH, epoch);
+    set(SoakField.SALT, 0);
+    set(SoakField.TOKENS, traffic.packedTokens());
+    set(SoakField.FIRST_EXPERT, traffic.firstExpert());
+    set(SoakField.EXPERT_SPAN, traffic.span());
+    set(SoakField.MASKED, traffic.masked());
+    set(SoakField.EMPTY, traffic.empty());
+    set(SoakField.SCALES, 0);
+    set(SoakField.BIAS, 0);
   }
 
   /** The epoch ends; now and then its ranks look at what the last ones have found. */
@@ -177,7 +177,7 @@ final class SoakRank {
   /** Makes the inputs of the epoch, and finds out where each row must arrive. */
   void makeInputs() {
     launch(SoakKernel.MAKE);
-    launch(SoakKernel.WAYS);
+    launch(SoakKernel.ROUTES);
     launch(SoakKernel.COUNT);
     launch(SoakKernel.PLACE);
   }
@@ -203,7 +203,7 @@ final class SoakRank {
   }
 
   /** Tells the kernels what to check; null if it is not there. */
-  void checks(SoakWhat what, @Nullable Tensor tensor) {
+  void checks(SoakCheck what, @Nullable Tensor tensor) {
     set(Objects.requireNonNull(what.word, what.name()), tensor);
     if (tensor != null && tensor.byteSize() > 0) {
       meddler.at(this, what, tensor.address());
@@ -213,7 +213,7 @@ final class SoakRank {
   /** The last row of {@code x} must be padding. */
   void checksPadding(Tensor x) {
     long rowBytes = x.byteSize() / x.size(0);
-    meddler.at(this, SoakWhat.PADDING, x.address() + x.byteSize() - rowBytes);
+    meddler.at(this, SoakCheck.PADDING, x.address() + x.byteSize() - rowBytes);
   }
 
   /**
@@ -227,17 +227,17 @@ final class SoakRank {
       boolean byColumns = layout == ScaleLayout.COLUMN_MAJOR;
       int last = scales.dimensions() - 1;
       long across = scales.size(last);
-      set(SoakWord.SCALE_GROUP_ROWS, groupRows);
-      set(SoakWord.SCALE_GROUP_STRIDE, scales.size(last - 1) * across);
-      set(SoakWord.SCALE_ROW_STRIDE, byColumns ? 1 : across);
-      set(SoakWord.SCALE_COLUMN_STRIDE, byColumns ? across : 1);
+      set(SoakField.SCALE_GROUP_ROWS, groupRows);
+      set(SoakField.SCALE_GROUP_STRIDE, scales.size(last - 1) * across);
+      set(SoakField.SCALE_ROW_STRIDE, byColumns ? 1 : across);
+      set(SoakField.SCALE_COLUMN_STRIDE, byColumns ? across : 1);
     }
-    checks(SoakWhat.SCALES, scales);
+    checks(SoakCheck.SCALES, scales);
   }
 
   /** Damages a byte in the order of the kernels. */
   void flip(long address) {
-    set(SoakWord.VICTIM, address);
+    set(SoakField.VICTIM, address);
     launch(SoakKernel.FLIP);
   }
 
@@ -246,12 +246,12 @@ final class SoakRank {
   }
 
   Tensor scales(DType dtype, int tokens, int columns) {
-    set(SoakWord.SCALES, scales.address());
+    set(SoakField.SCALES, scales.address());
     return scales.as(dtype, tokens, columns);
   }
 
   Tensor bias(int tokens) {
-    set(SoakWord.BIAS, bias.address());
+    set(SoakField.BIAS, bias.address());
     return bias.as(DType.BF16, tokens, shape.hidden());
   }
 
@@ -260,7 +260,7 @@ final class SoakRank {
   }
 
   Routing routing(int tokens, boolean wide) {
-    set(SoakWord.WIDE_IDS, wide);
+    set(SoakField.WIDE_IDS, wide);
     return Routing.of(
         ids.as(wide ? DType.INT64 : DType.INT32, tokens, SoakShape.TOP_K),
         weights.as(DType.FP32, tokens, SoakShape.TOP_K));
@@ -311,7 +311,7 @@ final class SoakRank {
         .formatted(
             packed >>> 40,
             buffer.rank(),
-            SoakWhat.values()[(int) (packed >>> 35 & 31)],
+            SoakCheck.values()[(int) (packed >>> 35 & 31)],
             packed >>> 17 & 0x3FFFF,
             packed & 0x1FFFF);
   }

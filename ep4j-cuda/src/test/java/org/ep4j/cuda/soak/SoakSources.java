@@ -18,7 +18,7 @@ import org.ep4j.cuda.jit.KernelSpec;
 final class SoakSources {
   static final String ENTRY = "soak.cu";
   private static final List<String> FILES =
-      List.of(ENTRY, "soak.cuh", "soak_places.cuh", "soak_rows.cuh", "soak_sums.cuh");
+      List.of(ENTRY, "soak.cuh", "soak_row_table.cuh", "soak_rows.cuh", "soak_sums.cuh");
 
   private SoakSources() {}
 
@@ -37,11 +37,11 @@ final class SoakSources {
 
   private static String words() {
     String fields =
-        Arrays.stream(SoakWord.values())
+        Arrays.stream(SoakField.values())
             .map(word -> "  u64 " + word.name().toLowerCase(Locale.ROOT) + ";\n")
             .collect(Collectors.joining());
     String what =
-        Arrays.stream(SoakWhat.values()).map(Enum::name).collect(Collectors.joining(", "));
+        Arrays.stream(SoakCheck.values()).map(Enum::name).collect(Collectors.joining(", "));
     return "#pragma once\n\nstruct Words {\n"
         + fields
         + "};\n\nenum What { "

@@ -39,7 +39,7 @@ T from_word(u64 word) {
 // Another thread may come first: in between is no telling who was.
 template <class T, class Change>
 T change(T* at, const char* name, Change next) {
-  give_way();
+  yield_fiber();
   check(at, sizeof *at, name);
   T before = *at;
   *at = next(before);
@@ -156,9 +156,9 @@ T atomicExch(T* at, V value) {
 }
 
 // Memory is in order here; but a fence takes time, in which others run.
-inline void __threadfence_block() { emulator::give_way(); }
-inline void __threadfence() { emulator::give_way(); }
-inline void __threadfence_system() { emulator::give_way(); }
+inline void __threadfence_block() { emulator::yield_fiber(); }
+inline void __threadfence() { emulator::yield_fiber(); }
+inline void __threadfence_system() { emulator::yield_fiber(); }
 
 template <class T>
 T __ldcg(const T* at) {

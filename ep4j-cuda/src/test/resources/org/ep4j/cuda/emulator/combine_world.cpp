@@ -26,7 +26,7 @@ void run_case(u64 seed) {
   std::shared_ptr<Handle> last;
   for (u32 left = machine.random.between(2, 5); left > 0; left--) {
     // What did not fit or was refused ends in an exception: its handle is not used again.
-    if (last == nullptr || last->crowded || last->routing.bad || machine.random.once_in(4)) {
+    if (last == nullptr || last->overflow_rank || last->routing.bad || machine.random.once_in(4)) {
       last = dispatching.dispatch();
     } else if (machine.random.once_in(3)) {
       dispatching.dispatch_again(last);

@@ -42,16 +42,16 @@ class Fiber {
   void resume() {
     current = this;
     if (_setjmp(outside) == 0) {
-      if (begun) {
+      if (started) {
         _longjmp(inside, 1);
       }
-      begun = true;
+      started = true;
       setcontext(&beginning);
     }
   }
 
   // From a fiber.
-  static void give_way() {
+  static void yield_fiber() {
     if (_setjmp(current->inside) == 0) {
       _longjmp(outside, 1);
     }
@@ -69,7 +69,7 @@ class Fiber {
   std::jmp_buf inside;
   ucontext_t beginning;
   const std::function<void()>* body = nullptr;
-  bool begun = false;
+  bool started = false;
   bool done = true;
 
   Fiber() {
@@ -89,7 +89,7 @@ class Fiber {
     for (;;) {
       (*current->body)();
       current->done = true;
-      give_way();
+      yield_fiber();
     }
   }
 };

@@ -22,10 +22,10 @@ inline u64 mixed(u64 a, u64 b = 0, u64 c = 0, u64 d = 0) {
 // are zero, huge or no numbers.
 inline Halves drawn_row(u64 key, u32 hidden) {
   Halves row(hidden);
-  u32 most = 100 + (u32)(mixed(key) % 40);
+  u32 largest = 100 + (u32)(mixed(key) % 40);
   for (u32 i = 0; i < hidden; i++) {
     u64 bits = mixed(key, i + 1);
-    u32 exponent = most - (u32)(bits >> 16 & 7);
+    u32 exponent = largest - (u32)(bits >> 16 & 7);
     u32 special = (u32)(bits >> 32) % 3000;
     row[i] = special == 0   ? (u16)(bits & 0x8000)
              : special == 1 ? (u16)(0x7f80 | (bits & 0x8000))
@@ -107,23 +107,23 @@ struct Encoding {
     }
     u32 group = format == NVFP4_ROWS ? 16 : 128;
     for (u32 first = 0; first < hidden; first += group) {
-      float most = 0;
+      float largest = 0;
       for (u32 i = first; i < first + group; i++) {
-        most = std::fmax(most, std::fabs(widened(row[i])));
+        largest = std::fmax(largest, std::fabs(widened(row[i])));
       }
       if (format == NVFP4_ROWS) {
-        encode_nvfp4(row, first, most, bytes);
+        encode_nvfp4(row, first, largest, bytes);
       } else {
-        encode_fp8(row, first, std::fmax(most, 1e-4f), bytes);
+        encode_fp8(row, first, std::fmax(largest, 1e-4f), bytes);
       }
     }
     return bytes;
   }
 
  private:
-  void encode_nvfp4(const Halves& row, u32 first, float most, std::vector<u8>& bytes) const {
+  void encode_nvfp4(const Halves& row, u32 first, float largest, std::vector<u8>& bytes) const {
     float sixth = 1.0f / 6.0f;
-    float wanted = most * sixth;
+    float wanted = largest * sixth;
     wanted = global_scale * wanted;
     u32 scale = e4m3(wanted);
     float by = scale == 0 ? 0 : global_scale / E4M3.magnitude(scale);
@@ -134,18 +134,18 @@ struct Encoding {
     }
   }
 
-  void encode_fp8(const Halves& row, u32 first, float most, std::vector<u8>& bytes) const {
-    float scale = most * (1.0f / 448.0f);
-    float by = 448.0f / most;
+  void encode_fp8(const Halves& row, u32 first, float largest, std::vector<u8>& bytes) const {
+    float scale = largest * (1.0f / 448.0f);
+    float by = 448.0f / largest;
     int exponent = 255;
-    if (format != FP8_ROWS && !std::isinf(most)) {
+    if (format != FP8_ROWS && !std::isinf(largest)) {
       bool power = std::frexp(scale, &exponent) == 0.5f;
       exponent -= power ? 1 : 0;
       scale = std::ldexp(1.0f, exponent);
       by = std::ldexp(1.0f, -exponent);
       exponent += 127;
     }
-    by = std::isinf(most) ? 0 : by;
+    by = std::isinf(largest) ? 0 : by;
     u8* at = &bytes[row_bytes()] + first / 128 * (format == FP8_UE8M0_ROWS ? 1 : 4);
     if (format == FP8_UE8M0_ROWS) {
       *at = (u8)exponent;
@@ -165,22 +165,22 @@ struct Encoding {
 // kit compares with the host engine's; which chunks are packed is found here.
 inline Halves travelled(const Halves& row) {
   u32 hidden = (u32)row.size();
-  u32 chunk = hidden % 1024 == 0 ? 1024 : hidden % 512 == 0 ? 512 : 128;
+  u32 token_range = hidden % 1024 == 0 ? 1024 : hidden % 512 == 0 ? 512 : 128;
   Halves result = row;
-  for (u32 first = 0; first < hidden; first += chunk) {
+  for (u32 first = 0; first < hidden; first += token_range) {
     std::vector<u32> metas;
     bool packable = true;
-    for (u32 group = first; group < first + chunk; group += 128) {
-      u32 most = 0;
-      u32 least = 0x7fff;
+    for (u32 group = first; group < first + token_range; group += 128) {
+      u32 largest = 0;
+      u32 smallest = 0x7fff;
       for (u32 i = group; i < group + 128; i++) {
-        most = std::max(most, row[i] & 0x7fffu);
-        least = std::min(least, row[i] & 0x7fffu);
+        largest = std::max(largest, row[i] & 0x7fffu);
+        smallest = std::min(smallest, row[i] & 0x7fffu);
       }
-      metas.push_back(least << 16 | most);
+      metas.push_back(smallest << 16 | largest);
       packable = packable && logfmt::packable(metas.back());
     }
-    for (u32 i = first; packable && i < first + chunk; i++) {
+    for (u32 i = first; packable && i < first + token_range; i++) {
       logfmt::Group group(metas[(i - first) / 128]);
       u32 code = group.code(row[i] & 0x7fffu, group.inverse(), group.half());
       result[i] = (u16)(group.magnitude(code) | (row[i] & 0x8000));

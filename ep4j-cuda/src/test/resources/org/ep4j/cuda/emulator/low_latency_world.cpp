@@ -1,7 +1,7 @@
 // Low-latency dispatches and combines of what they delivered, in all formats, with hooks and without,
 // on random worlds: `low_latency_world SEED CASES`.
-#if !defined(EP4J_LINES) && !defined(EP4J_FAR)
-#define EP4J_LINES 1
+#if !defined(EP4J_LL_PACKETS) && !defined(EP4J_INTERNODE)
+#define EP4J_LL_PACKETS 1
 #endif
 #include "ptx.cuh"
 
@@ -70,7 +70,7 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   size_t last[2] = {};
   u32 dispatches = 0;
   u32 combines = random.between(1, 4);  // a dispatch, on an average, less one
-  for (u32 left = random.between(2, world.most_tokens < 8 ? 12 : 7); left > 0; left--) {
+  for (u32 left = random.between(2, world.max_tokens < 8 ? 12 : 7); left > 0; left--) {
     if (dispatches == 0 || random.once_in(combines)) {
       Encoding encoding{(Format)random.below(FORMATS), hidden, (float)random.between(1, 500) / 7};
       if (encoding.format == FP8_UE8M0_ROWS && hidden % 512 != 0) {
@@ -106,18 +106,18 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
   }
 }
 
-// As org.ep4j.cuda.engine.Eviction does.
-void evict(Machine& machine, Control* control, u32 lost, u32 by) {
-  control->evicted = by + 1;
+// As org.ep4j.cuda.engine.StaleRankFence does.
+void fence(Machine& machine, Control* control, u32 lost, u32 by) {
+  control->fenced_by = by + 1;
   machine.moved();
   machine.run_while([&] { return control->running != 0; });
-  machine.shut_out(lost);
+  machine.fenced(lost);
 }
 
 // With masks: the process of a rank is stopped, and the hosts of the others learn that it is dead. They
 // evict it, and then their kernels count its areas as left alone. It
 // goes on when it likes.
-void let_one_be_evicted(Machine& machine, LowLatencyCalls& calls, const World& world) {
+void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
   if (world.gone[lost]) {
@@ -129,18 +129,18 @@ void let_one_be_evicted(Machine& machine, LowLatencyCalls& calls, const World& w
   };
   machine.stop(lost, random.below(8));
   run_on();
-  evict(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+  fence(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
   for (u32 s = 0; s < world.ranks; s++) {
     *(calls.host_gone[s] + lost) = s != lost;
   }
   run_on();
   machine.go_on(lost);
-  calls.evicted.insert(lost);
+  calls.fenced.insert(lost);
   about += ", evicted " + std::to_string(lost);
 }
 
 // Without masks: the others have lost a rank, and evict it before they begin anew.
-void let_one_be_evicted_at_reset(Machine& machine, LowLatencyCalls& calls, const World& world) {
+void let_one_be_fenced_at_reset(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
   if (world.gone[lost] || world.ranks == 1) {
@@ -148,14 +148,14 @@ void let_one_be_evicted_at_reset(Machine& machine, LowLatencyCalls& calls, const
   }
   about += ", evicted " + std::to_string(lost);
   for (u32 r = 0; r < world.ranks; r++) {
-    calls.evicted.insert(r);
+    calls.fenced.insert(r);
   }
   machine.stop(lost, random.below(8));
   if (random.once_in(2)) {
     machine.put_to_sleep(lost, random.below(1u << random.between(4, 16)), 1u << random.between(10, 22), [] {});
   }
   machine.lose(lost);
-  evict(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+  fence(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
   machine.go_on(lost);
 }
 
@@ -163,16 +163,16 @@ void run_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   World world(first);
   if (first.once_in(3)) {
-    world.most_tokens = first.between(1, 4);
+    world.max_tokens = first.between(1, 4);
   }
   u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
   Machine machine(seed, PUTS ? 2 * world.ranks : world.ranks);
-  bool masking = !FAR && first.once_in(3);
+  bool masking = !INTERNODE && first.once_in(3);
   LowLatencyCalls calls(machine, world, seed, hidden, masking);
   if (masking) {
     let_some_sleep(machine, calls, world);
   }
-  calls.turn_tokens = machine.random.between(1, 2 * world.most_tokens);
+  calls.tile_tokens = machine.random.between(1, 2 * world.max_tokens);
   std::vector<Step> steps = draw_steps(world, hidden, machine.random);
   about += world.text() + ", hidden " + std::to_string(hidden) + ", operations " +
            std::to_string(steps.size());
@@ -182,9 +182,9 @@ void run_case(u64 seed) {
     }
   }
   if (masking && machine.random.once_in(3)) {
-    let_one_be_evicted(machine, calls, world);
-  } else if (!masking && !FAR && machine.random.once_in(4)) {
-    let_one_be_evicted_at_reset(machine, calls, world);
+    let_one_be_fenced(machine, calls, world);
+  } else if (!masking && !INTERNODE && machine.random.once_in(4)) {
+    let_one_be_fenced_at_reset(machine, calls, world);
   }
   machine.run();
   for (u32 r = 0; r < world.ranks; r++) {

@@ -18,14 +18,14 @@ class Machine {
   Memory memory;
   u64 steps = 0;
 
-  Machine(u64 seed, u32 ranks) : streams(ranks) {
+  Machine(u64 seed, u32 ranks) : schedule(ranks) {
     random.engine.seed(seed);
     the = this;
     caller = who;
   }
 
   ~Machine() {
-    for (auto& stream : streams) {
+    for (auto& stream : schedule) {
       discard(stream.running.get());
     }
     the = nullptr;
@@ -34,43 +34,43 @@ class Machine {
 
   inline static Machine* the = nullptr;
 
-  void enqueue(u32 rank, Launch launch) { streams[rank].waiting.push_back(std::move(launch)); }
+  void enqueue(u32 rank, Launch launch) { schedule[rank].waiting.push_back(std::move(launch)); }
 
   // A rank stands still once its threads have run so many steps: for some steps of all, or FOREVER.
   // `then` runs when it falls asleep.
   void put_to_sleep(u32 rank, u64 after, u64 steps, std::function<void()> then) {
-    streams[rank].sleep = Sleep{after, steps, 0, std::move(then)};
+    schedule[rank].sleep = Sleep{after, steps, 0, std::move(then)};
   }
 
   // The process of a rank is stopped after so many launches: what it has launched goes on, the next one
   // comes once it goes on itself.
-  void stop(u32 rank, u64 launches) { streams[rank].launches = launches; }
-  void go_on(u32 rank) { streams[rank].launches = FOREVER; }
+  void stop(u32 rank, u64 launches) { schedule[rank].launches = launches; }
+  void go_on(u32 rank) { schedule[rank].launches = FOREVER; }
 
-  bool has_waiting(u32 rank) const { return !streams[rank].waiting.empty(); }
-  u32 waiting(u32 rank) const { return (u32)streams[rank].waiting.size(); }
-  const std::string& next(u32 rank) const { return streams[rank].waiting.front().name; }
-  bool is_idle(u32 rank) const { return streams[rank].is_idle(); }
+  bool has_waiting(u32 rank) const { return !schedule[rank].waiting.empty(); }
+  u32 waiting(u32 rank) const { return (u32)schedule[rank].waiting.size(); }
+  const std::string& next(u32 rank) const { return schedule[rank].waiting.front().name; }
+  bool is_idle(u32 rank) const { return schedule[rank].is_idle(); }
 
   // Deadlines of all that runs on a rank pass.
-  void skip(u32 rank) { streams[rank].skipped += 2 * PATIENT; }
+  void skip(u32 rank) { schedule[rank].skipped += 2 * PATIENT; }
 
   // What the clock shows where something runs.
-  u64 now() const { return steps + streams[running->block->kernel->rank].skipped; }
+  u64 now() const { return steps + schedule[running->block->kernel->rank].skipped; }
 
   // What a rank has launched before it was stopped goes on; the others wait for the rest in vain.
   void lose(u32 rank) {
     auto others_run = [&] {
       u32 busy = 0;
-      for (u32 r = 0; r < streams.size(); r++) {
-        busy += r != rank && !streams[r].is_idle();
+      for (u32 r = 0; r < schedule.size(); r++) {
+        busy += r != rank && !schedule[r].is_idle();
       }
       return busy > 0;
     };
     while (others_run()) {
       u64 patience = steps + (1u << random.between(10, 20));
       run_while([&] { return steps < patience && others_run(); });
-      for (u32 r = 0; r < streams.size(); r++) {
+      for (u32 r = 0; r < schedule.size(); r++) {
         if (r != rank) {
           skip(r);
         }
@@ -79,25 +79,25 @@ class Machine {
   }
 
   // Memory of a rank that others write, too.
-  void belongs(u32 rank, const char* at, u64 bytes) { homes.push_back({rank, at, at + bytes}); }
+  void belongs(u32 rank, const char* at, u64 bytes) { owners.push_back({rank, at, at + bytes}); }
 
   // From now on kernels of a rank write nothing into that of others.
-  void shut_out(u32 rank) { streams[rank].shut_out = true; }
+  void fenced(u32 rank) { schedule[rank].fenced = true; }
 
   // What runs stores there.
   void check_store(const void* at) const {
     u32 rank = (u32)running->block->kernel->rank;
-    if (!streams[rank].shut_out) {
+    if (!schedule[rank].fenced) {
       return;
     }
-    for (const Home& home : homes) {
-      if (home.rank != rank && at >= home.begin && at < home.end) {
+    for (const Owner& owner : owners) {
+      if (owner.rank != rank && at >= owner.begin && at < owner.end) {
         fail("it is evicted, and writes: %s", memory.describe(at).c_str());
       }
     }
   }
 
-  bool is_dead(u32 rank) const { return streams[rank].sleep.until == FOREVER; }
+  bool is_dead(u32 rank) const { return schedule[rank].sleep.until == FOREVER; }
 
   // Something happened that others may wait for.
   void moved() { last_move = steps; }
@@ -110,7 +110,7 @@ class Machine {
   // The same, or until something is no longer so.
   void run_while(const std::function<bool()>& wanted) {
     std::vector<Stream*> busy;
-    for (auto& stream : streams) {
+    for (auto& stream : schedule) {
       busy.push_back(&stream);
     }
     while (!busy.empty() && wanted()) {
@@ -123,7 +123,7 @@ class Machine {
         steps += SLEEP;
         moved();
       } else if (stream.running == nullptr && !stream.is_idle()) {
-        begin(stream, (int)(&stream - streams.data()));
+        begin(stream, (int)(&stream - schedule.data()));
       } else if (stream.running != nullptr) {
         step(stream);
       } else {
@@ -145,14 +145,14 @@ class Machine {
   // What each look at a sleeping stream takes.
   static constexpr u64 SLEEP = 32;
 
-  struct Home {
+  struct Owner {
     u32 rank;
     const char* begin;
     const char* end;
   };
 
-  std::vector<Stream> streams;
-  std::vector<Home> homes;
+  std::vector<Stream> schedule;
+  std::vector<Owner> owners;
   u64 last_move = 0;
 
   void begin(Stream& stream, int rank) {
@@ -202,7 +202,7 @@ class Machine {
       return;
     }
     u32 warps = (u32)block.warps.size();
-    for (u32 turns = 1u << random.below(5); turns > 0; turns--) {
+    for (u32 rounds = 1u << random.below(5); rounds > 0; rounds--) {
       Thread* first = &block.threads[random.below(warps) * LANES];
       for (Thread* thread = first; thread < first + LANES; thread++) {
         if (thread->can_run()) {
@@ -289,7 +289,7 @@ class Machine {
 
   [[noreturn]] void report_hang() {
     std::string text = "HANG\n";
-    for (auto& stream : streams) {
+    for (auto& stream : schedule) {
       for (size_t b = 0; stream.running != nullptr && b < stream.running->blocks.size(); b++) {
         Block& block = *stream.running->blocks[b];
         text += "rank " + std::to_string(stream.running->rank) + ", " + stream.running->launch.name +
@@ -313,7 +313,7 @@ class Machine {
 
 // --- what a running thread does ---------------------------------------------------------------
 
-inline void give_way() { Fiber::give_way(); }
+inline void yield_fiber() { Fiber::yield_fiber(); }
 
 inline void check(const void* at, size_t bytes, const char* what) {
   Machine::the->memory.check(at, bytes, running->block->kernel->rank, what);
@@ -333,13 +333,13 @@ T& static_shared(const char* name) {
 }
 
 // In the place of a constant in kernels of a world that mixes layouts.
-inline bool by_ranks() { return running->block->kernel->launch.by_ranks; }
+inline bool rank_major() { return running->block->kernel->launch.rank_major; }
 
 inline bool coin() { return Machine::the->random.once_in(2); }
 
 // Waits until `all` threads have come to the meeting; the turn that they came for.
-inline u64 meet(Meeting& meeting, u32 all, const char* name) {
-  u64 turn = meeting.turn;
+inline u64 sync(Meeting& meeting, u32 all, const char* name) {
+  u64 generation = meeting.generation;
   if (meeting.arrived == 0) {
     meeting.name = name;
   } else if (std::strcmp(meeting.name, name) != 0) {
@@ -347,13 +347,13 @@ inline u64 meet(Meeting& meeting, u32 all, const char* name) {
   }
   if (++meeting.arrived == all) {
     meeting.arrived = 0;
-    meeting.turn++;
+    meeting.generation++;
   } else {
     running->waits = &meeting;
-    running->turn = turn;
-    give_way();
+    running->generation = generation;
+    yield_fiber();
   }
-  return turn;
+  return generation;
 }
 
 // What all lanes of the warp brought. A lane can be one meeting ahead of another, no more: two sets
@@ -363,8 +363,8 @@ inline const u64* exchange(u32 mask, u64 mine, const char* name) {
     fail("%s of a part of a warp: the emulator knows whole ones", name);
   }
   Meeting& warp = running->block->warps[running->number / LANES];
-  warp.values[warp.turn & 1][running->number % LANES] = mine;
-  return warp.values[meet(warp, LANES, name) & 1];
+  warp.values[warp.generation & 1][running->number % LANES] = mine;
+  return warp.values[sync(warp, LANES, name) & 1];
 }
 
 // Counts this thread at a meeting of `all` threads, and does not wait for the others.
@@ -372,7 +372,7 @@ inline void arrive(Meeting& meeting, u32 all, const char* name) {
   meeting.name = name;
   if (++meeting.arrived == all) {
     meeting.arrived = 0;
-    meeting.turn++;
+    meeting.generation++;
   }
   Machine::the->moved();
 }
@@ -380,9 +380,9 @@ inline void arrive(Meeting& meeting, u32 all, const char* name) {
 inline bool meet_block(bool mine) {
   Block& block = *running->block;
   Meeting& all = block.all;
-  bool& any = all.any[all.turn & 1];
+  bool& any = all.any[all.generation & 1];
   any = (all.arrived > 0 && any) || mine;
-  return all.any[meet(all, (u32)block.threads.size(), "__syncthreads") & 1];
+  return all.any[sync(all, (u32)block.threads.size(), "__syncthreads") & 1];
 }
 
 }  // namespace emulator

@@ -14,7 +14,7 @@ inline void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 numbe
 struct Handle {
   Routing routing;
   bool by_experts;
-  bool crowded;  // some rank has not room for all
+  bool overflow_rank;  // some rank has not room for all
   std::vector<u32> alignments;
   std::vector<u64> limits;
   std::vector<Delivery> deliveries;

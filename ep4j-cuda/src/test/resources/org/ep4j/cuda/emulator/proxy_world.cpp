@@ -71,7 +71,7 @@ inline void push_some() {
     return;
   }
   if (lane_id() == 0) {
-    now->flushed[warp] = await_count(now->rings, now->rings.notices + warp, 1, 1, deadline);
+    now->flushed[warp] = await_count(now->rings, now->rings.flush_counters + warp, 1, 1, deadline);
   }
 }
 
@@ -108,8 +108,8 @@ inline void host_threads() {
         now->read[r].push_back({command.first & ~COMMAND_LAP, command.second & ~COMMAND_LAP});
         next[r]++;
         if (command.first << 1 >> (OPERATION_SHIFT + 1) == COMMAND_FLUSH) {
-          u64* notice = (u64*)rings.notices + (command.second >> COUNTER_SHIFT & NO_COUNTER);
-          store_release_system(notice, *notice + 1);
+          u64* flush_counter = (u64*)rings.flush_counters + (command.second >> COUNTER_SHIFT & NO_COUNTER);
+          store_release_system(flush_counter, *flush_counter + 1);
         }
       }
       found += next[r] - begin;
@@ -123,7 +123,7 @@ inline void host_threads() {
         open -= stops;
       }
     }
-    give_way();
+    yield_fiber();
   }
 }
 
@@ -180,12 +180,12 @@ void check_ring(u64 ring) {
       fail("ring %llu, warp %u: its flush was not answered", ring, warp);
     }
   }
-  bool gave_up = now->rings.records[ring].state != 0;
+  bool failed_wait = now->rings.records[ring].state != 0;
   bool stopped = (now->rings.tails[ring * TAIL_WORDS] & RING_STOPPED) != 0;
-  if (refused && !gave_up && !(now->host == HOST_STOPS && stopped)) {
+  if (refused && !failed_wait && !(now->host == HOST_STOPS && stopped)) {
     fail("ring %llu: a push was refused, and nothing says why", ring);
   }
-  if (now->host == HOST_AWAKE && (refused || gave_up)) {
+  if (now->host == HOST_AWAKE && (refused || failed_wait)) {
     fail("ring %llu: a push was refused though there was time", ring);
   }
 }
@@ -207,7 +207,7 @@ void run_case(u64 seed) {
   u32 blocks = first.between(1, 4);
   u32 threads = 32 * first.between(1, 4);
   mine.warps = blocks * threads / 32;
-  mine.rings.notices = memory.zeroed<u64>(mine.warps, "notices", EVERYBODY);
+  mine.rings.flush_counters = memory.zeroed<u64>(mine.warps, "notices", EVERYBODY);
   mine.pushes = first.between(1, 24);
   mine.host = (HostKind)first.below(HOSTS);
   mine.threads = first.between(1, rings);

@@ -18,7 +18,7 @@ namespace emulator {
 
 inline u64 load(const u64* at) {
   running->polled = at;
-  give_way();
+  yield_fiber();
   check(at, sizeof *at, "load");
   return *at;
 }
@@ -28,7 +28,7 @@ inline void store(u64* at, u64 value) {
   Machine::the->check_store(at);
   *at = value;
   Machine::the->moved();
-  give_way();
+  yield_fiber();
 }
 
 }  // namespace emulator
@@ -56,11 +56,11 @@ inline void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
 }
 
 // Kernels of a rank run one after the other here.
-inline void await_kernel_before() {}
-inline void admit_next_kernel() {}
+inline void await_previous_kernel() {}
+inline void launch_dependent_kernels() {}
 
-inline void barrier_meet(u32 barrier, u32 threads) {
-  emulator::meet(emulator::running->block->barriers[barrier], threads, "barrier");
+inline void barrier_sync(u32 barrier, u32 threads) {
+  emulator::sync(emulator::running->block->barriers[barrier], threads, "barrier");
 }
 
 inline void barrier_arrive(u32 barrier, u32 threads) {
@@ -86,7 +86,7 @@ inline bool slow_rows = false;
 inline void store_row(void* at, uint4 v) {
   if (emulator::slow_rows && emulator::coin()) {
     emulator::Machine::the->moved();
-    emulator::give_way();
+    emulator::yield_fiber();
   }
   emulator::check(at, sizeof v, "store_row");
   emulator::Machine::the->check_store(at);
@@ -119,10 +119,10 @@ void pass_line(void* at, T& v, bool mine, bool stores) {
     running->polled = at;
   }
   exchange(0xffffffff, 0, "a line");
-  u64 turn = running->block->warps[running->number / LANES].turn;
+  u64 generation = running->block->warps[running->number / LANES].generation;
   u32 first = lane / EACH * EACH;
-  if (lines.done[first] != turn) {
-    lines.done[first] = turn;
+  if (lines.done[first] != generation) {
+    lines.done[first] = generation;
     char* line = (char*)lines.at[first];
     if (((u64)line & (Lines::BYTES - 1)) != 0) {
       fail("a line begins at a multiple of its size");
@@ -151,12 +151,12 @@ void pass_line(void* at, T& v, bool mine, bool stores) {
 }  // namespace emulator
 
 template <class T>
-void store_line(void* at, T v, bool mine) {
+void store_packet(void* at, T v, bool mine) {
   emulator::pass_line(at, v, mine, true);
 }
 
 template <class T>
-void load_line(T& v, const void* at, bool mine) {
+void load_packet(T& v, const void* at, bool mine) {
   emulator::pass_line((void*)at, v, mine, false);
 }
 
@@ -251,7 +251,7 @@ inline void barrier_wait(u64* barrier, u32 parity) {
       return true;
     });
     emulator::running->polled = barrier;
-    emulator::give_way();
+    emulator::yield_fiber();
   }
 }
 

@@ -13,7 +13,7 @@ struct PutLibrary {
     u64 target, source, bytes;  // of a put
     u64 number, value;          // of a signal
     u64 ticket;
-    bool begun = false;
+    bool started = false;
   };
 
   u32 rank;
@@ -73,12 +73,12 @@ struct PutLibrary {
 
   bool put(Task& task) {
     u64 half = task.bytes / 32 * 16;
-    u64 from = task.begun ? half : 0;
-    u64 to = task.begun ? task.bytes : half;
+    u64 from = task.started ? half : 0;
+    u64 to = task.started ? task.bytes : half;
     std::memcpy((*all)[task.peer]->window + task.target + from, window + task.source + from, to - from);
     Machine::the->moved();
-    bool done = task.begun;
-    task.begun = true;
+    bool done = task.started;
+    task.started = true;
     return done;
   }
 };
@@ -115,7 +115,7 @@ class PutLibraries {
     }
   }
 
-  u64 counted_apart(u32 rank, u32 signal) const {
+  u64 library_count(u32 rank, u32 signal) const {
     u64 sum = 0;
     for (u32 i = 0; i < contexts; i++) {
       sum += all[rank]->counts[i * all[rank]->signals + signal];
@@ -136,7 +136,7 @@ class PutLibraries {
       if (!all[r]->carry_some(machine.random) && !goes_on) {
         return;
       }
-      give_way();
+      yield_fiber();
     }
   }
 };
@@ -191,14 +191,14 @@ void ep4j_library_flush(u64 library, u32 lane) {
     return !task.signals && task.ticket < before;
   })) {
     emulator::running->polled = nullptr;
-    emulator::give_way();
+    emulator::yield_fiber();
   }
   __syncwarp();
 }
 
 u64 ep4j_library_signals(u64 library, u32 signal) {
   auto& mine = *(emulator::PutLibrary*)library;
-  emulator::give_way();
+  emulator::yield_fiber();
   u64 sum = 0;
   for (u64 context = 0; context < mine.queues.size(); context++) {
     sum += mine.counts[context * mine.signals + signal];

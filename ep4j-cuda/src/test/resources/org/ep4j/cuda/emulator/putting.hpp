@@ -7,7 +7,7 @@
 #include "put_probe.cu"
 
 #include "main.hpp"
-#include "put_carriers.hpp"
+#include "put_transports.hpp"
 
 namespace emulator {
 
@@ -22,7 +22,7 @@ struct Exchange {
   u64 deadline;
   std::vector<u32> node;  // of each rank
   u32 ended = 0;          // kernels
-  bool gave_up = false;   // a warp
+  bool failed_wait = false;   // a warp
 
   // In the memory of a rank: a block that each lane puts, one that each lane of each rank puts here.
   u64 source(u32 lane) const { return lane * bytes; }
@@ -112,13 +112,13 @@ inline void exchange_blocks(const DevicePut& p) {
   u32 lane = own_lane();
   for (u32 round = 0; round < now->rounds; round++) {
     if (!send_round(p, lane, round) || !receive_round(p, lane, round)) {
-      now->gave_up = true;
+      now->failed_wait = true;
       return;
     }
   }
   u64 all = (u64)now->rounds * now->ranks * now->lanes * (now->lanes + 1) / 2;
   if (!await_signal(p, now->total(), (u32)p.rank, all, now->deadline)) {
-    now->gave_up = true;
+    now->failed_wait = true;
   }
 }
 
@@ -127,7 +127,7 @@ class PutWorld {
  public:
   std::vector<DevicePut> puts;  // by rank
 
-  explicit PutWorld(Machine& machine) : machine(machine), carrier(machine) {
+  explicit PutWorld(Machine& machine) : machine(machine), transport(machine) {
     for (u32 r = 0; r < now->ranks; r++) {
       std::string name = " of rank " + std::to_string(r);
       Memory& memory = machine.memory;
@@ -141,17 +141,17 @@ class PutWorld {
       std::memset(p.own + bytes, 0, p.signals * 8);
       p.signal_words = bytes;
       p.flushes = memory.zeroed<u64>(now->lanes, "flushes" + name, (int)r);
-      carrier.add(p, bytes, name);
+      transport.add(p, bytes, name);
       puts.push_back(p);
     }
     for (DevicePut& p : puts) {
       char** peers = machine.memory.zeroed<char*>(now->ranks, "peers", (int)p.rank);
       for (u32 r = 0; r < now->ranks; r++) {
-        peers[r] = carrier.stores(now->node[p.rank], now->node[r]) ? puts[r].own : nullptr;
+        peers[r] = transport.stores(now->node[p.rank], now->node[r]) ? puts[r].own : nullptr;
       }
       p.peers = peers;
     }
-    carrier.start([this] { return now->ended < expected; });
+    transport.start([this] { return now->ended < expected; });
   }
 
   // On each rank, once those before have ended everywhere.
@@ -161,7 +161,7 @@ class PutWorld {
     for (const DevicePut& p : puts) {
       auto all = [&p, before, body] {
         while (now->ended < before) {
-          give_way();
+          yield_fiber();
         }
         body(p);
       };
@@ -173,13 +173,13 @@ class PutWorld {
   void lose(u32 rank, u64 after) {
     machine.put_to_sleep(rank, after, FOREVER, [this, rank] {
       expected--;
-      carrier.lose(rank);
+      transport.lose(rank);
     });
   }
 
   void expect_signal(u32 number, u64 due) {
     for (const DevicePut& p : puts) {
-      u64 seen = ((u64*)(p.own + p.signal_words))[number] + carrier.carried(p, number);
+      u64 seen = ((u64*)(p.own + p.signal_words))[number] + transport.counted(p, number);
       if (seen != due) {
         fail("rank %llu: signal %u is %llu, not %llu", p.rank, number, seen, due);
       }
@@ -188,7 +188,7 @@ class PutWorld {
 
  private:
   Machine& machine;
-  Carrier carrier;
+  Transport transport;
   u32 expected = 0;
 };
 
@@ -207,7 +207,7 @@ inline void run_exchange(PutWorld& world, Random& random, u32 blocks) {
         world.expect_signal(now->seen(from, lane), now->rounds);
       }
     }
-    if (now->gave_up) {
+    if (now->failed_wait) {
       fail("a warp gave up, though nothing was lost");
     }
   }
@@ -243,7 +243,7 @@ inline void run_probes(PutWorld& world, Machine& machine, u32 blocks) {
       }
     });
   };
-  for (u32 turn = 0; turn < 2; turn++) {
+  for (u32 step = 0; step < 2; step++) {
     all("ep4j_put_exchange", lanes, blocks, true, ep4j_put_exchange);
     all("ep4j_put_rounds", 1, blocks, false, ep4j_put_rounds);
     all("ep4j_put_stream", lanes, blocks, false, ep4j_put_stream);

@@ -9,8 +9,8 @@ namespace emulator {
 struct World {
   u32 ranks;
   u32 experts;
-  u32 most_tokens;
-  u32 most_choices;
+  u32 max_tokens;
+  u32 max_choices;
   u32 row_bytes;          // the widest
   u32 scale_bytes;        // the most
   std::vector<u32> node;  // [ranks]
@@ -25,8 +25,8 @@ struct World {
   World(Random& random, const std::vector<u32>& sizes)
       : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
         experts(random.between(2, random.once_in(4) ? 130 : 40)),
-        most_tokens(random.between(1, 40)),
-        most_choices(std::min(experts, random.between(1, random.once_in(4) ? 64 : 8))),
+        max_tokens(random.between(1, 40)),
+        max_choices(std::min(experts, random.between(1, random.once_in(4) ? 64 : 8))),
         row_bytes(16 * random.between(1, 40)),
         scale_bytes(random.once_in(3) ? 0 : random.between(1, 180)),
         gone(ranks),
@@ -72,7 +72,7 @@ struct World {
     }
   }
 
-  u32 most_of_node() const {
+  u32 max_node_ranks() const {
     std::vector<u32> sizes(nodes());
     for (u32 n : node) {
       sizes[n]++;
@@ -90,7 +90,7 @@ struct World {
       lost += gone[r] ? ", gone " + std::to_string(r) : "";
     }
     return "ranks " + std::to_string(ranks) + (all.empty() ? "" : " in nodes" + all) + lost + ", experts " + std::to_string(experts) + ", choices " +
-           std::to_string(most_choices) + ", tokens " + std::to_string(most_tokens) + ", row bytes " +
+           std::to_string(max_choices) + ", tokens " + std::to_string(max_tokens) + ", row bytes " +
            std::to_string(row_bytes) + ", scale bytes " + std::to_string(scale_bytes);
   }
 };
@@ -107,14 +107,14 @@ struct Routing {
 
   Routing(const World& world, Random& random)
       : world(world),
-        top_k(random.between(1, world.most_choices)),
+        top_k(random.between(1, world.max_choices)),
         weighted(!random.once_in(4)),
         tokens(world.ranks),
         ids(world.ranks),
         weights(world.ranks) {
     bool faulty = random.once_in(8);
     for (u32 r = 0; r < world.ranks; r++) {
-      tokens[r] = random.once_in(5) ? 0 : random.between(0, world.most_tokens);
+      tokens[r] = random.once_in(5) ? 0 : random.between(0, world.max_tokens);
       for (u32 t = 0; t < tokens[r]; t++) {
         std::vector<i64> choices(world.experts);
         for (u32 e = 0; e < world.experts; e++) {

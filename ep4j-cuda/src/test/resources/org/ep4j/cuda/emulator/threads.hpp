@@ -19,7 +19,7 @@ struct Random {
   std::mt19937_64 engine;
 
   u32 below(u32 n) { return (u32)(engine() % n); }
-  u32 between(u32 least, u32 most) { return least + below(most - least + 1); }
+  u32 between(u32 low, u32 high) { return low + below(high - low + 1); }
   bool once_in(u32 n) { return below(n) == 0; }
 
   // Mostly little, seldom a lot.
@@ -30,7 +30,7 @@ constexpr u32 LANES = 32;
 
 // Threads that wait for each other: who is there, and what they brought.
 struct Meeting {
-  u64 turn = 0;
+  u64 generation = 0;
   u32 arrived = 0;
   const char* name = "";
   u64 values[2][LANES];  // of a warp, by the parity of the turn
@@ -62,13 +62,13 @@ struct Thread {
   u32 number;
   Fiber* fiber;
   Meeting* waits = nullptr;  // until the turn has passed
-  u64 turn = 0;
+  u64 generation = 0;
   const void* polled = nullptr;  // the word that it read last
   u64 groups = 0;                // committed
   std::vector<LateStore> stores;
 
   bool can_run() const {
-    return !fiber->is_done() && (waits == nullptr || waits->turn != turn);
+    return !fiber->is_done() && (waits == nullptr || waits->generation != generation);
   }
 };
 
@@ -104,7 +104,7 @@ struct Launch {
   size_t shared_bytes;
   std::function<void()> body;
   std::function<void()> then;  // the caller, some time after the end and before the next launch
-  bool by_ranks = false;       // low latency, where a world mixes layouts
+  bool rank_major = false;       // low latency, where a world mixes layouts
 };
 
 struct Kernel {
@@ -132,7 +132,7 @@ struct Stream {
   std::deque<Launch> waiting;
   std::unique_ptr<Kernel> running;
   u64 launches = FOREVER;  // before its process is stopped
-  bool shut_out = false;
+  bool fenced = false;
   u64 skipped = 0;  // what its clock is ahead
 
   // Nothing runs, and nothing will.

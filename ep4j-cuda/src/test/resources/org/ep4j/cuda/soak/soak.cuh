@@ -23,8 +23,8 @@ enum { FROM = 256, NEEDED = 264, RECEIVED, TOTALS };
 // Words of Words::report.
 enum { WRONG, FIRST, SAMPLE, EXPECTED, FOUND, CHECKED };
 
-__device__ __forceinline__ u32 first_turn() { return blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ u32 turns() { return gridDim.x * blockDim.x; }
+__device__ __forceinline__ u32 first_item() { return blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ u32 item_stride() { return gridDim.x * blockDim.x; }
 
 __device__ __forceinline__ u32 mixed(u32 x) {
   x ^= x >> 16;
@@ -45,7 +45,7 @@ __device__ __forceinline__ u32 salted(const Words& w, u32 kind, u32 a, u32 b) {
   return key(w, kind + SALTED * (u32)w.salt, a, b);
 }
 
-__device__ __forceinline__ u32 at(u32 key, u32 place) { return mixed(key + place * 0x9E3779B9u); }
+__device__ __forceinline__ u32 at(u32 key, u32 position) { return mixed(key + position * 0x9E3779B9u); }
 
 __device__ __forceinline__ u32 tokens_of(const Words& w, u32 rank) {
   return (u32)(w.tokens >> 16 * rank) & 0xFFFF;
@@ -59,11 +59,11 @@ __device__ inline u64 choices(const Words& w, u32 rank, u32 token) {
   }
   u64 packed = 0;
   u64 taken = 0;
-  u32 turn = 0;
+  u32 attempt = 0;
   for (u32 k = 0; k < w.top_k; k++) {
     u32 expert;
     do {
-      expert = (u32)w.first_expert + at(h, turn++) % (u32)w.expert_span;
+      expert = (u32)w.first_expert + at(h, attempt++) % (u32)w.expert_span;
     } while (taken >> expert & 1);
     taken |= 1ull << expert;
     if ((at(h, (1u << 21) + k) & 255) >= w.masked) {
@@ -73,7 +73,7 @@ __device__ inline u64 choices(const Words& w, u32 rank, u32 token) {
   return packed;
 }
 
-__device__ __forceinline__ int expert_of(u64 way, u32 k) { return (int)(way >> 8 * k & 255) - 1; }
+__device__ __forceinline__ int expert_of(u64 route, u32 k) { return (int)(route >> 8 * k & 255) - 1; }
 
 __device__ __forceinline__ u32 local_experts(const Words& w) {
   return (u32)w.experts / (u32)w.ranks;
@@ -219,10 +219,10 @@ __device__ __forceinline__ u32 pair(int low, int high) {
 __device__ inline void wrong(const Words& w, u32 what, u32 row, u32 column, u64 expected,
                              u64 found) {
   u64* report = (u64*)w.report;
-  u64 place = w.epoch << 40 | (u64)what << 35 | (u64)(row & 0x3FFFF) << 17 | (column & 0x1FFFF);
-  atomicMin(report + FIRST, place);
+  u64 position = w.epoch << 40 | (u64)what << 35 | (u64)(row & 0x3FFFF) << 17 | (column & 0x1FFFF);
+  atomicMin(report + FIRST, position);
   if (atomicAdd(report + WRONG, 1ull) == 0) {
-    report[SAMPLE] = place;
+    report[SAMPLE] = position;
     report[EXPECTED] = expected;
     report[FOUND] = found;
   }

@@ -1,0 +1,102 @@
+package org.ep4j.cuda.backend;
+
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
+import org.ep4j.Ep4jException;
+import org.ep4j.group.Group;
+import org.ep4j.memory.Participants;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Calls of a library that wait for other ranks without a limit. They run on a thread of their own;
+ * if a rank is lost or the time is up, that thread is left behind, and what it may still write to
+ * must stay.
+ */
+public final class BoundedCall {
+  private static final long LOOK_MILLIS = 20;
+
+  private BoundedCall() {}
+
+  /**
+   * Runs a call with the device of the world current.
+   *
+   * @param name of the native function, for messages
+   * @throws Ep4jException what the call throws, or that it has not ended
+   */
+  public static long call(BackendWorld world, String name, Duration limit, LongSupplier call) {
+    return call(
+        world.meeting(),
+        name,
+        limit,
+        () -> {
+          world.device().makeCurrent();
+          return call.getAsLong();
+        });
+  }
+
+  static long call(Participants meeting, String name, Duration limit, LongSupplier call) {
+    AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
+    long[] result = new long[1];
+    Thread caller =
+        Thread.ofPlatform()
+            .daemon()
+            .name("ep4j-" + name)
+            .unstarted(
+                () -> {
+                  try {
+                    result[0] = call.getAsLong();
+                  } catch (Throwable t) {
+                    failure.set(t);
+                  }
+                });
+    caller.start();
+    await(meeting, name, limit, caller);
+    Throwable thrown = failure.get();
+    if (thrown instanceof Ep4jException known) {
+      throw known;
+    }
+    if (thrown != null) {
+      throw new IllegalStateException(name + " cannot be called", thrown);
+    }
+    return result[0];
+  }
+
+  /**
+   * Which rank a call waits for in vain, and why; empty if all are there.
+   *
+   * @param name of the native function
+   */
+  public static String lost(Participants meeting, String name) {
+    Group group = meeting.group();
+    for (int i = 0; i < group.size(); i++) {
+      if (!group.isAlive(i)) {
+        return "rank %d is gone while %s waits for it: %s"
+            .formatted(meeting.number(i), name, group.deathReport(i));
+      }
+    }
+    return "";
+  }
+
+  private static void await(Participants meeting, String name, Duration limit, Thread caller) {
+    long deadline = System.nanoTime() + limit.toNanos();
+    try {
+      while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {
+        String lost = lost(meeting, name);
+        if (!lost.isEmpty()) {
+          throw new Ep4jException(lost);
+        }
+        if (System.nanoTime() - deadline > 0) {
+          throw new Ep4jException(
+              name
+                  + " has not ended within "
+                  + limit.toSeconds()
+                  + " s: a rank does not call it, or cannot be reached");
+        }
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new Ep4jException("interrupted while " + name + " waits for other ranks", e);
+    }
+  }
+}

@@ -1,0 +1,3 @@
+// Low-latency combine by source ranks on several nodes, see EP4J_INTERNODE_PUTS in low_latency.cuh.
+#define EP4J_INTERNODE 2
+#include "low_latency_combine_rank_major.cu"

@@ -1,0 +1,3 @@
+// The same where a library of a backend carries rows between nodes: `internode_library_world SEED CASES`.
+#define EP4J_PUT_TRANSPORT 2
+#include "internode_world.cpp"

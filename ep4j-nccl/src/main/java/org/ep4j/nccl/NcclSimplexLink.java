@@ -1,0 +1,234 @@
+package org.ep4j.nccl;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import org.ep4j.Ep4jException;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaEvent;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One direction from one rank to another: a communicator of these two, the sender its rank 0, and a
+ * stream of its own, so that nothing here waits for another direction or another peer. The
+ * communicator does not block: a call begins something, and the communicator tells when the stream
+ * has it. One call at a time is on its way to the stream; those that the stream has end in their
+ * order. Used by one thread at a time.
+ */
+final class NcclSimplexLink {
+  private static final Duration PARTING = Duration.ofSeconds(5);
+  private static final long LOOK_NANOS = 200_000;
+  private static final int SENDER = 0;
+  private static final int RECEIVER = 1;
+
+  private final ResourceStack owned = new ResourceStack();
+  private final CudaDevice device;
+  private final boolean sends;
+
+  /** What NCCL may still write to after a call has returned. */
+  private final Arena arena = owned.own(Arena.ofShared());
+
+  private final MemorySegment handle = arena.allocate(ValueLayout.JAVA_LONG);
+  private final MemorySegment state = arena.allocate(ValueLayout.JAVA_INT);
+
+  /** Urgent: what others wait for is short, and kernels of the engine are not behind it. */
+  private final CudaStream stream;
+
+  private final Cores cores = new Cores(arena);
+
+  /** The end of each batch that the stream has, by its number. */
+  private final CudaEvent[] ends;
+
+  /** Whether the last batch has yet to come to the stream. */
+  private boolean posting;
+
+  private long posted;
+  private long done;
+
+  /** What is asked of NCCL; stopped once it is asked nothing any more. */
+  private final Calls calls = new Calls();
+
+  /** Whether the device uses nothing of it any more; null as long as it has not been ended. */
+  private @Nullable Boolean free;
+
+  /**
+   * One that has no communicator yet.
+   *
+   * @param batches that may be under way
+   */
+  NcclSimplexLink(CudaDevice device, boolean sends, int batches) {
+    this.device = device;
+    this.sends = sends;
+    ends = new CudaEvent[batches];
+    boolean complete = false;
+    try {
+      stream = owned.own(CudaStream.createUrgent(device));
+      for (int i = 0; i < batches; i++) {
+        ends[i] = owned.own(CudaEvent.create(device));
+      }
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /**
+   * Begins to make the communicator, on both of its ranks.
+   *
+   * @param id made by either
+   */
+  void begin(byte[] id) {
+    if (!calls.begin()) {
+      throw new NcclException("this process ends, and makes no communicator any more");
+    }
+    int result;
+    try {
+      result = NcclCommunicator.begin(arena, handle, 2, id, sends ? SENDER : RECEIVER);
+    } finally {
+      calls.end();
+    }
+    if (result != NcclLayouts.SUCCESS && result != NcclLayouts.IN_PROGRESS) {
+      throw NcclException.of(result, NcclFunction.COMM_INIT, 0);
+    }
+  }
+
+  private long comm() {
+    return handle.get(ValueLayout.JAVA_LONG, 0);
+  }
+
+  /** Whether what was begun last has been done; throws if it failed. */
+  boolean idle() {
+    return settled(NcclFunction.COMM_INIT);
+  }
+
+  private boolean settled(NcclFunction function) {
+    if (!calls.begin()) {
+      return false;
+    }
+    try {
+      int asked = NcclCalls.asyncError(comm(), state.address());
+      int now = asked == NcclLayouts.SUCCESS ? state.get(ValueLayout.JAVA_INT, 0) : asked;
+      if (now == NcclLayouts.IN_PROGRESS) {
+        return false;
+      }
+      NcclException.check(now, function, comm());
+      return true;
+    } finally {
+      calls.end();
+    }
+  }
+
+  /**
+   * Begins to send or to receive; the device is made current.
+   *
+   * @return false if too much is under way: try again
+   */
+  boolean post(long address, int bytes) {
+    look();
+    if (posting || posted - done == ends.length || !calls.begin()) {
+      return false;
+    }
+    try {
+      device.makeCurrent();
+      int result = call(address, bytes);
+      if (result != NcclLayouts.IN_PROGRESS) {
+        NcclException.check(result, sends ? NcclFunction.SEND : NcclFunction.RECEIVE, comm());
+      }
+    } finally {
+      calls.end();
+    }
+    posting = true;
+    posted++;
+    look();
+    return true;
+  }
+
+  private int call(long address, int bytes) {
+    cores.widen();
+    try {
+      return sends
+          ? NcclCalls.send(address, bytes, NcclLayouts.BYTE, RECEIVER, comm(), stream.handle())
+          : NcclCalls.receive(address, bytes, NcclLayouts.BYTE, SENDER, comm(), stream.handle());
+    } finally {
+      cores.restore();
+    }
+  }
+
+  /** How many batches have ended. */
+  long done() {
+    look();
+    return done;
+  }
+
+  private void look() {
+    if (posted == done || !settled(sends ? NcclFunction.SEND : NcclFunction.RECEIVE)) {
+      return;
+    }
+    if (posting) {
+      posting = false;
+      ends[(int) ((posted - 1) % ends.length)].record(stream);
+    }
+    while (done < posted && ends[(int) (done % ends.length)].query()) {
+      done++;
+    }
+  }
+
+  /** Begins nothing and looks at nothing any more, as if all took long. */
+  void stop() {
+    calls.stop();
+  }
+
+  /** Whether a call into NCCL may be under way; once false after {@link #stop}, none is. */
+  boolean calling() {
+    return calls.inside();
+  }
+
+  /**
+   * Ends it, once, whatever the other rank does; takes a while, and waits for whatever else NCCL
+   * has under way on the device.
+   *
+   * @return whether the device uses nothing of it any more
+   */
+  synchronized boolean close() {
+    if (free == null) {
+      stop();
+      // Should freeing fail, nothing is ended twice, and what NCCL may use is kept.
+      free = false;
+      free = end();
+    }
+    return free;
+  }
+
+  private boolean end() {
+    device.makeCurrent();
+    if (comm() != 0) {
+      int ignored = NcclCalls.abort(comm());
+    }
+    if (!ends()) {
+      return false;
+    }
+    owned.close();
+    return true;
+  }
+
+  private boolean ends() {
+    long deadline = System.nanoTime() + PARTING.toNanos();
+    try {
+      while (!stream.query()) {
+        if (System.nanoTime() - deadline > 0) {
+          return false;
+        }
+        LockSupport.parkNanos(LOOK_NANOS);
+      }
+      return true;
+    } catch (Ep4jException e) {
+      return false;
+    }
+  }
+}
