@@ -10,6 +10,22 @@ public final class InvalidArgumentException extends IllegalArgumentException {
   /** Name of the argument or configuration field. */
   private final String argument;
 
+  private final ErrorCode code;
+
+  /**
+   * @param code stable code of the error
+   * @param argument name of the argument or field
+   * @param value the value, as text
+   * @param limit the allowed values
+   * @param remedy what to do
+   */
+  public InvalidArgumentException(
+      ErrorCode code, String argument, String value, String limit, String remedy) {
+    super(code.message(argument + " = " + value + "; it must be " + limit + ": " + remedy));
+    this.argument = argument;
+    this.code = code;
+  }
+
   /**
    * @param argument name of the argument or field
    * @param value what was passed, as text
@@ -19,6 +35,12 @@ public final class InvalidArgumentException extends IllegalArgumentException {
   public InvalidArgumentException(String argument, String value, String limit, String remedy) {
     super(argument + " is " + value + "; it must be " + limit + ": " + remedy);
     this.argument = argument;
+    this.code = ErrorCode.INVALID_ARGUMENT;
+  }
+
+  /** Stable code of the error. */
+  public ErrorCode code() {
+    return code;
   }
 
   /** Name of the argument or configuration field. */
