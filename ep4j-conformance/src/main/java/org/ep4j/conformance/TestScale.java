@@ -31,8 +31,8 @@ public final class TestScale {
     return FULL ? full : Math.ceilDiv(full, PART);
   }
 
-  /** How often to repeat what starts and kills processes. */
-  public static int repetitions(int full) {
-    return FULL ? full : 1;
+  /** {@code full} in a full run, else {@code usual}. */
+  public static int of(int usual, int full) {
+    return FULL ? full : usual;
   }
 }

@@ -10,6 +10,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.SplittableRandom;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -163,8 +164,8 @@ final class ContentChecks {
   }
 
   /** Many small puts, as fast as they go. */
-  static void aMillionSmallPutsArrive(WireContext context) {
-    int puts = Integer.getInteger("ep4j.puts", context.setup().faults() ? 2_000 : 1_000_000);
+  static void manySmallPutsArrive(WireContext context) {
+    int puts = Integer.getInteger("ep4j.puts", context.setup().faults() ? 2_000 : TestScale.of(100_000, 1_000_000));
     int slots = 4096;
     try (Wire wire = context.open()) {
       int right = (context.rank() + 1) % context.size();

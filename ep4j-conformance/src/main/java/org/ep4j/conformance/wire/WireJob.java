@@ -19,7 +19,7 @@ public final class WireJob implements RankJob {
     CHECKS.put("everyPutIsCountedOnce", ContentChecks::everyPutIsCountedOnce);
     CHECKS.put("addFollowsThePutsBeforeIt", ContentChecks::addFollowsThePutsBeforeIt);
     CHECKS.put("bytesMayChangeOnceTheyHaveLeft", ContentChecks::bytesMayChangeOnceTheyHaveLeft);
-    CHECKS.put("aMillionSmallPutsArrive", ContentChecks::aMillionSmallPutsArrive);
+    CHECKS.put("manySmallPutsArrive", ContentChecks::manySmallPutsArrive);
     CHECKS.put("memoryOfTheCallerTravels", ContentChecks::memoryOfTheCallerTravels);
     CHECKS.put("regionsMayDiffer", ContentChecks::regionsMayDiffer);
     CHECKS.put("progressContextsRunConcurrently", ContentChecks::progressContextsRunConcurrently);

@@ -28,11 +28,8 @@ import org.ep4j.Tokens;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Ranks that die or fall silent, and how the others go on. */
-@Execution(ExecutionMode.CONCURRENT)
 class DeadPeersTest {
   private static final int RANKS = 3;
 

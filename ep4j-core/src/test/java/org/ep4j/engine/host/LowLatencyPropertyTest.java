@@ -12,11 +12,8 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Low latency in worlds, shapes and orders of calls drawn from a seed, against the oracle. */
-@Execution(ExecutionMode.CONCURRENT)
 class LowLatencyPropertyTest {
   private static final int WORLDS = 60;
   private static final int ROUNDS = 8;

@@ -31,11 +31,8 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Random shapes, placements, routings and options against the oracle. */
-@Execution(ExecutionMode.CONCURRENT)
 class RandomWorldsTest {
   private static final int WORLDS = 150;
   private static final DType[] PAYLOADS = {

@@ -31,15 +31,12 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
  * Ranks that come back, step by step. They are processes to each other, with shared files and
  * connections, but live in this JVM, so that a step can be taken at a time. Each rank has one
  * expert and one token; the token goes to all experts.
  */
-@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class ReadmittedRanksTest {
   private static final int RANKS = 3;

@@ -25,8 +25,6 @@ import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.io.TempDir;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -34,7 +32,6 @@ import org.junit.jupiter.params.provider.CsvSource;
  * Many rows between nodes: long runs of them leave from the caller's memory, short ones do not, and
  * the team works beside the wire or in turns with it.
  */
-@Execution(ExecutionMode.CONCURRENT)
 class RowsAcrossNodesTest {
   private static final int HIDDEN = 7168;
   private static final int TOKENS = 400;

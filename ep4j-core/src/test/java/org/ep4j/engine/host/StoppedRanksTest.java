@@ -26,14 +26,11 @@ import org.ep4j.group.Rendezvous;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
  * A rank stands still in the middle of an operation until the others have given it up, then goes on
  * where it stood: it gets no wrong rows, and writes none into theirs.
  */
-@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class StoppedRanksTest {
   private static final int RANKS = 4;

@@ -5,15 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.List;
 import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.ep4j.memory.StreamingStores;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Random worlds as in {@link RandomWorldsTest}, whose few bytes go around the cache, or never do.
  */
-@Execution(ExecutionMode.CONCURRENT)
 class StreamedWorldsTest {
   private static final int WORLDS = 40;
 

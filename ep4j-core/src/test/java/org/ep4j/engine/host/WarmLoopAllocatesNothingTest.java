@@ -20,11 +20,8 @@ import org.ep4j.Tokens;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Once warm, no operation allocates: measured by the JVM, not by reading the code. */
-@Execution(ExecutionMode.CONCURRENT)
 class WarmLoopAllocatesNothingTest {
   private static final int SHORT_ROW = 64;
 

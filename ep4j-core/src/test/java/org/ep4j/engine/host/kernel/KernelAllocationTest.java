@@ -11,8 +11,6 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import jdk.incubator.vector.VectorShape;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -22,7 +20,6 @@ import org.junit.jupiter.params.provider.MethodSource;
  * Each width has a JVM of its own, as in life: C2 decides by profiles, and those of the Vector API
  * are shared by all who use it.
  */
-@Execution(ExecutionMode.CONCURRENT)
 class KernelAllocationTest {
   private static final int MAX_JVMS = 3;
   private static final Pattern COUNT = Pattern.compile("allocated (\\d+) bytes by \\d+ times (.*)");
