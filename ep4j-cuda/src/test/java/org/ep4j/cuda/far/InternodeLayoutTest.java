@@ -21,7 +21,7 @@ class InternodeLayoutTest {
         InternodeLayoutTest.class.getResourceAsStream("/org/ep4j/cuda/kernels/internode.cuh")) {
       assertThat(source).isNotNull();
       assertThat(new String(source.readAllBytes(), StandardCharsets.UTF_8))
-          .contains("constexpr u32 MOST_SLOTS = " + InternodeLayout.SLOTS + ";");
+          .contains("constexpr u32 MAX_SLOTS = " + InternodeLayout.SLOTS + ";");
     }
   }
 
