@@ -1,6 +1,6 @@
 package org.ep4j;
 
-/** More rows were routed to this rank than its receive region holds. */
+/** More rows are routed to a rank than its receive region holds. */
 public final class ReceiveOverflowException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
@@ -9,20 +9,21 @@ public final class ReceiveOverflowException extends Ep4jException {
   private final long available;
 
   /**
-   * @param rank whose region is too small
-   * @param needed rows that were routed to it, padding included
-   * @param available rows it can hold
+   * @param rank the rank whose region is too small
+   * @param needed rows routed to the rank, padding included
+   * @param available rows that the region holds
    */
   public ReceiveOverflowException(int rank, long needed, long available) {
     super(
+        ErrorCode.RECEIVE_OVERFLOW,
         "the receive region of rank "
             + rank
-            + " holds "
-            + available
-            + " rows but "
+            + " is too small ("
             + needed
-            + " are needed; raise BufferConfig.maxReceiveRows (EXACT) or the limit passed to"
-            + " Sizing.atMost (STATIC)");
+            + " rows needed, "
+            + available
+            + " available): raise BufferConfig.maxReceiveRows (Sizing.EXACT) or the limit passed to"
+            + " Sizing.atMost");
     this.rank = rank;
     this.needed = needed;
     this.available = available;
