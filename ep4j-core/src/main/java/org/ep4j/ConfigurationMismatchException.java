@@ -1,22 +1,19 @@
 package org.ep4j;
 
-/**
- * Ranks have different configurations at open, or call different operations at the same position.
- * The message names the rank and the difference.
- */
+/** Ranks disagree: on the configuration at open, or on which operation comes next. */
 public final class ConfigurationMismatchException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
-  /** A mismatch; {@code message} names the rank and the field. */
-  public ConfigurationMismatchException(String message) {
-    super(message);
-  }
-
   /**
    * @param code stable code of the error
-   * @param text names the rank and the difference
+   * @param text which rank differs in which field, and what to do
    */
   public ConfigurationMismatchException(ErrorCode code, String text) {
     super(code, text);
+  }
+
+  /** A mismatch described by {@code message}: which rank differs in which field. */
+  public ConfigurationMismatchException(String message) {
+    super(message);
   }
 }

@@ -119,12 +119,6 @@ public enum ErrorCode {
   GLOBAL_SCALE(
       1033, "The NVFP4 factor is not positive and finite.", "Pass 448 * 6 / amax of the tensor."),
 
-  /** More rows are routed to a rank than its receive region holds. */
-  RECEIVE_OVERFLOW(
-      1040,
-      "More rows are routed to a rank than its receive region holds.",
-      "Raise BufferConfig.maxReceiveRows, or the limit passed to Sizing.atMost."),
-
   /** The rank or the size of a group is out of range. */
   GROUP_SIZE(
       1100,

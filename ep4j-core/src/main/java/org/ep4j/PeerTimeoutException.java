@@ -72,7 +72,6 @@ public final class PeerTimeoutException extends Ep4jException {
       String peerState,
       boolean dead) {
     super(
-        ErrorCode.PEER_TIMEOUT,
         operation
             + ", epoch "
             + epoch
@@ -84,11 +83,11 @@ public final class PeerTimeoutException extends Ep4jException {
             + phase
             + "' after "
             + waitedMillis
-            + " ms (expected progress "
+            + " ms; expected progress "
             + expected
             + ", seen "
             + seen
-            + "): call reset() on the live ranks to continue");
+            + "; call reset() on the live ranks to go on");
     this.operation = operation;
     this.phase = phase;
     this.epoch = epoch;

@@ -1,6 +1,6 @@
 package org.ep4j;
 
-/** More rows are routed to a rank than its receive region holds. */
+/** More rows were routed to this rank than its receive region holds. */
 public final class ReceiveOverflowException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
@@ -9,21 +9,20 @@ public final class ReceiveOverflowException extends Ep4jException {
   private final long available;
 
   /**
-   * @param rank the rank whose region is too small
-   * @param needed rows routed to the rank, padding included
-   * @param available rows that the region holds
+   * @param rank whose region is too small
+   * @param needed rows that were routed to it, padding included
+   * @param available rows it can hold
    */
   public ReceiveOverflowException(int rank, long needed, long available) {
     super(
-        ErrorCode.RECEIVE_OVERFLOW,
         "the receive region of rank "
             + rank
-            + " is too small ("
-            + needed
-            + " rows needed, "
+            + " holds "
             + available
-            + " available): raise BufferConfig.maxReceiveRows (Sizing.EXACT) or the limit passed to"
-            + " Sizing.atMost");
+            + " rows but "
+            + needed
+            + " are needed; raise BufferConfig.maxReceiveRows (EXACT) or the limit passed to"
+            + " Sizing.atMost (STATIC)");
     this.rank = rank;
     this.needed = needed;
     this.available = available;
