@@ -20,7 +20,7 @@ public final class IllegalUseException extends IllegalStateException {
   }
 
   /** Stable code of the error. */
-  public ErrorCode code() {
+  public ErrorCode errorCode() {
     return code;
   }
 }
