@@ -326,7 +326,7 @@ final class EnvironmentReader {
 
   private static int port(Found rendezvous) {
     String text = rendezvous.value().substring(rendezvous.value().lastIndexOf(':') + 1);
-    int port = parse(rendezvous.source() + ", the port,", text);
+    int port = parse(rendezvous.source() + " (port)", text);
     if (port < 1 || port > 65_535) {
       throw new InvalidArgumentException(
           ErrorCode.LAUNCH_VARIABLE,
