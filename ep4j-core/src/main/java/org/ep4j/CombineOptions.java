@@ -42,7 +42,7 @@ public record CombineOptions(
   public CombineOptions {
     if (bias1 != null && bias0 == null) {
       throw new InvalidArgumentException(
-          ErrorCode.CONFLICTING_OPTIONS,
+          ErrorCode.OPTIONS_EXCLUSIVE,
           "bias1",
           bias1.toString(),
           "null without bias0",

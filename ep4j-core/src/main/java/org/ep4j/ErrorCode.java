@@ -101,7 +101,7 @@ public enum ErrorCode {
       "Pass topK ids for each token and, if any, one weight for each id."),
 
   /** Two options of an operation exclude each other. */
-  CONFLICTING_OPTIONS(
+  OPTIONS_EXCLUSIVE(
       1030,
       "Two options of an operation exclude each other.",
       "Remove one of the options that the message names."),
@@ -415,7 +415,7 @@ public enum ErrorCode {
       "Call survivors() on all live ranks."),
 
   /** The code of a rank threw an exception. */
-  RANK_FAILED(
+  RANK_CODE_FAILED(
       3040,
       "The code of a rank threw an exception.",
       "The cause of the exception is what the code threw."),

@@ -43,7 +43,7 @@ public record LowLatencyCombineOptions(
   public LowLatencyCombineOptions {
     if (logFmt && zeroCopy) {
       throw new InvalidArgumentException(
-          ErrorCode.CONFLICTING_OPTIONS,
+          ErrorCode.OPTIONS_EXCLUSIVE,
           "logFmt",
           "true",
           "false with zeroCopy",
@@ -51,7 +51,7 @@ public record LowLatencyCombineOptions(
     }
     if (logFmt && partialRounding) {
       throw new InvalidArgumentException(
-          ErrorCode.CONFLICTING_OPTIONS,
+          ErrorCode.OPTIONS_EXCLUSIVE,
           "logFmt",
           "true",
           "false with partialRounding",
@@ -59,7 +59,7 @@ public record LowLatencyCombineOptions(
     }
     if (returnHook && async) {
       throw new InvalidArgumentException(
-          ErrorCode.CONFLICTING_OPTIONS,
+          ErrorCode.OPTIONS_EXCLUSIVE,
           "async",
           "true",
           "false with returnHook",

@@ -46,7 +46,7 @@ public record LowLatencyDispatchOptions(
   public LowLatencyDispatchOptions {
     if (returnHook && async) {
       throw new InvalidArgumentException(
-          ErrorCode.CONFLICTING_OPTIONS,
+          ErrorCode.OPTIONS_EXCLUSIVE,
           "async",
           "true",
           "false with returnHook",

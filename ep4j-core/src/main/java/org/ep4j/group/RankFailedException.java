@@ -13,7 +13,7 @@ public final class RankFailedException extends GroupException {
    * @param cause the exception of its code
    */
   public RankFailedException(int rank, Throwable cause) {
-    super(ErrorCode.RANK_FAILED, "rank " + rank + " failed: " + cause, cause);
+    super(ErrorCode.RANK_CODE_FAILED, "rank " + rank + " failed: " + cause, cause);
     this.rank = rank;
   }
 

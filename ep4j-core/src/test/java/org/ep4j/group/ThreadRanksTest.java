@@ -37,7 +37,7 @@ class ThreadRanksTest {
                   .allSatisfy(s -> assertThat(s).hasRootCauseInstanceOf(PeerLostException.class));
             })
         .hasMessage(
-            ErrorCode.RANK_FAILED.id() + ": rank 1 failed: java.lang.AssertionError: wrong bytes");
+            ErrorCode.RANK_CODE_FAILED.id() + ": rank 1 failed: java.lang.AssertionError: wrong bytes");
   }
 
   @Test
