@@ -121,8 +121,9 @@ final class RendezvousFailover {
   private GroupTimeoutException notCalled(int leader) {
     return new GroupTimeoutException(
         code(),
-        "%1$s: rank %2$d, which hosts the rendezvous, has not called it after %3$s: call %1$s() on"
-            + " all live ranks".formatted(call, leader, deadline.text()),
+        ("%1$s: rank %2$d, which hosts the rendezvous, has not called it after %3$s: call %1$s() on"
+                + " all live ranks")
+            .formatted(call, leader, deadline.text()),
         new int[] {leader},
         null);
   }

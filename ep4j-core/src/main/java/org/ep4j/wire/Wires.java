@@ -94,9 +94,9 @@ public final class Wires {
     if (!differences.isEmpty()) {
       throw new ConfigurationMismatchException(
           ErrorCode.CONFIGURATION_MISMATCH,
-          "the configurations of the wire differ: %s, rank %d has other values; pass the same on"
-              + " all"
-              + " ranks".formatted(String.join("; ", differences), group.rank()));
+          ("the configurations of the wire differ (%s; rank %d has other values):"
+                  + " pass the same values on all ranks")
+              .formatted(String.join("; ", differences), group.rank()));
     }
     return oneHost;
   }

@@ -118,7 +118,7 @@ class JoinRefusalTest {
           .isInstanceOfSatisfying(
               JoinRefusedException.class,
               e -> assertThat(e.reason()).isEqualTo(Reason.RANK_OUT_OF_RANGE))
-          .hasMessageContaining("rank 2 is not in a world of 2 ranks: 0 to 1");
+          .hasMessageContaining("rank 2 is not in a world of 2 ranks: use 0 to 1");
       assertWorks(world, world.joinAll());
     }
   }
@@ -293,7 +293,8 @@ class JoinRefusalTest {
     assertRefused(
         TcpWorld.rankOneAt(3, port).build(),
         Reason.CLOSED,
-        "the rendezvous ended: rank 0 could not join",
+        ErrorCode.RENDEZVOUS_CLOSED.id(),
+        "the rendezvous ended: " + ErrorCode.JOIN_TIMEOUT.id() + ": rank 0 could not join",
         "rank 2 is missing");
   }
 

@@ -151,7 +151,7 @@ class SafetensorsTest {
         "I64 | [1152921504606846976] | 0,8 | the shape has more than 2^63 - 1 bits",
         "U8 | [1,2,2,2] | 0,8 | shape has more than 3 numbers",
         "U8 | [[8]] | 0,8 | expected a natural number",
-        "F4 | [15] | 0,8 | do not fill whole bytes",
+        "F4 | [15] | 0,8 | 15 elements of NVFP4",
         "F64 | [1] | 0,8 | dtype 'F64' is not one of [BF16, BOOL, F16",
         "f32 | [2] | 0,8 | dtype 'f32' is not one of",
       })
