@@ -2,11 +2,11 @@ package org.ep4j;
 
 import org.jspecify.annotations.Nullable;
 
-/** Root of the errors that come from the world outside the call: peers, machines, libraries. */
+/** Root of the errors whose cause is outside the call: peers, machines, libraries. */
 public class Ep4jException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** Null in the errors that do not have a code of their own yet. */
+  /** Null in errors that have no code yet. */
   private final @Nullable ErrorCode code;
 
   /**

@@ -5,9 +5,9 @@ import java.util.Optional;
 
 /**
  * The stable code of an error: what is wrong and what to do, independent of the words of one
- * message. Every message of ep4j begins with a code ({@code EP4J-1000: …}); programs, logs and tests
- * match the code. {@code docs/errors.md} and {@code ep4j errors} list all codes. A code never changes
- * its meaning, and the number of a removed code is not used again.
+ * message. Every message of ep4j begins with a code ({@code EP4J-1000: …}); programs, logs and
+ * tests match the code. {@code docs/errors.md} and {@code ep4j errors} list all codes. A code never
+ * changes its meaning, and the number of a removed code is not used again.
  */
 public enum ErrorCode {
   // 1000 to 1399: arguments of the API, groups, memory, wires and files.
@@ -17,6 +17,188 @@ public enum ErrorCode {
       1000,
       "An argument or a setting has a value that is not allowed.",
       "The message names the argument, its value, the allowed values and the remedy."),
+
+  /** The row length is not positive, or rows do not fill whole 16-byte units. */
+  HIDDEN_SIZE(
+      1001,
+      "The row length is not positive, or rows do not fill whole 16-byte units.",
+      "Pad the rows to the multiple that the message names. Low-latency operations need a multiple"
+          + " of 128."),
+
+  /** The number of choices per token is out of range. */
+  TOP_K(
+      1002,
+      "The number of choices per token is out of range.",
+      "Choose 1 to 64 experts per token, and at most as many as exist."),
+
+  /**
+   * The number of experts or ranks is not positive, or an expert is placed on a rank that does not
+   * exist.
+   */
+  EXPERT_PLACEMENT(
+      1003,
+      "The number of experts or ranks is not positive, or an expert is placed on a rank that does"
+          + " not exist.",
+      "Pass positive numbers and a table that names an existing rank for each expert."),
+
+  /** A token or row maximum is negative, or a buffer has no token maximum at all. */
+  TOKEN_LIMIT(
+      1004,
+      "A token or row maximum is negative, or a buffer has no token maximum at all.",
+      "Set maxTokens for high-throughput or lowLatencyMaxTokens for low-latency operations."),
+
+  /** The element type cannot be the payload of a buffer. */
+  ROW_DTYPE(
+      1005,
+      "The element type cannot be the payload of a buffer.",
+      "Choose BF16, FP16, FP32, FP8_E4M3 or NVFP4."),
+
+  /** A setting of a buffer is out of range. */
+  BUFFER_SETTING(
+      1006,
+      "A setting of a buffer is out of range.",
+      "Correct the setting that the message names, or leave it out for the default."),
+
+  /** The shape of a tensor is not valid. */
+  TENSOR_SHAPE(
+      1010,
+      "The shape of a tensor is not valid.",
+      "Pass one to three extents, none of them negative. NVFP4 needs an even number of elements."),
+
+  /** A memory segment is shorter than the tensor. */
+  TENSOR_MEMORY(
+      1011,
+      "A memory segment is shorter than the tensor.",
+      "Pass a segment that holds the whole tensor."),
+
+  /** The ordinal of a device is negative. */
+  TENSOR_DEVICE(
+      1012,
+      "The ordinal of a device is negative.",
+      "Pass the ordinal of the GPU that owns the memory."),
+
+  /** A range of rows is outside the tensor. */
+  TENSOR_RANGE(
+      1013, "A range of rows is outside the tensor.", "Stay inside the outermost dimension."),
+
+  /** The rows of a payload do not have the shape [tokens, hidden]. */
+  PAYLOAD_SHAPE(
+      1020,
+      "The rows of a payload do not have the shape [tokens, hidden].",
+      "Reshape the tensor to two dimensions."),
+
+  /** The scales of a payload do not fit its rows. */
+  PAYLOAD_SCALES(
+      1021,
+      "The scales of a payload do not fit its rows.",
+      "Pass scales in the type and shape that the message names. Only FP8_E4M3 and NVFP4 rows have"
+          + " scales."),
+
+  /** The ids or weights of a routing do not have the shape [tokens, topK]. */
+  ROUTING_SHAPE(
+      1022,
+      "The ids or weights of a routing do not have the shape [tokens, topK].",
+      "Pass topK ids for each token and, if any, one weight for each id."),
+
+  /** Two options of an operation exclude each other. */
+  OPTIONS_EXCLUSIVE(
+      1030,
+      "Two options of an operation exclude each other.",
+      "Remove one of the options that the message names."),
+
+  /** The fixed number of received rows is not positive. */
+  MAX_ROWS(
+      1031,
+      "The fixed number of received rows is not positive.",
+      "Pass the largest row count to Sizing.atMost, or use Sizing.EXACT."),
+
+  /** The expert alignment is not positive. */
+  EXPERT_ALIGNMENT(1032, "The expert alignment is not positive.", "Pass 1 for no alignment."),
+
+  /** The NVFP4 factor is not positive and finite. */
+  GLOBAL_SCALE(
+      1033, "The NVFP4 factor is not positive and finite.", "Pass 448 * 6 / amax of the tensor."),
+
+  /** The rank or the size of a group is out of range. */
+  GROUP_SIZE(
+      1100,
+      "The rank or the size of a group is out of range.",
+      "Pass 1 to 65536 ranks, and a rank from 0 to size - 1."),
+
+  /** The host or port of the rendezvous is not valid. */
+  RENDEZVOUS_ADDRESS(
+      1101,
+      "The host or port of the rendezvous is not valid.",
+      "Pass the host name or address and a port from 1 to 65535, the same on all ranks."),
+
+  /** A group of several ranks has no secret. */
+  SECRET_MISSING(
+      1102,
+      "A group of several ranks has no secret.",
+      "Give all ranks the same long random text, for example in EP4J_SECRET."),
+
+  /** The name of the job is too long. */
+  JOB_NAME(1103, "The name of the job is too long.", "Use at most 200 characters."),
+
+  /** A timeout, heartbeat or liveness interval is out of range. */
+  GROUP_TIMING(
+      1104,
+      "A timeout, heartbeat or liveness interval is out of range.",
+      "Pass positive durations. The liveness timeout must be at least two heartbeat intervals."),
+
+  /** A rank passes more than 1 MiB to allGather. */
+  CONTRIBUTION_SIZE(
+      1105,
+      "A rank passes more than 1 MiB to allGather.",
+      "Send large data through symmetric memory or a wire."),
+
+  /** An environment variable of the launcher or of ep4j has a value that is not valid. */
+  LAUNCH_VARIABLE(
+      1110,
+      "An environment variable of the launcher or of ep4j has a value that is not valid.",
+      "Correct the variable that the message names."),
+
+  /** The environment describes a rank only in part. */
+  LAUNCH_VARIABLE_MISSING(
+      1111,
+      "The environment describes a rank only in part.",
+      "Set the variable that the message names."),
+
+  /** A setting of a wire is out of range. */
+  WIRE_SETTING(
+      1200,
+      "A setting of a wire is out of range.",
+      "Correct the setting that the message names, or leave it out for the default."),
+
+  /** An environment variable EP4J_WIRE_* has a value that is not valid. */
+  WIRE_VARIABLE(
+      1201,
+      "An environment variable EP4J_WIRE_* has a value that is not valid.",
+      "Correct the variable, or unset it for the default."),
+
+  /**
+   * Memory passed to a wire is on the Java heap, confined to a thread, or has a negative device
+   * number.
+   */
+  WIRE_MEMORY_KIND(
+      1202,
+      "Memory passed to a wire is on the Java heap, confined to a thread, or has a negative device"
+          + " number.",
+      "Allocate native memory in a shared arena, or pass the number of the GPU."),
+
+  /** A peer, lane or progress context does not exist on the wire. */
+  WIRE_LANE(
+      1203,
+      "A peer, lane or progress context does not exist on the wire.",
+      "Use the numbers that the message allows, or open the wire with more lanes or progress"
+          + " contexts."),
+
+  /** A put reads or writes outside a region. */
+  WIRE_PUT_RANGE(
+      1204, "A put reads or writes outside a region.", "Split the put, or make the region larger."),
+
+  /** A counter does not exist on the wire. */
+  WIRE_COUNTER(1205, "A counter does not exist on the wire.", "Open the wire with more counters."),
 
   // 1400 to 1699: arguments of operations, checked by engines and by the host engine.
 
@@ -32,6 +214,51 @@ public enum ErrorCode {
       "The state of the object does not allow this call.",
       "The message names the state and the call that leaves it."),
 
+  /** A tensor in device memory is read on the host. */
+  TENSOR_ON_DEVICE(
+      2001,
+      "A tensor in device memory is read on the host.",
+      "Copy the tensor to the host first, for example with Tensor.onHost."),
+
+  /** The group is closed. */
+  GROUP_CLOSED(
+      2100,
+      "The group is closed.",
+      "Join a new group. Do not use the group after close() or fail()."),
+
+  /** Two threads of one rank are inside collectives of the same group. */
+  GROUP_CONCURRENT_USE(
+      2101,
+      "Two threads of one rank are inside collectives of the same group.",
+      "Call collectives from one thread per rank."),
+
+  /** The memory is closed. */
+  MEMORY_CLOSED(
+      2110,
+      "The memory is closed.",
+      "Keep the owner of the memory open while the memory is in use."),
+
+  /** The wire is closed. */
+  WIRE_CLOSED(2200, "The wire is closed.", "Do not use a wire or its lanes after close()."),
+
+  /** The region is closed or belongs to another wire. */
+  REGION_UNUSABLE(
+      2201,
+      "The region is closed or belongs to another wire.",
+      "Use open regions that the same wire made."),
+
+  /** The region is registered on this rank only, so peers have no part of it. */
+  REGION_NOT_SHARED(
+      2202,
+      "The region is registered on this rank only, so peers have no part of it.",
+      "Make the region with Wire.allocate or Wire.expose."),
+
+  /** The region is in device memory and has no host segment. */
+  REGION_ON_DEVICE(
+      2203,
+      "The region is in device memory and has no host segment.",
+      "Use Region.memory() for the device address."),
+
   // 2300 to 2599: calls that the state of a buffer, a handle or a hook does not allow.
 
   // 2600 to 2799: calls that the state of CUDA objects or backends does not allow.
@@ -42,9 +269,174 @@ public enum ErrorCode {
 
   /** Ranks could not agree. */
   GROUP_FAILED(
-      3000,
-      "The ranks of a group could not agree.",
-      "The message names the ranks and the cause."),
+      3000, "The ranks of a group could not agree.", "The message names the ranks and the cause."),
+
+  /** A rank cannot reach the rendezvous because of an I/O error. */
+  JOIN_FAILED(
+      3001,
+      "A rank cannot reach the rendezvous because of an I/O error.",
+      "The message names the error. Check the host name and the network."),
+
+  /** The group is not complete within the join timeout. */
+  JOIN_TIMEOUT(
+      3002,
+      "The group is not complete within the join timeout.",
+      "Start the ranks that the message names, or raise EP4J_JOIN_TIMEOUT_MS."),
+
+  /** This process cannot host the rendezvous at the configured address. */
+  RENDEZVOUS_NOT_HOSTED(
+      3003,
+      "This process cannot host the rendezvous at the configured address.",
+      "Name a host and port that this process can bind."),
+
+  /** The two ends of a connection do not have the same secret. */
+  SECRET_MISMATCH(
+      3010,
+      "The two ends of a connection do not have the same secret.",
+      "Set the same EP4J_SECRET on all ranks, or give each job its own port."),
+
+  /** The peer does not speak this version of the group protocol. */
+  PROTOCOL_MISMATCH(
+      3011,
+      "The peer does not speak this version of the group protocol.",
+      "Run one version of ep4j on all ranks, and check that no other program has the port."),
+
+  /** The rank expects a different number of ranks than the rendezvous. */
+  WORLD_SIZE_MISMATCH(
+      3012,
+      "The rank expects a different number of ranks than the rendezvous.",
+      "Set the same world size on all ranks, or give each job its own port."),
+
+  /** The rank number is outside the group. */
+  RANK_NOT_IN_GROUP(
+      3013,
+      "The rank number is outside the group.",
+      "Use a rank from 0 to size - 1 that took part when the group formed."),
+
+  /** Another live process already has this rank. */
+  DUPLICATE_RANK(
+      3014,
+      "Another live process already has this rank.",
+      "Start one process per rank, or give each job its own port."),
+
+  /** The port serves another job. */
+  OTHER_JOB(3015, "The port serves another job.", "Give each job its own port."),
+
+  /** Another program or job has the port of the rendezvous. */
+  RENDEZVOUS_PORT_TAKEN(
+      3016,
+      "Another program or job has the port of the rendezvous.",
+      "Choose another port, for example in EP4J_RENDEZVOUS."),
+
+  /** The group has declared this rank dead. */
+  RANK_DECLARED_DEAD(
+      3017,
+      "The group has declared this rank dead.",
+      "Start a new process that calls Group.rejoin."),
+
+  /** The rendezvous closed before the group was complete, or the group has ended. */
+  RENDEZVOUS_CLOSED(
+      3018,
+      "The rendezvous closed before the group was complete, or the group has ended.",
+      "Find the rank that failed first and start the job again."),
+
+  /** Another process already waits to be admitted as this rank. */
+  REJOIN_PENDING(
+      3019,
+      "Another process already waits to be admitted as this rank.",
+      "Start one process per rank."),
+
+  /** A process rejoins a group that has not formed yet. */
+  GROUP_NOT_FORMED(3020, "A process rejoins a group that has not formed yet.", "Call Group.join."),
+
+  /** The group is changing its rendezvous. */
+  RENDEZVOUS_MOVING(
+      3021, "The group is changing its rendezvous.", "Try again. Group.rejoin retries by itself."),
+
+  /** Ranks did not call a collective before the deadline. */
+  COLLECTIVE_TIMEOUT(
+      3030,
+      "Ranks did not call a collective before the deadline.",
+      "The message names the ranks. Find out what they wait for, or raise the timeout."),
+
+  /** Ranks call different collectives at the same position. */
+  COLLECTIVE_MISMATCH(
+      3031,
+      "Ranks call different collectives at the same position.",
+      "All ranks must call the same collectives in the same order."),
+
+  /** A rank is too many collectives ahead of another rank. */
+  COLLECTIVE_LEAD(
+      3032,
+      "A rank is too many collectives ahead of another rank.",
+      "Find out why the other rank calls no collectives."),
+
+  /** A rank left the group, died or became silent. */
+  PEER_LOST(
+      3033,
+      "A rank left the group, died or became silent.",
+      "Find the cause on that rank, then call survivors() or readmit()."),
+
+  /** This rank is no longer in the group. */
+  RANK_LOST(
+      3034,
+      "This rank is no longer in the group.",
+      "The message names the reason. End the process, and start a new one that calls"
+          + " Group.rejoin."),
+
+  /** The rendezvous ended, or the connection to it is lost. */
+  RENDEZVOUS_LOST(
+      3035,
+      "The rendezvous ended, or the connection to it is lost.",
+      "Call survivors() for a new group, or readmit() for a new rendezvous."),
+
+  /** The thread was interrupted while it waited for other ranks. */
+  GROUP_INTERRUPTED(
+      3036,
+      "The thread was interrupted while it waited for other ranks.",
+      "Find the caller of Thread.interrupt. The call may be repeated."),
+
+  /** No restarted process came, or live ranks did not call readmit() in time. */
+  READMIT_TIMEOUT(
+      3037,
+      "No restarted process came, or live ranks did not call readmit() in time.",
+      "Start a process that calls Group.rejoin, and call readmit() on all live ranks."),
+
+  /** Ranks that are threads of one process cannot be readmitted. */
+  READMIT_UNSUPPORTED(
+      3038,
+      "Ranks that are threads of one process cannot be readmitted.",
+      "Use survivors(), or run ranks as processes."),
+
+  /** Live ranks did not form a group of survivors in time. */
+  SURVIVORS_TIMEOUT(
+      3039,
+      "Live ranks did not form a group of survivors in time.",
+      "Call survivors() on all live ranks."),
+
+  /** The code of a rank threw an exception. */
+  RANK_CODE_FAILED(
+      3040,
+      "The code of a rank threw an exception.",
+      "The cause of the exception is what the code threw."),
+
+  /** Thread ranks did not end within the limit. */
+  RANKS_STILL_RUNNING(
+      3041,
+      "Thread ranks did not end within the limit.",
+      "The suppressed exceptions show where each rank was."),
+
+  /** A rank cannot create or map the shared memory of its node. */
+  SHARED_MEMORY(
+      3050,
+      "A rank cannot create or map the shared memory of its node.",
+      "Free or enlarge /dev/shm, set EP4J_SHM_DIR, and let the ranks of a node share one host."),
+
+  /** The ranks do not have the same configuration. */
+  CONFIGURATION_MISMATCH(
+      3060,
+      "The ranks do not have the same configuration.",
+      "Set the fields that the message names to the same values on all ranks."),
 
   // 4000 to 4999: operations: peers that are late or dead, and failures that peers report.
 
@@ -63,6 +455,48 @@ public enum ErrorCode {
       "A wire cannot be opened, or cannot do what a rank asked of it.",
       "The message names the wire and the cause."),
 
+  /** The requested kind of wire does not exist on a rank. */
+  WIRE_UNKNOWN(
+      5001,
+      "The requested kind of wire does not exist on a rank.",
+      "Correct the name, or add the module of the wire to the module path or class path."),
+
+  /** The requested kind of wire cannot connect these ranks. */
+  WIRE_UNSUITABLE(
+      5002,
+      "The requested kind of wire cannot connect these ranks.",
+      "Choose another wire, or leave the setting at auto."),
+
+  /** A rank cannot connect to another rank. */
+  WIRE_CONNECT(
+      5003,
+      "A rank cannot connect to another rank.",
+      "Check the network and firewalls between the hosts that the message names."),
+
+  /** The wire cannot read the memory, or cannot let peers write to it. */
+  WIRE_MEMORY_UNREACHABLE(
+      5010,
+      "The wire cannot read the memory, or cannot let peers write to it.",
+      "Use memory of Wire.allocate, or copy device memory to the host first."),
+
+  /** This JDK cannot encrypt with TLS 1.3. */
+  TLS_UNAVAILABLE(
+      5011,
+      "This JDK cannot encrypt with TLS 1.3.",
+      "Use a JDK with TLS 1.3, or open the wire without encryption."),
+
+  /** A lane failed while a caller waited for its work. */
+  LANE_FAILED(
+      5020,
+      "A lane failed while a caller waited for its work.",
+      "The message names the peer and the cause. Look for the end of that process or connection."),
+
+  /** Work on a wire did not complete within the timeout. */
+  WIRE_TIMEOUT(
+      5021,
+      "Work on a wire did not complete within the timeout.",
+      "The message names the work. Check that the peer polls its wire."),
+
   // 5500 to 5999: wires on RDMA verbs and UCX.
 
   // 6000 to 6999: engines, backends, devices, compilers and native libraries.
@@ -80,6 +514,25 @@ public enum ErrorCode {
       7000,
       "A file cannot be read, or its content is wrong.",
       "The message names the file and the position in it."),
+
+  /** A file is not a valid safetensors file. */
+  SAFETENSORS_INVALID(
+      7001,
+      "A file is not a valid safetensors file.",
+      "The message names the file and what is wrong. Write the file again."),
+
+  /** A file does not hold the requested tensor. */
+  TENSOR_NOT_FOUND(
+      7002,
+      "A file does not hold the requested tensor.",
+      "Use one of the names that the message lists."),
+
+  /** A file cannot be read. */
+  FILE_READ(7003, "A file cannot be read.", "Check the path and the permissions."),
+
+  /** A file cannot be written. */
+  FILE_WRITE(
+      7004, "A file cannot be written.", "Check the path, the permissions and the free space."),
 
   // 7300 to 7599: verification and recorded cases.
 

@@ -1,8 +1,9 @@
 package org.ep4j;
 
 /**
- * The state of an object does not allow the call: it is closed, in use by another thread, out of
- * date or needs another call first. Thrown before anything is sent; the object stays as it was.
+ * The state of an object does not allow the call: the object is closed, in use by another thread,
+ * outdated, or needs another call first. Thrown before anything is sent; the state of the object
+ * does not change.
  */
 public final class IllegalUseException extends IllegalStateException {
   private static final long serialVersionUID = 1L;

@@ -1,8 +1,8 @@
 package org.ep4j;
 
 /**
- * A bad argument, noticed before anything was sent: which argument, its value, what is allowed and
- * how to mend it.
+ * An invalid argument, detected before anything is sent. The message contains the argument, its
+ * value, the allowed values and the remedy.
  */
 public final class InvalidArgumentException extends IllegalArgumentException {
   private static final long serialVersionUID = 1L;
@@ -28,8 +28,8 @@ public final class InvalidArgumentException extends IllegalArgumentException {
 
   /**
    * @param argument name of the argument or field
-   * @param value what was passed, as text
-   * @param limit what is allowed
+   * @param value the value, as text
+   * @param limit the allowed values
    * @param remedy what to do
    */
   public InvalidArgumentException(String argument, String value, String limit, String remedy) {

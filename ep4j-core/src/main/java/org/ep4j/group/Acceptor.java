@@ -14,11 +14,11 @@ import java.util.LinkedHashSet;
 import java.util.function.Consumer;
 
 /**
- * A listening port that lets in who proves to know the secret, and nobody else.
+ * A listening port that admits connections whose client proves that it knows the secret.
  *
- * <p>Visitors are bounded in number, time and bytes: those who come in masses or dawdle push out
- * one another, the oldest first, never an admitted guest. A visitor without the secret learns that
- * this is an ep4j port and nothing more.
+ * <p>Unauthenticated connections are limited in number, time and bytes: when the limit is reached,
+ * the oldest unauthenticated connection is closed. Authenticated connections are never closed for
+ * that reason. A client without the secret learns only that this is an ep4j port.
  */
 final class Acceptor implements Reactor.Handler {
   static final Duration AUTHENTICATION_TIMEOUT = Duration.ofSeconds(5);
@@ -46,8 +46,8 @@ final class Acceptor implements Reactor.Handler {
   /**
    * Starts listening.
    *
-   * @param address where; port 0 for any
-   * @param admit gets the link of each guest that has proven itself, and sets its listener
+   * @param address where to listen; port 0 for any free port
+   * @param admit receives each authenticated connection, and sets its listener
    */
   Acceptor(
       Reactor reactor,
@@ -87,8 +87,10 @@ final class Acceptor implements Reactor.Handler {
         accept(client);
       }
     } catch (IOException e) {
-      // Out of descriptors, most likely: rest until the next tick instead of spinning.
-      LOG.log(Logger.Level.WARNING, "ep4j: cannot accept connections: " + e.getMessage());
+      // Most likely out of file descriptors: pause until the next tick instead of spinning.
+      LOG.log(
+          Logger.Level.WARNING,
+          "ep4j: cannot accept connections (out of file descriptors?): " + e.getMessage());
       this.key.interestOps(0);
     }
   }
@@ -98,7 +100,7 @@ final class Acceptor implements Reactor.Handler {
     try {
       connection = new FrameConnection(reactor, client, new Unauthenticated());
     } catch (IOException e) {
-      // Gone already.
+      // The client has already closed the connection.
       client.close();
       return;
     }
@@ -124,18 +126,21 @@ final class Acceptor implements Reactor.Handler {
     LOG.log(Logger.Level.ERROR, "ep4j: accepting a connection failed", e);
   }
 
-  /** Stops listening and drops visitors; guests stay. By the reactor's thread. */
+  /**
+   * Stops listening and closes unauthenticated connections; authenticated ones stay open. Reactor
+   * thread only.
+   */
   void close() {
     unauthenticated.forEach(FrameConnection::close);
     unauthenticated.clear();
     try {
       channel.close();
     } catch (IOException e) {
-      // The descriptor is released all the same.
+      // The descriptor is released in any case.
     }
   }
 
-  /** The dialogue with one visitor, until it is a guest. */
+  /** Authenticates one client. */
   private final class Unauthenticated implements FrameConnection.Listener {
     private final byte[] hostNonce = Challenge.nonce();
     private byte[] clientNonce = new byte[0];
@@ -162,7 +167,7 @@ final class Acceptor implements Reactor.Handler {
         refuse(
             connection,
             JoinRefusedException.Reason.WRONG_PROTOCOL,
-            "you speak version %d of the group protocol, this side speaks %d; run one version of ep4j"
+            "the client speaks version %d of the group protocol, this side version %d: run one version of ep4j"
                     .formatted(version, Frames.VERSION)
                 + " on all ranks");
       } else if (body.get() != purpose.code || body.remaining() != Challenge.NONCE_BYTES) {
@@ -180,8 +185,8 @@ final class Acceptor implements Reactor.Handler {
         refuse(
             connection,
             JoinRefusedException.Reason.UNAUTHENTICATED,
-            "your secret is not the secret of this job; either EP4J_SECRET differs, or another job"
-                + " uses this port");
+            "the client does not have the secret of this job: set the same EP4J_SECRET on all"
+                + " ranks, or give each job its own port");
         return;
       }
       unauthenticated.remove(connection);
@@ -207,7 +212,7 @@ final class Acceptor implements Reactor.Handler {
         refuse(
             connection,
             JoinRefusedException.Reason.WRONG_PROTOCOL,
-            "this is a port of an ep4j job, and what you sent is not its protocol");
+            "this is a port of an ep4j job, and the client does not speak its protocol");
       }
     }
 

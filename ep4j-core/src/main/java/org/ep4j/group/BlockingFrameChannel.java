@@ -13,8 +13,8 @@ import java.util.HexFormat;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The guest's end of a connection while it introduces itself: blocking, with deadlines. Reads
- * exactly frame by frame, so the channel can be handed to a reactor between two frames.
+ * The client end of a connection during authentication: blocking, with deadlines. Reads exactly one
+ * frame at a time, so a reactor can take over the channel between two frames.
  */
 final class BlockingFrameChannel implements AutoCloseable {
   private final SocketChannel channel;
@@ -27,17 +27,18 @@ final class BlockingFrameChannel implements AutoCloseable {
   }
 
   /**
-   * Connects, and proves to each other that both sides know the secret.
+   * Connects; both sides prove that they know the secret.
    *
-   * @throws IOException if nobody is there, or whoever is goes away or does not answer: trying
-   *     again may help
-   * @throws JoinRefusedException if trying again will not
+   * @throws IOException if no process listens, or the peer closes the connection or does not
+   *     answer: a retry may help
+   * @throws JoinRefusedException if a retry does not help
    */
   static BlockingFrameChannel open(
       InetSocketAddress address, String secret, Frames.Purpose purpose, Deadline deadline)
       throws IOException {
     if (address.isUnresolved()) {
-      throw new UnknownHostException("unknown host " + address.getHostString());
+      throw new UnknownHostException(
+          "unknown host " + address.getHostString() + ": correct the host name");
     }
     BlockingFrameChannel channel = new BlockingFrameChannel(SocketChannel.open(), address);
     boolean done = false;
@@ -57,7 +58,7 @@ final class BlockingFrameChannel implements AutoCloseable {
     channel.socket().connect(address, deadline.remainingMillis());
     channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
     if (local().equals(channel.getRemoteAddress())) {
-      // Where nobody listens on a port of the ephemeral range, TCP may connect a socket to itself.
+      // If no process listens on a port of the ephemeral range, TCP can connect a socket to itself.
       throw new ConnectException("Connection refused");
     }
   }
@@ -76,9 +77,9 @@ final class BlockingFrameChannel implements AutoCloseable {
     if (!Challenge.same(proof, expected)) {
       throw new JoinRefusedException(
           JoinRefusedException.Reason.UNAUTHENTICATED,
-          "what listens on %s does not know the secret of this job: another job or program has the"
+          "the listener at %s does not know the secret of this job: choose a port that no other job or"
                   .formatted(text())
-              + " port; choose another one",
+              + " program uses",
           null);
     }
   }
@@ -91,7 +92,7 @@ final class BlockingFrameChannel implements AutoCloseable {
     return Frames.rest(frame.body());
   }
 
-  /** Sends a frame; short enough not to block for long. */
+  /** Sends a frame; frames are short enough to be written without a long block. */
   void send(ByteBuffer frame) throws IOException {
     while (frame.hasRemaining()) {
       channel.write(frame);
@@ -99,10 +100,10 @@ final class BlockingFrameChannel implements AutoCloseable {
   }
 
   /**
-   * The next frame.
+   * Reads the next frame.
    *
-   * @throws JoinRefusedException if it says that the other side refuses us, or is no frame at all
-   * @throws SocketTimeoutException if none came before the deadline
+   * @throws JoinRefusedException if the frame is a refusal, or the bytes are not a frame
+   * @throws SocketTimeoutException if no frame arrives before the deadline
    */
   Frames.Frame receive(int max, Deadline deadline) throws IOException {
     byte[] header = read(4, deadline);
@@ -123,7 +124,7 @@ final class BlockingFrameChannel implements AutoCloseable {
   JoinRefusedException wrongProtocol(String what, @Nullable Throwable cause) {
     return new JoinRefusedException(
         JoinRefusedException.Reason.WRONG_PROTOCOL,
-        "what listens on %s is no ep4j rendezvous: it answered with %s; choose another port"
+        "the listener at %s is not an ep4j rendezvous (it answered with %s): choose another port"
             .formatted(text(), what),
         cause);
   }
@@ -162,7 +163,7 @@ final class BlockingFrameChannel implements AutoCloseable {
     return channel;
   }
 
-  /** The channel has another owner now; closing the door does nothing any more. */
+  /** The channel has a new owner: {@link #close} has no effect afterwards. */
   void release() {
     released = true;
   }
@@ -173,7 +174,7 @@ final class BlockingFrameChannel implements AutoCloseable {
       try {
         channel.close();
       } catch (IOException e) {
-        // The descriptor is released all the same.
+        // The descriptor is released in any case.
       }
     }
   }

@@ -11,30 +11,34 @@ import org.ep4j.group.Frames.Join;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The rendezvous's knowledge of its group, and what it tells the members. Touched by one reactor
- * thread only.
+ * State of the rendezvous and the messages that it sends to members. One reactor thread accesses
+ * it.
  *
- * <p>While the group forms, guests take seats. The seats are the ranks, or, for survivors of an
- * older group, the ranks of that group; seats of the dead are excused. A guest that goes away gives
- * its seat back. When every seat is taken or excused, the guests become members with new ranks in
- * the order of their seats, or with the numbers of their seats where the group goes on.
+ * <p>While the group forms, clients occupy member indices. The indices are ranks or, for survivors
+ * of an older group, the ranks of that group; indices of dead ranks are exempt. A client that
+ * disconnects frees its index. When every index is occupied or exempt, the clients become members.
+ * Their new ranks follow the order of their indices; if the group continues, the indices are the
+ * ranks.
  *
- * <p>Afterwards every part of a collective and every departure goes to all members, in the one
- * order in which this thread saw them. The parts of a rank come before its departure.
+ * <p>Afterwards the coordinator sends every part of a collective and every departure to all
+ * members, in the one order in which this thread received them. The parts of a rank precede its
+ * departure.
  *
- * <p>From then on only restarted processes come in, in the places of ranks that have departed:
- * those that have claimed one when all members that are left have said ADMIT. All members hear of
- * it at the same place of that one order, and number their collectives from 1 again: each of them
- * waits for this answer, so none has sent a part that is still under way.
+ * <p>From then on only restarted processes are admitted, for ranks that have departed: all waiting
+ * processes are admitted when all live members have sent ADMIT. All members receive this at the
+ * same position of the order and number their collectives from 1 again. Each member waits for the
+ * answer, so no member has a part in flight.
  */
 final class Coordinator {
-  /** How long a guest may be silent while the group forms: hosts are busy starting JVMs then. */
+  /**
+   * Maximum silence of a client while the group forms: hosts are then busy with the start of JVMs.
+   */
   private static final Duration FORMING_LIVENESS = Duration.ofSeconds(10);
 
-  /** The address of a rank that is not there. */
+  /** The address of a rank that has no process. */
   private static final InetSocketAddress NOWHERE = new InetSocketAddress(0);
 
-  /** A guest, then a member. */
+  /** A client, later a member. */
   private final class Member implements FrameConnection.Listener {
     final FrameConnection connection;
     final Join join;
@@ -61,13 +65,13 @@ final class Coordinator {
         case Frames.LEAVE -> leave(this, Frames.text(body));
         case Frames.VERDICT -> judged(this, Frames.text(body));
         default ->
-            connection.lose("it sent a frame of type " + type + ", which a member does not send");
+            connection.lose("it sent a frame of type " + type + ", which members do not send");
       }
     }
 
     @Override
     public void closed(FrameConnection connection, String why) {
-      depart(this, Departure.lost(why + " (its process ended, or the network did)"));
+      depart(this, Departure.lost(why + " (its process or the network failed)"));
     }
 
     @Override
@@ -87,10 +91,10 @@ final class Coordinator {
   private final @Nullable Departure[] departures;
   private final RejoinRequests rejoins = new RejoinRequests(FORMING_LIVENESS, this::rejoining);
 
-  /** By seat: -1 if it is no rank. */
+  /** By index; -1 if the index has no rank. */
   private final int[] ranks;
 
-  /** By seat. */
+  /** By index. */
   private final int[] incarnations;
 
   private int hostRank = -1;
@@ -98,7 +102,7 @@ final class Coordinator {
   private boolean ended;
 
   /**
-   * @param onEnd run when the group had members and has none any more
+   * @param onEnd called when the group had members and has none left
    */
   Coordinator(GroupPlan plan, Reactor reactor, Runnable onEnd) {
     this.plan = plan;
@@ -112,7 +116,7 @@ final class Coordinator {
     this.incarnations = plan.firstIncarnations();
   }
 
-  /** Takes in a guest that knows the secret; it still has to say which rank it is. */
+  /** Registers an authenticated connection; the client then sends its rank. */
   void admit(FrameConnection connection) {
     connection.listener(
         new FrameConnection.Listener() {
@@ -123,7 +127,7 @@ final class Coordinator {
             } else if (type == Frames.REJOIN) {
               rejoin(connection, Frames.join(body));
             } else {
-              connection.lose("it did not join");
+              connection.lose("it did not send JOIN");
             }
           }
 
@@ -204,7 +208,7 @@ final class Coordinator {
     }
   }
 
-  /** Takes in those that wait, once all members say so. */
+  /** Admits the waiting processes when all members have sent ADMIT. */
   private void admitIfAllDo() {
     if (rejoins.count() == 0 || members.isEmpty() || notAdmitting().length > 0) {
       return;
@@ -234,7 +238,7 @@ final class Coordinator {
     }
   }
 
-  /** Goes on without a seat of the old group, whose rank is known to be dead. */
+  /** Exempts an index of the old group whose rank is known to be dead. */
   void exempt(int id) {
     if (!formed && !exempt.get(id)) {
       exempt.set(id);
@@ -243,13 +247,13 @@ final class Coordinator {
       if (member != null) {
         member.departed = true;
         member.connection.closeAfter(
-            Frames.text(Frames.VERDICT, "the other survivors had lost you"));
+            Frames.text(Frames.VERDICT, "the other survivors have declared this rank dead"));
       }
       formIfComplete();
     }
   }
 
-  /** The seats that are neither taken nor excused; none once the group has formed. */
+  /** The indices that are neither occupied nor exempt; none after the group has formed. */
   int[] missing() {
     BitSet missing = new BitSet();
     for (int id = 0; id < memberByIndex.length && !formed; id++) {
@@ -299,7 +303,10 @@ final class Coordinator {
         peer.rank, incarnations[peer.join.id()], !peer.departed, addressFor(member, peer));
   }
 
-  /** Where a member reaches a peer: a peer that came by loopback lives on this very host. */
+  /**
+   * The address at which {@code member} reaches a peer: a peer that connected by loopback runs on
+   * this host.
+   */
   private static InetSocketAddress addressFor(Member member, Member peer) {
     boolean here = peer.connection.remote().getAddress().isLoopbackAddress();
     boolean elsewhere = !member.connection.remote().getAddress().isLoopbackAddress();
@@ -314,7 +321,7 @@ final class Coordinator {
     GroupState.Kind kind = GroupState.Kind.of(body.get());
     boolean inOrder = formed && rank == member.rank && number == member.calls + 1;
     if (!inOrder || kind == null || body.remaining() > Group.MAX_CONTRIBUTION) {
-      member.connection.lose("it sent a part out of turn");
+      member.connection.lose("it sent a part out of order");
       return;
     }
     member.calls = number;
@@ -327,14 +334,17 @@ final class Coordinator {
     depart(member, departure);
   }
 
-  /** A member has given this rendezvous up. If this process was stopped, the member is right. */
+  /**
+   * A member has declared this rendezvous dead. The member is right if this process was stopped.
+   */
   private void judged(Member member, String text) {
     member.connection.close();
-    depart(member, Departure.lost("it gave up the rendezvous: " + text));
+    depart(member, Departure.lost("it declared the rendezvous dead: " + text));
     if (reactor.recentStall() > 0 && !ended) {
       ended = true;
       String why =
-          "rank %d declared this rendezvous dead, and rightly: %s".formatted(member.rank, text);
+          "rank %d declared this rendezvous dead, and this process was stopped: %s"
+              .formatted(member.rank, text);
       for (Member other : members) {
         boolean host = other.join.id() == plan.hostIndex();
         other.connection.closeAfter(Frames.text(host ? Frames.VERDICT : Frames.GOODBYE, why));
@@ -369,7 +379,7 @@ final class Coordinator {
     }
   }
 
-  /** Shows members that the rendezvous lives, and guests whom they wait for. */
+  /** Sends heartbeats to members, and the missing ranks to clients that wait. */
   void tick() {
     if (formed) {
       broadcast(Frames.ping());
@@ -384,7 +394,7 @@ final class Coordinator {
     }
   }
 
-  /** Parts from everybody, with a reason. */
+  /** Disconnects all members, with a reason. */
   void goodbye(String why) {
     ended = true;
     for (Member member : memberByIndex) {

@@ -14,11 +14,10 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A connection that carries frames, served by a reactor; its methods are called by that thread.
+ * A connection that carries frames, served by a reactor. The reactor thread calls its methods.
  *
- * <p>Its life: open; then either closed at once, or drained (what is queued goes out, then the
- * other side is given a moment to read it, so that a parting message is not destroyed by a reset);
- * closed.
+ * <p>States: open, then drained or closed. Draining writes the queued frames and gives the peer
+ * time to read them, so that a TCP reset does not destroy a last message.
  */
 final class FrameConnection implements Reactor.Handler {
   private static final int SMALL_BUFFER = 2048;
@@ -28,22 +27,22 @@ final class FrameConnection implements Reactor.Handler {
   private static final long DRAIN_NANOS = TimeUnit.SECONDS.toNanos(1);
   private static final int MAX_DRAINED = 1 << 20;
 
-  /** Who uses the connection. */
+  /** The owner of the connection. */
   interface Listener {
-    /** A frame has come; the body is valid during the call only. */
+    /** A frame has arrived; the body is valid during the call only. */
     void frame(FrameConnection connection, byte type, ByteBuffer body);
 
-    /** The other side is gone, or was cut off; the link is closed. */
+    /** The peer has closed the connection, or the connection was cut off; it is closed. */
     void closed(FrameConnection connection, String why);
 
-    /** Nothing was heard for longer than the liveness timeout. */
+    /** The peer was silent for longer than the liveness timeout. */
     default void silent(FrameConnection connection, Duration silence) {
       connection.lose("silent for " + Deadline.text(silence));
     }
 
-    /** What comes is no frame; {@code start} is how it begins. */
+    /** The input is not a frame; {@code start} is its beginning. */
     default void malformed(FrameConnection connection, byte[] start) {
-      connection.lose("it sent something that is no frame");
+      connection.lose("it sent bytes that are not a frame");
     }
   }
 
@@ -72,7 +71,7 @@ final class FrameConnection implements Reactor.Handler {
   private boolean failing;
   private boolean flushSoon;
 
-  /** Takes over a connected channel. */
+  /** Takes ownership of a connected channel. */
   FrameConnection(Reactor reactor, SocketChannel channel, Listener listener) throws IOException {
     this.reactor = reactor;
     this.channel = channel;
@@ -96,26 +95,26 @@ final class FrameConnection implements Reactor.Handler {
     this.listener = listener;
   }
 
-  /** The other side has proven itself: it may send long frames, and has no deadline any more. */
+  /** The peer is authenticated: it may send long frames, and its authentication deadline ends. */
   void trust() {
     maxFrame = Frames.MAX;
     deadline = null;
   }
 
-  /** Closes the link if it is still untrusted then. */
+  /** Closes the connection if it is still unauthenticated at the deadline. */
   void trustBefore(Deadline deadline) {
     this.deadline = deadline;
   }
 
-  /** From now on the other side must be heard at least this often. */
+  /** Sets the maximum silence of the peer. */
   void livenessTimeout(Duration liveness) {
     livenessNanos = liveness.toNanos();
     receivedAt = System.nanoTime();
   }
 
   /**
-   * Queues a frame, and sends what the connection takes. Never calls the listener: whoever sends
-   * one frame over many links need not expect to be called back between them.
+   * Queues a frame and writes what the socket accepts. Never calls the listener, so a caller that
+   * sends one frame over many connections is not re-entered.
    */
   void send(ByteBuffer frame) {
     if (state == State.OPEN && !failing) {
@@ -123,7 +122,7 @@ final class FrameConnection implements Reactor.Handler {
       queued += frame.remaining();
       flush();
       if (queued > MAX_QUEUED) {
-        failLater("it does not read what it is sent");
+        failLater("it does not read its input");
       }
     }
   }
@@ -156,7 +155,7 @@ final class FrameConnection implements Reactor.Handler {
       for (int i = 0; i < READS_PER_ROUND && state != State.CLOSED; i++) {
         int n = channel.read(in);
         if (n < 0) {
-          lose("the connection was closed by the other side");
+          lose("the peer closed the connection");
           return;
         }
         if (n == 0) {
@@ -203,7 +202,7 @@ final class FrameConnection implements Reactor.Handler {
     makeSpace();
   }
 
-  /** Keeps what is not parsed yet, in a buffer that holds the frame it begins. */
+  /** Keeps input that is not parsed yet, in a buffer large enough for its frame. */
   private void makeSpace() {
     int length = in.remaining() >= 4 ? in.getInt(in.position()) : 0;
     int needed = Math.max(SMALL_BUFFER, length > maxFrame || length < 0 ? 0 : 4 + length);
@@ -217,7 +216,7 @@ final class FrameConnection implements Reactor.Handler {
     }
   }
 
-  /** Writes what the connection takes of what is queued. */
+  /** Writes as much of the queue as the socket accepts. */
   void flush() {
     flushSoon = false;
     if (state == State.CLOSED || failing) {
@@ -258,7 +257,7 @@ final class FrameConnection implements Reactor.Handler {
       if (state == State.DRAINING) {
         close();
       } else {
-        lose("it did not prove itself within " + deadline.text());
+        lose("it did not authenticate within " + deadline.text());
       }
     } else if (state == State.OPEN && livenessNanos > 0 && now - receivedAt > livenessNanos) {
       listener.silent(this, Duration.ofNanos(now - receivedAt));
@@ -275,7 +274,7 @@ final class FrameConnection implements Reactor.Handler {
     lose("serving it failed: " + e);
   }
 
-  /** Closes with a last word, giving the other side a moment to read it. */
+  /** Closes with a last message; the peer has time to read it. */
   void closeAfter(ByteBuffer lastWord) {
     send(lastWord);
     if (state == State.OPEN && !failing) {
@@ -285,7 +284,10 @@ final class FrameConnection implements Reactor.Handler {
     }
   }
 
-  /** Closes, and tells the listener unless it was told or has closed the link itself. */
+  /**
+   * Closes and notifies the listener, unless the listener was notified or closed the connection
+   * itself.
+   */
   void lose(String why) {
     boolean notifyPeer = state == State.OPEN;
     close();
@@ -294,14 +296,14 @@ final class FrameConnection implements Reactor.Handler {
     }
   }
 
-  /** Closes without telling the listener. */
+  /** Closes without notifying the listener. */
   void close() {
     state = State.CLOSED;
     out.clear();
     try {
       channel.close();
     } catch (IOException e) {
-      // The descriptor is released all the same.
+      // The descriptor is released in any case.
     }
   }
 }

@@ -2,9 +2,11 @@ package org.ep4j.group;
 
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
-/** How a process becomes a rank: by joining a group that forms, or one that runs. */
+/** Makes a process a rank, in a group that forms or one that runs. */
 final class GroupJoin {
   private GroupJoin() {}
 
@@ -19,15 +21,19 @@ final class GroupJoin {
     try {
       return join(config, own, deadline, true);
     } catch (IOException e) {
-      throw new GroupException("cannot join: " + e, e);
+      throw new GroupException(
+          ErrorCode.JOIN_FAILED,
+          "rank %d cannot join at %s:%d: %s"
+              .formatted(config.rank(), config.host(), config.port(), e),
+          e);
     }
   }
 
   /** {@link Group#rejoin}. */
   static Group rejoin(GroupConfig config) {
     if (config.size() == 1) {
-      throw new IllegalArgumentException(
-          "size is 1: a rank without others has no group to come back to; join instead");
+      throw new InvalidArgumentException(
+          ErrorCode.GROUP_SIZE, "size", "1", "at least 2 to rejoin", "call Group.join");
     }
     requirePort(config);
     Deadline deadline = Deadline.after(config.joinTimeout());
@@ -36,13 +42,22 @@ final class GroupJoin {
       return join(
           config, null, reactor, new JoinClient(config, null, deadline, reactor, true, true));
     } catch (IOException e) {
-      throw new GroupException("cannot rejoin: " + e, e);
+      throw new GroupException(
+          ErrorCode.JOIN_FAILED,
+          "rank %d cannot rejoin at %s:%d: %s"
+              .formatted(config.rank(), config.host(), config.port(), e),
+          e);
     }
   }
 
   private static void requirePort(GroupConfig config) {
     if (config.port() == 0) {
-      throw new IllegalArgumentException("port is 0; a rank needs the port of the rendezvous");
+      throw new InvalidArgumentException(
+          ErrorCode.RENDEZVOUS_ADDRESS,
+          "port",
+          "0",
+          "from 1 to 65535",
+          "pass the port of the rendezvous");
     }
   }
 
@@ -54,7 +69,7 @@ final class GroupJoin {
   /**
    * Joins at the rendezvous that the configuration names.
    *
-   * @param own that rendezvous if this process hosts it; belongs to the group from now on, and is
+   * @param own the rendezvous if this process hosts it; the group owns it afterwards, and it is
    *     closed if joining fails
    * @param awaitsListener as for {@link JoinClient}
    */
@@ -73,7 +88,7 @@ final class GroupJoin {
   private static TcpGroup join(
       GroupConfig config, @Nullable Rendezvous own, Reactor reactor, JoinClient client)
       throws IOException {
-    String failure = "rank " + config.rank() + ", who hosts it, could not join";
+    String failure = "rank " + config.rank() + ", which hosts it, could not join";
     boolean done = false;
     try {
       TcpGroup group = new TcpGroup(config, client.join(), reactor, own);

@@ -12,31 +12,32 @@ import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Frames.Peer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What has been heard of a group: the parts of its collectives, and who has departed.
+ * State of a group at this rank: the parts of its collectives, and the departures.
  *
- * <p>A collective is known by its number, 1 for the first. It is complete for a reader when the
- * ledger holds a part of every rank; it has failed when a part is missing whose rank has departed.
- * Whoever writes (other threads in this JVM, or the connection to the rendezvous) enters a rank's
- * parts before its departure. Where the order of entries is the same for all readers, they all
- * agree which collectives came about.
+ * <p>Collectives are numbered from 1. A collective is complete for a reader when the state holds a
+ * part of every rank; it has failed when a part is missing whose rank has departed. The writers
+ * (other threads in this JVM, or the connection to the rendezvous) enter the parts of a rank before
+ * its departure. If the order of entries is the same for all readers, they agree which collectives
+ * completed.
  *
- * <p>A group inside one JVM shares one ledger; a rank with a process of its own has its own, with
- * itself as the only reader. An entry is dropped once every living reader is done with it.
+ * <p>The ranks of a group inside one JVM share one state. A rank with its own process has its own
+ * state and is its only reader. An entry is dropped when every live reader has read it.
  *
- * <p>When departed ranks are taken in again, collectives begin anew with number 1: all living ranks
- * are inside {@link Group#readmit} then, so no part of an older one is under way.
+ * <p>When departed ranks are readmitted, collectives start again with number 1: all live ranks are
+ * then inside {@link Group#readmit}, so no part of an older collective is in flight.
  */
 final class GroupState {
-  /** The kinds of collective, so that ranks out of step are told so. */
+  /** The kinds of collective, for the check that ranks call the same one. */
   enum Kind {
     GATHER(1, "allGather"),
     BARRIER(2, "barrier");
 
-    /** How frames say it. */
+    /** Encoding in frames. */
     final byte code;
 
     private final String text;
@@ -51,7 +52,7 @@ final class GroupState {
     }
   }
 
-  /** Collectives a rank may run ahead of the slowest one, by giving up waiting for it. */
+  /** Collectives that a rank may be ahead of the slowest one after timeouts. */
   static final int MAX_AHEAD = 256;
 
   private static final long LIVENESS_CHECK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
@@ -80,7 +81,7 @@ final class GroupState {
   private final Condition changed = lock.newCondition();
   private final Map<Long, Entry> entries = new HashMap<>();
   private final long[] done;
-  // Number of the last collective each rank has done its part of.
+  // Number of the last collective to which each rank has contributed.
   private final long[] lastPart;
   private @Nullable String down;
   private int downRank = -1;
@@ -88,8 +89,9 @@ final class GroupState {
 
   /**
    * @param size number of ranks
-   * @param readers the ranks that will wait on this ledger
-   * @param livenessCheck run now and then by whoever waits, outside the lock; may enter departures
+   * @param readers the ranks that wait on this state
+   * @param livenessCheck called periodically by waiting threads, outside the lock; may enter
+   *     departures
    */
   GroupState(int size, BitSet readers, Runnable livenessCheck) {
     this.size = size;
@@ -127,12 +129,12 @@ final class GroupState {
     rejoins.set(rank, waits ? 1 : 0);
   }
 
-  /** How often the numbering of collectives has begun anew. */
+  /** Number of times that the numbering of collectives has restarted. */
   int restarts() {
     return restarts.get();
   }
 
-  /** Whether nothing more will be heard. */
+  /** Whether no more input will arrive. */
   boolean isDown() {
     lock.lock();
     try {
@@ -142,7 +144,7 @@ final class GroupState {
     }
   }
 
-  /** Takes ranks in again that have departed. */
+  /** Readmits departed ranks. */
   void readmit(List<Peer> newcomers) {
     lock.lock();
     try {
@@ -155,7 +157,7 @@ final class GroupState {
     }
   }
 
-  /** Goes on with what another rendezvous says of all ranks. */
+  /** Replaces the state of all ranks with that of a new rendezvous. */
   void renew(List<Peer> peers) {
     lock.lock();
     try {
@@ -168,7 +170,7 @@ final class GroupState {
           incarnations.set(peer.rank(), peer.incarnation());
           rejoins.set(peer.rank(), 0);
           departures.compareAndSet(
-              peer.rank(), null, Departure.lost("it was not there when this rendezvous began"));
+              peer.rank(), null, Departure.lost("it was not alive when this rendezvous started"));
         }
       }
       restart();
@@ -177,7 +179,10 @@ final class GroupState {
     }
   }
 
-  /** Who sees the rank alive again, sees its new incarnation. */
+  /**
+   * The order of the writes guarantees that a reader that sees the rank alive sees its new
+   * incarnation.
+   */
   private void take(Peer peer) {
     incarnations.set(peer.rank(), peer.incarnation());
     rejoins.set(peer.rank(), 0);
@@ -192,7 +197,7 @@ final class GroupState {
     changed.signalAll();
   }
 
-  /** Enters a departure; the first one of a rank counts. */
+  /** Enters a departure; only the first one of a rank counts. */
   void depart(int rank, Departure departure) {
     lock.lock();
     try {
@@ -206,9 +211,9 @@ final class GroupState {
   }
 
   /**
-   * Ends all waits, now and later: nothing more will be heard. The first reason counts.
+   * Ends all current and later waits: no more input will arrive. Only the first reason counts.
    *
-   * @param rank whose loss it is, -1 if no rank's
+   * @param rank the rank whose loss is the reason; -1 if none
    */
   void down(int rank, String why) {
     lock.lock();
@@ -223,7 +228,7 @@ final class GroupState {
     }
   }
 
-  /** Enters a rank's part of a collective. The array belongs to the ledger from now on. */
+  /** Enters the part of a rank in a collective. The state owns the array afterwards. */
   void contribute(int rank, long number, Kind kind, byte[] part) {
     lock.lock();
     try {
@@ -234,13 +239,13 @@ final class GroupState {
       Entry entry = entries.computeIfAbsent(number, n -> new Entry(size, kind, rank));
       if (entry.kind != kind && entry.fault == null) {
         entry.fault =
-            ("rank %d called %s as its collective number %d where rank %d called %s; all ranks must"
+            ("rank %d called %s as its collective number %d, rank %d called %s: all ranks must"
                     + " call the same collectives in the same order")
                 .formatted(rank, kind.text, number, entry.firstRank, entry.kind.text);
       }
       entry.parts[rank] = part;
       entry.present.set(rank);
-      // Nobody acts on less, and waking everybody for every part is quadratic.
+      // Waiters need a complete entry; a signal per part would make wake-ups quadratic.
       if (entry.fault != null || entry.present.cardinality() == size) {
         changed.signalAll();
       }
@@ -249,14 +254,15 @@ final class GroupState {
     }
   }
 
-  /** Refuses a rank that keeps calling although another one stays away. */
+  /** Rejects a rank that continues to call collectives while another one calls none. */
   void requireInStep(int rank, long number) {
     lock.lock();
     try {
       for (int r = 0; r < size; r++) {
         if (r != rank && isAlive(r) && number - lastPart[r] > MAX_AHEAD) {
           throw new GroupException(
-              "rank %d is %d collectives ahead of rank %d, which is missing since number %d"
+              ErrorCode.COLLECTIVE_LEAD,
+              "rank %d is %d collectives ahead of rank %d, which is missing since number %d: find out why it calls none"
                   .formatted(rank, MAX_AHEAD, r, lastPart[r] + 1));
         }
       }
@@ -288,18 +294,22 @@ final class GroupState {
   }
 
   private GroupTimeoutException timeout(int reader, long number, Kind kind, Deadline deadline) {
-    // The reader has done its part, even if that has not come back from the rendezvous yet.
+    // The reader has contributed, even if the rendezvous has not returned its part yet.
     int[] missing = Arrays.stream(missing(entries.get(number))).filter(r -> r != reader).toArray();
     String origin =
         missing.length > 0
             ? MissingRanks.text(missing)
             : "the rendezvous has not relayed all parts";
     return new GroupTimeoutException(
-        "%s: %s after %s".formatted(name(number, kind), origin, deadline.text()), missing, null);
+        ErrorCode.COLLECTIVE_TIMEOUT,
+        "%s: %s after %s".formatted(name(number, kind), origin, deadline.text()),
+        missing,
+        null);
   }
 
   /**
-   * Waits for a change of the ledger or a moment; the lock is held once, and given up meanwhile.
+   * Waits for a change of the state, at most the liveness-check interval; releases the lock
+   * meanwhile.
    */
   @SuppressWarnings("WaitNotInLoop") // the callers loop
   private void pause(long nanos, String what) {
@@ -307,7 +317,8 @@ final class GroupState {
       changed.awaitNanos(Math.min(nanos, LIVENESS_CHECK_NANOS));
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new GroupException(what + ": interrupted while waiting for the other ranks", e);
+      throw new GroupException(
+          ErrorCode.GROUP_INTERRUPTED, what + ": interrupted while waiting for the other ranks", e);
     }
     lock.unlock();
     try {
@@ -317,12 +328,12 @@ final class GroupState {
     }
   }
 
-  /** The parts if all are there, null if some are still to come. */
+  /** The parts if all have arrived; otherwise null. */
   private byte @Nullable [][] complete(int reader, long number, Kind kind) {
     Entry entry = entries.get(number);
     int[] missing = missing(entry);
     if (entry != null && entry.fault != null) {
-      throw new GroupException(entry.fault);
+      throw new GroupException(ErrorCode.COLLECTIVE_MISMATCH, entry.fault);
     }
     if (entry != null && missing.length == 0) {
       byte[][] copies = new byte[size][];
@@ -335,11 +346,17 @@ final class GroupState {
       Departure departure = departures.get(r);
       if (departure != null) {
         throw new PeerLostException(
-            "%s: rank %d is gone: %s".formatted(name(number, kind), r, departure.report()), r);
+            ErrorCode.PEER_LOST,
+            "%s: rank %d is gone: %s".formatted(name(number, kind), r, departure.report()),
+            r);
       }
     }
     if (down != null) {
-      throw new PeerLostException(name(number, kind) + ": " + down, downRank);
+      ErrorCode code =
+          downRank == reader
+              ? ErrorCode.RANK_LOST
+              : downRank < 0 ? ErrorCode.RENDEZVOUS_LOST : ErrorCode.PEER_LOST;
+      throw new PeerLostException(code, name(number, kind) + ": " + down, downRank);
     }
     Departure own = departures.get(reader);
     if (own != null) {

@@ -1,10 +1,10 @@
 package org.ep4j.group;
 
-/** What can be said of a host by its name alone. */
+/** Properties of host names. */
 final class HostNames {
   private HostNames() {}
 
-  /** Whether a name or address means the host it is used on, and nobody else can mean that. */
+  /** Whether a name or address can only mean the local host. */
   static boolean isLoopback(String host) {
     return host.equals("localhost")
         || host.equals("::1")

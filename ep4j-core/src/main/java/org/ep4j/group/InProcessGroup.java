@@ -3,9 +3,10 @@ package org.ep4j.group;
 import java.net.InetAddress;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
-/** A rank that is a thread of this JVM, beside all other ranks. */
+/** A rank that is a thread of this JVM, like all other ranks. */
 final class InProcessGroup extends MemberGroup {
   private final InProcessWorld world;
 
@@ -55,8 +56,9 @@ final class InProcessGroup extends MemberGroup {
   @Override
   int[] takeInRestarted(Deadline deadline) {
     throw new GroupException(
-        "readmit: the ranks are threads of one process, and a thread that has ended is not started"
-            + " again by anybody: readmission is for ranks that are processes");
+        ErrorCode.READMIT_UNSUPPORTED,
+        "readmit: the ranks are threads of one process, and ended threads are not restarted: use"
+            + " survivors(), or run ranks as processes");
   }
 
   @Override

@@ -9,19 +9,21 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the thread-ranks of one JVM share: the ledger, the threads behind the ranks, and the round
- * in which survivors gather.
+ * Shared state of the thread ranks of one JVM: the group state, the threads of the ranks, and the
+ * round in which survivors gather.
  */
 final class InProcessWorld {
-  /** How long a rank may be without a thread: time for a harness to start the next one. */
+  /** Time for which a rank may have no live thread: a harness may start the next one. */
   private static final Duration ORPHAN_GRACE = Duration.ofSeconds(2);
 
   private static final long LIVENESS_CHECK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-  /** One agreement on who survives. */
+  /** One agreement on the survivors. */
   private static final class Round {
     final BitSet present = new BitSet();
     @Nullable BitSet members;
@@ -32,7 +34,7 @@ final class InProcessWorld {
   private final String jobId;
   private final GroupState state;
   private final AtomicReferenceArray<@Nullable Thread> owners;
-  // When a rank's thread was first seen ended, in nanoseconds; 0 while it lives.
+  // When the thread of a rank was first found ended, in nanoseconds; 0 while it is alive.
   private final AtomicLongArray orphanedAt;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
@@ -41,7 +43,12 @@ final class InProcessWorld {
 
   InProcessWorld(int size, String jobId) {
     if (size < 1) {
-      throw new IllegalArgumentException("size is " + size + "; a group has at least 1 rank");
+      throw new InvalidArgumentException(
+          ErrorCode.GROUP_SIZE,
+          "size",
+          Integer.toString(size),
+          "at least 1",
+          "pass the number of ranks");
     }
     this.size = size;
     this.jobId = jobId;
@@ -68,7 +75,7 @@ final class InProcessWorld {
     return state;
   }
 
-  /** Makes the calling thread the one whose end is the rank's end. */
+  /** Makes the calling thread the owner of the rank: the rank is lost when its owner ends. */
   void rejoin(int rank) {
     Thread current = Thread.currentThread();
     if (!current.equals(owners.get(rank))) {
@@ -122,7 +129,7 @@ final class InProcessWorld {
     }
   }
 
-  /** Forms the new world if every living rank is present. */
+  /** Forms the new world if every live rank is present. */
   private boolean form(Round mine) {
     BitSet members = new BitSet();
     IntStream.range(0, size).filter(this::isAlive).forEach(members::set);
@@ -150,6 +157,7 @@ final class InProcessWorld {
           IntStream.range(0, size).filter(r -> isAlive(r) && !mine.present.get(r)).toArray();
       mine.present.clear(rank);
       throw new GroupTimeoutException(
+          ErrorCode.SURVIVORS_TIMEOUT,
           "survivors: %s after %s".formatted(MissingRanks.text(missing), deadline.text()),
           missing,
           null);
@@ -159,7 +167,10 @@ final class InProcessWorld {
     } catch (InterruptedException e) {
       mine.present.clear(rank);
       Thread.currentThread().interrupt();
-      throw new GroupException("survivors: interrupted while waiting for the other ranks", e);
+      throw new GroupException(
+          ErrorCode.GROUP_INTERRUPTED,
+          "survivors: interrupted while waiting for the other ranks",
+          e);
     }
   }
 

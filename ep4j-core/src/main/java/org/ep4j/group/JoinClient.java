@@ -8,18 +8,22 @@ import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.nio.BufferUnderflowException;
 import java.time.Duration;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Frames.Frame;
 import org.ep4j.group.Frames.Join;
 import org.ep4j.group.Frames.Welcome;
 import org.ep4j.group.JoinRefusedException.Reason;
 import org.jspecify.annotations.Nullable;
 
-/** The way of one rank into a group: knock until somebody opens, join, wait for the others. */
+/**
+ * Joins one rank to a group: connects until the rendezvous answers, sends JOIN, and waits for the
+ * other ranks.
+ */
 final class JoinClient {
   private static final long FIRST_PAUSE_MILLIS = 20;
   private static final long LONGEST_PAUSE_MILLIS = 250;
 
-  /** A rank that is in: its connection, the port it listens at, and what it was told. */
+  /** An admitted rank: its connection, its peer port, and the welcome. */
   record Admission(BlockingFrameChannel channel, PeerPort peerPort, Welcome accept) {}
 
   private final GroupConfig config;
@@ -33,11 +37,10 @@ final class JoinClient {
   private int[] missing = new int[0];
 
   /**
-   * @param here where the rendezvous is, if this process hosts it
-   * @param reactor will serve the peer port; not started yet
-   * @param awaitsListener whether to try again where nobody answers: the rendezvous may be still to
-   *     come
-   * @param again whether to take the place of a process that has departed from the running group
+   * @param here address of the rendezvous if this process hosts it
+   * @param reactor serves the peer port; not started yet
+   * @param awaitsListener whether to retry while no process listens: the rendezvous may start later
+   * @param again whether to replace a departed process of a running group
    */
   JoinClient(
       GroupConfig config,
@@ -54,7 +57,7 @@ final class JoinClient {
     this.again = again;
   }
 
-  /** The same for a rank that has its peer port and changes the rendezvous. */
+  /** For a rank that has its peer port and changes the rendezvous. */
   JoinClient(
       GroupConfig config,
       @Nullable InetSocketAddress here,
@@ -68,9 +71,9 @@ final class JoinClient {
   /**
    * Joins.
    *
-   * @throws IOException if nobody answers, unless patient
-   * @throws JoinRefusedException if trying again does not help
-   * @throws GroupTimeoutException if the deadline passed
+   * @throws IOException if no process answers and {@code awaitsListener} is false
+   * @throws JoinRefusedException if a retry does not help
+   * @throws GroupTimeoutException if the deadline has passed
    */
   Admission join() throws IOException {
     long pause = FIRST_PAUSE_MILLIS;
@@ -79,7 +82,7 @@ final class JoinClient {
         return tryOnce();
       } catch (IOException e) {
         if (Thread.currentThread().isInterrupted()) {
-          throw new GroupException(interrupted(), e);
+          throw new GroupException(ErrorCode.GROUP_INTERRUPTED, interrupted(), e);
         }
         if (deadline.expired()) {
           throw timeout(e);
@@ -94,8 +97,7 @@ final class JoinClient {
         }
         throw new JoinRefusedException(
             e.reason(),
-            "rank %d cannot %s: %s"
-                .formatted(config.rank(), again ? "rejoin" : "join", e.getMessage()),
+            "rank %d cannot %s: %s".formatted(config.rank(), again ? "rejoin" : "join", e.text()),
             e.getCause());
       }
       pause(Math.min(pause, deadline.remainingMillis()));
@@ -111,7 +113,7 @@ final class JoinClient {
     return e.reason() == Reason.DUPLICATE_RANK;
   }
 
-  /** Whether the death of the process in whose place to go may not have been noticed yet. */
+  /** Whether the death of the replaced process may still be unnoticed. */
   private boolean mayDie() {
     Deadline noticed = oldOneKnownToBeDead;
     if (noticed == null) {
@@ -122,7 +124,7 @@ final class JoinClient {
   }
 
   private Admission tryOnce() throws IOException {
-    // Resolved each time: names of pods appear when the pods do.
+    // Resolved each time: names of pods appear together with the pods.
     InetSocketAddress address =
         here != null ? here : new InetSocketAddress(config.host(), config.port());
     missing = new int[0];
@@ -151,7 +153,8 @@ final class JoinClient {
 
   private PeerPort peerPort(InetAddress local) throws IOException {
     if (peerPort == null) {
-      // Reached by loopback under a name that others know as well: they come from elsewhere.
+      // Reached by loopback under a name that other hosts use too: their connections arrive on
+      // other interfaces.
       boolean everywhere = local.isLoopbackAddress() && !HostNames.isLoopback(config.host());
       InetAddress address = everywhere ? new InetSocketAddress(0).getAddress() : local;
       peerPort = new PeerPort(reactor, address, config.secret());
@@ -192,9 +195,9 @@ final class JoinClient {
         return accept;
       }
     } catch (BufferUnderflowException e) {
-      throw channel.wrongProtocol("a welcome that is too short", e);
+      throw channel.wrongProtocol("a WELCOME that is too short", e);
     }
-    throw channel.wrongProtocol("a welcome that contradicts itself", null);
+    throw channel.wrongProtocol("an inconsistent WELCOME", null);
   }
 
   private GroupTimeoutException timeout(IOException last) {
@@ -203,20 +206,23 @@ final class JoinClient {
       what =
           "the rendezvous answers, but "
               + MissingRanks.text(missing)
-              + (again ? ": they have not called readmit()" : "");
+              + (again ? ": call readmit() on them" : "");
     } else if (last instanceof SocketTimeoutException || last instanceof EOFException) {
-      what = last.getMessage() + "; is it an ep4j rendezvous, and not stopped?";
+      what =
+          last.getMessage()
+              + ": check that it is an ep4j rendezvous and that its process is not stopped";
     } else if (last instanceof SocketException) {
       what =
-          "nobody answers there (%s); was the rank or launcher that hosts it started?"
+          "no process listens there (%s): start the rank or launcher that hosts the rendezvous"
               .formatted(last.getMessage());
       if (again) {
-        what += " If it is gone, the others make a new one when they call readmit()";
+        what += "; if it has ended, the live ranks make a new one in readmit()";
       }
     } else {
       what = last.toString();
     }
     return new GroupTimeoutException(
+        ErrorCode.JOIN_TIMEOUT,
         "rank %d could not %s a world of %d at %s:%d within %s: %s"
             .formatted(
                 config.rank(),

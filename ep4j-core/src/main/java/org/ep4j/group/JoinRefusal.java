@@ -5,36 +5,38 @@ import org.ep4j.group.JoinRefusedException.Reason;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Why a rendezvous does not let a guest in.
+ * Reason for which a rendezvous refuses a client.
  *
- * @param text with the values on both sides, and the remedy
+ * @param text the values on both sides, and the remedy
  */
 record JoinRefusal(Reason reason, String text) {
-  /** What is wrong with a guest whoever else is there; null if nothing is. */
+  /** The refusal that does not depend on other members; null if the request is valid. */
   static @Nullable JoinRefusal of(Join join, GroupPlan plan) {
     int id = join.id();
     if (!plan.job().isEmpty() && !join.job().isEmpty() && !plan.job().equals(join.job())) {
       return new JoinRefusal(
           Reason.ANOTHER_JOB,
-          "this rendezvous serves job '%s', you belong to job '%s'; give each job a port of its own"
+          "this rendezvous serves job '%s', the rank belongs to job '%s': give each job its own port"
               .formatted(plan.job(), join.job()));
     }
     if (join.ids() != plan.members()) {
       return new JoinRefusal(
           Reason.WRONG_WORLD_SIZE,
-          "rank %d counts on a world of %d ranks, this job has %d; either its world size is wrong, or"
+          "rank %d expects a world of %d ranks, this job has %d: correct the world size, or give each"
                   .formatted(id, join.ids(), plan.members())
-              + " it belongs to another job");
+              + " job its own port");
     }
     if (id < 0 || id >= plan.members()) {
       return new JoinRefusal(
           Reason.RANK_OUT_OF_RANGE,
-          "rank %d is not in a world of %d ranks: 0 to %d"
+          "rank %d is not in a world of %d ranks: use 0 to %d"
               .formatted(id, plan.members(), plan.members() - 1));
     }
     if (join.peerPort() < 1 || join.peerPort() > 65_535) {
       return new JoinRefusal(
-          Reason.WRONG_PROTOCOL, "your peer port is %d, which is none".formatted(join.peerPort()));
+          Reason.WRONG_PROTOCOL,
+          "peer port %d is not a port: run one version of ep4j on all ranks"
+              .formatted(join.peerPort()));
     }
     return null;
   }
@@ -46,7 +48,7 @@ record JoinRefusal(Reason reason, String text) {
   static JoinRefusal departed(int id, @Nullable Departure departure) {
     return new JoinRefusal(
         Reason.DECLARED_DEAD,
-        "rank %d is out of this group and cannot come back: %s; another process that takes its place"
+        "rank %d is out of this group (%s): start a new process that"
                 .formatted(id, departure == null ? "it was declared dead" : departure.report())
             + " calls Group.rejoin");
   }
@@ -54,39 +56,39 @@ record JoinRefusal(Reason reason, String text) {
   static JoinRefusal taken(Join holder, FrameConnection connection) {
     return new JoinRefusal(
         Reason.DUPLICATE_RANK,
-        "rank %d is process %d at %s already; either two processes were started as this rank, or"
+        "rank %d is already process %d at %s: start one process per rank, and give each job its"
                 .formatted(holder.id(), holder.pid(), connection.remote().getHostString())
-            + " another job uses this port");
+            + " own port");
   }
 
   static JoinRefusal notFormed() {
-    return new JoinRefusal(
-        Reason.NOT_FORMED, "the group has not formed yet, so nobody has departed: call Group.join");
+    return new JoinRefusal(Reason.NOT_FORMED, "the group has not formed yet: call Group.join");
   }
 
   static JoinRefusal moving() {
     return new JoinRefusal(
-        Reason.MOVING, "the group is about to meet here, having lost its rendezvous: try again");
+        Reason.MOVING, "the group has lost its rendezvous and gathers here: try again");
   }
 
   static JoinRefusal alive(Join holder, FrameConnection connection) {
     return new JoinRefusal(
         Reason.DUPLICATE_RANK,
-        "rank %d is process %d at %s and alive, as far as is known: its place can be taken once it"
+        "rank %d is process %d at %s and counts as alive: end that process, or use the number of"
                 .formatted(holder.id(), holder.pid(), connection.remote().getHostString())
-            + " has ended; end it, or give this process the number of a rank that has departed");
+            + " a departed rank");
   }
 
   static JoinRefusal neverThere(int id) {
     return new JoinRefusal(
         Reason.RANK_OUT_OF_RANGE,
-        "rank %d was not in this group when it formed, so it cannot come back".formatted(id));
+        "rank %d was not in this group when it formed: use the number of a departed rank"
+            .formatted(id));
   }
 
   static JoinRefusal rejoining(Join rejoining, FrameConnection connection) {
     return new JoinRefusal(
         Reason.PLACE_TAKEN,
-        "process %d at %s already waits to be admitted as rank %d: start one process a rank"
+        "process %d at %s already waits to be admitted as rank %d: start one process per rank"
             .formatted(rejoining.pid(), connection.remote().getHostString(), rejoining.id()));
   }
 }

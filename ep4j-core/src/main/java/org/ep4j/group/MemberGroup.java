@@ -2,9 +2,12 @@ package org.ep4j.group;
 
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
-/** What the kinds of group have in common: one rank's numbering and checking of its calls. */
+/** Common part of all groups: numbering and checks of one rank's calls. */
 abstract class MemberGroup implements Group {
   private static final byte[] NOTHING = new byte[0];
 
@@ -14,7 +17,7 @@ abstract class MemberGroup implements Group {
   private final GroupState state;
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicBoolean calling = new AtomicBoolean();
-  // Number of the last collective, and how often the numbering has begun anew; only touched by the
+  // Number of the last collective, and number of restarts of the numbering; written only by the
   // holder of `calling`.
   private long calls;
   private int restarts;
@@ -26,16 +29,16 @@ abstract class MemberGroup implements Group {
     this.state = state;
   }
 
-  /** Lets all ranks, this one included, hear this rank's part. The array is not used afterwards. */
+  /** Sends this rank's part to all ranks, this one included. The array is not used afterwards. */
   abstract void contribute(long number, GroupState.Kind kind, byte[] part);
 
-  /** {@link #survivors} for the one thread that may call it. */
+  /** {@link #survivors}, called by one thread at a time. */
   abstract Group formSurvivors(Deadline deadline);
 
-  /** {@link #readmit} for the one thread that may call it. */
+  /** {@link #readmit}, called by one thread at a time. */
   abstract int[] takeInRestarted(Deadline deadline);
 
-  /** Departs, once. */
+  /** Departs; called once. */
   abstract void depart(Departure departure);
 
   @Override
@@ -56,10 +59,12 @@ abstract class MemberGroup implements Group {
   @Override
   public final byte[][] allGather(byte[] mine, Duration timeout) {
     if (mine.length > MAX_CONTRIBUTION) {
-      throw new IllegalArgumentException(
-          "mine has %d bytes; allGather takes at most %d per rank: send large data through symmetric"
-                  .formatted(mine.length, MAX_CONTRIBUTION)
-              + " memory");
+      throw new InvalidArgumentException(
+          ErrorCode.CONTRIBUTION_SIZE,
+          "mine",
+          mine.length + " bytes",
+          "at most " + MAX_CONTRIBUTION + " bytes per rank",
+          "send large data through symmetric memory");
     }
     return collect(GroupState.Kind.GATHER, mine.clone(), Deadline.after(timeout));
   }
@@ -106,11 +111,13 @@ abstract class MemberGroup implements Group {
 
   private void enter() {
     if (closed.get()) {
-      throw new IllegalStateException("the group of rank " + rank + " is closed");
+      throw new IllegalUseException(
+          ErrorCode.GROUP_CLOSED, "the group of rank " + rank + " is closed: join a new group");
     }
     if (!calling.compareAndSet(false, true)) {
-      throw new IllegalStateException(
-          "two threads call collectives of rank " + rank + " at once; one thread per rank may");
+      throw new IllegalUseException(
+          ErrorCode.GROUP_CONCURRENT_USE,
+          "two threads call collectives of rank " + rank + " at once: use one thread per rank");
     }
     if (restarts != state.restarts()) {
       restarts = state.restarts();
@@ -142,7 +149,7 @@ abstract class MemberGroup implements Group {
   @Override
   public final void fail(String why) {
     if (closed.compareAndSet(false, true)) {
-      depart(Departure.lost("gave up: " + why));
+      depart(Departure.lost("failed: " + why));
     }
   }
 

@@ -3,13 +3,13 @@ package org.ep4j.group;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
-/** How messages name ranks that are missing. */
+/** Text for missing ranks. */
 final class MissingRanks {
   private static final int MAX_NAMED = 32;
 
   private MissingRanks() {}
 
-  /** {@code rank 3 is missing}, {@code ranks 1, 2 are missing}; at most 32 by number. */
+  /** {@code rank 3 is missing}, {@code ranks 1, 2 are missing}; names at most 32. */
   static String text(int[] ranks) {
     return switch (ranks.length) {
       case 0 -> "no rank is missing";

@@ -11,25 +11,25 @@ import org.ep4j.group.Frames.Question;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The port at which the other members find this rank when the rendezvous is gone. It answers one
- * question: are you there, and where do you host the survivors, or a new rendezvous of this group?
- * Touched by the reactor's thread only, after its opening.
+ * The port at which the other members reach this rank when the rendezvous is lost. Answers one
+ * question: whether this rank is alive, and where it hosts the survivors or a new rendezvous of
+ * this group. After its opening only the reactor thread accesses it.
  */
 final class PeerPort implements FrameConnection.Listener {
   private final Reactor reactor;
   private final Acceptor acceptor;
 
-  /** Who waits, and for what. */
+  /** The waiting connections and their questions. */
   private final LinkedHashMap<FrameConnection, Question> waiting = new LinkedHashMap<>();
 
-  /** Ports at which this rank hosts what is asked for; absent where it hosts nothing. */
+  /** Port at which this rank hosts what is asked for; no entry if it hosts nothing. */
   private final EnumMap<Question, Integer> hosting = new EnumMap<>(Question.class);
 
   private @Nullable GroupState state;
   private String jobId = "";
   private int rank;
 
-  /** Starts listening; nobody is served before the reactor starts. */
+  /** Starts listening; connections are served after the reactor starts. */
   PeerPort(Reactor reactor, InetAddress address, String secret) throws IOException {
     this.reactor = reactor;
     acceptor =
@@ -45,14 +45,17 @@ final class PeerPort implements FrameConnection.Listener {
     return acceptor.address();
   }
 
-  /** Says whose port this is; before the reactor starts. */
+  /** Sets the owner of the port; called before the reactor starts. */
   void belongsTo(int rank, String jobId, GroupState state) {
     this.rank = rank;
     this.jobId = jobId;
     this.state = state;
   }
 
-  /** From now on sends whoever asks to the rendezvous at this port; 0 lets them wait again. */
+  /**
+   * Refers connections that ask the question to the rendezvous at this port; with 0 they wait
+   * again.
+   */
   void hosting(Question question, int port) {
     if (port == 0) {
       hosting.remove(question);
@@ -75,7 +78,7 @@ final class PeerPort implements FrameConnection.Listener {
         int incarnation = body.getInt();
         Question question = Question.of(body.get());
         if (question == null) {
-          connection.lose("it asked what no version of this protocol asks");
+          connection.lose("it asked an unknown question");
         } else {
           answer(connection, asker, incarnation, question, Frames.text(body));
         }
@@ -92,12 +95,13 @@ final class PeerPort implements FrameConnection.Listener {
       connection.closeAfter(
           Frames.refused(
               JoinRefusedException.Reason.ANOTHER_JOB,
-              "this port belongs to job " + jobId + ", and you asked for " + job));
+              "this port belongs to job " + jobId + ", the request is for job " + job));
       return;
     }
     Departure own = known.departure(rank);
     Departure theirs = known.departure(asker);
-    // Above 0 if a restarted process was admitted, and the rendezvous has yet to tell this rank.
+    // Above 0 if a restarted process was admitted, and the rendezvous has not notified this rank
+    // yet.
     int newer = incarnation - known.incarnation(asker);
     Integer port = hosting.get(question);
     if (own != null) {
@@ -105,7 +109,7 @@ final class PeerPort implements FrameConnection.Listener {
           Frames.refused(JoinRefusedException.Reason.DECLARED_DEAD, "it is out: " + own.report()));
     } else if (newer < 0) {
       connection.closeAfter(
-          Frames.text(Frames.VERDICT, "a restarted process has taken the place of rank " + asker));
+          Frames.text(Frames.VERDICT, "a restarted process has replaced rank " + asker));
     } else if (newer == 0 && theirs != null) {
       connection.closeAfter(Frames.text(Frames.VERDICT, theirs.report()));
     } else if (question == Question.PROBE) {
@@ -119,7 +123,7 @@ final class PeerPort implements FrameConnection.Listener {
     }
   }
 
-  /** Somebody gave this rank up. If this process was stopped, that was right. */
+  /** A peer has declared this rank dead. The peer is right if this process was stopped. */
   private void judged(String text) {
     if (state != null && reactor.recentStall() > 0) {
       state.depart(rank, Departure.lost("declared dead by a peer: " + text));
@@ -131,7 +135,7 @@ final class PeerPort implements FrameConnection.Listener {
     waiting.remove(connection);
   }
 
-  /** Lets those who wait know that this rank lives. */
+  /** Sends heartbeats to the waiting connections. */
   void tick() {
     for (FrameConnection connection : waiting.keySet()) {
       connection.send(Frames.ping());

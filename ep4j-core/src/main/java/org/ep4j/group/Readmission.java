@@ -7,29 +7,31 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Frames.Peer;
 import org.ep4j.group.Frames.Question;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a member takes part in {@link Group#readmit}: it says ADMIT to the rendezvous, and waits for
- * what comes of it. If the rendezvous is lost, before or meanwhile, the members first make a new
- * one for the same group ({@link RendezvousFailover}); the deadline is one for all.
+ * A member's part in {@link Group#readmit}: it sends ADMIT to the rendezvous and waits for the
+ * answer. If the rendezvous is lost, the members first make a new one for the same group ({@link
+ * RendezvousFailover}), under the same deadline.
  *
- * <p>The rendezvous decides. A member whose time is up, or whose thread is interrupted, takes its
- * ADMIT back, and still waits for the answer, which may be that the others were faster: so members
- * agree on who is in, and no answer is taken for that of a later call.
+ * <p>The rendezvous decides. A member whose deadline passes, or whose thread is interrupted,
+ * withdraws its ADMIT and still waits for the answer, because the others may have been faster.
+ * Therefore members agree on the admitted ranks, and an answer is never taken for that of a later
+ * call.
  */
 final class Readmission {
   private static final Duration PAUSE = Duration.ofMillis(20);
 
   /**
-   * What came of it.
+   * The answer of the rendezvous.
    *
-   * @param newcomers who was admitted; null if nobody was
-   * @param rejoins processes that waited, if nobody was admitted
-   * @param missing live ranks that had not called it, if nobody was admitted
-   * @param rendezvousLost whether nobody could be asked
+   * @param newcomers the admitted ranks; null if none
+   * @param rejoins number of processes that waited, if none was admitted
+   * @param missing live ranks that had not called it, if no rank was admitted
+   * @param rendezvousLost whether the rendezvous is lost
    */
   record Answer(
       @Nullable List<Peer> newcomers, int rejoins, List<Integer> missing, boolean rendezvousLost) {
@@ -74,8 +76,9 @@ final class Readmission {
       }
       if (deadline.expired()) {
         throw new GroupTimeoutException(
-            "readmit: the rendezvous is lost, and there was no time left to make another one"
-                + " within %s: call it again".formatted(deadline.text()),
+            ErrorCode.READMIT_TIMEOUT,
+            "readmit: the rendezvous is lost, and no new one was made"
+                + " within %s: call readmit() again".formatted(deadline.text()),
             new int[0],
             null);
       }
@@ -88,7 +91,8 @@ final class Readmission {
     int[] gone = IntStream.range(0, group.size()).filter(r -> !state.isAlive(r)).toArray();
     if (answer.rejoins() == 0 && gone.length > 0) {
       return new GroupTimeoutException(
-          "readmit: no process has come for a departed rank (%s) within %s: start one that calls"
+          ErrorCode.READMIT_TIMEOUT,
+          "readmit: no process replaces a departed rank (%s) after %s: start one that calls"
                   .formatted(MissingRanks.text(gone), deadline.text())
               + " Group.rejoin",
           gone,
@@ -96,15 +100,17 @@ final class Readmission {
     }
     if (missing.length > 0) {
       return new GroupTimeoutException(
-          "readmit: %s after %s; alive, but not calling readmit()"
+          ErrorCode.READMIT_TIMEOUT,
+          "readmit: %s after %s: call readmit() on all live ranks"
               .formatted(MissingRanks.text(missing), deadline.text()),
           missing,
           null);
     }
     return new GroupTimeoutException(
+        ErrorCode.READMIT_TIMEOUT,
         answer.rejoins() == 0
-            ? "readmit: all ranks are alive: there is nobody to admit"
-            : "readmit: not all live ranks were there at one time within %s: call it again"
+            ? "readmit: no rank to admit: all ranks are alive"
+            : "readmit: the live ranks did not call it at the same time within %s: call it again"
                 .formatted(deadline.text()),
         missing,
         null);
@@ -121,7 +127,7 @@ final class Readmission {
       interrupt = e;
     }
     group.withdraw();
-    // Comes at once, or the rendezvous is found to be silent.
+    // The answer arrives at once, or the rendezvous is found to be silent.
     Deadline silent = Deadline.after(group.config().livenessTimeout().multipliedBy(2));
     while (true) {
       try {
@@ -134,7 +140,9 @@ final class Readmission {
           return last;
         }
         throw new GroupException(
-            "readmit: interrupted while waiting for the other ranks", interrupt);
+            ErrorCode.GROUP_INTERRUPTED,
+            "readmit: interrupted while waiting for the other ranks",
+            interrupt);
       } catch (InterruptedException e) {
         interrupt = e;
       }

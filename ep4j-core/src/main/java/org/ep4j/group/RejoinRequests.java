@@ -9,13 +9,13 @@ import org.ep4j.group.Frames.Join;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Restarted processes that wait at a rendezvous for the place of a rank that has departed, at most
- * one a seat. Touched by the reactor's thread only.
+ * Restarted processes that wait at a rendezvous to replace a departed rank, at most one per index.
+ * Only the reactor thread accesses it.
  */
 final class RejoinRequests {
-  /** Told when a process begins to wait, and when it goes away without having been admitted. */
+  /** Notified when a process starts to wait, and when it disconnects before its admission. */
   interface Listener {
-    /** Whether a process waits for the seat. */
+    /** Whether a process waits for the index. */
     void rejoining(int index, boolean waits);
   }
 
@@ -32,7 +32,7 @@ final class RejoinRequests {
     @Override
     public void frame(FrameConnection connection, byte type, ByteBuffer body) {
       if (type != Frames.PING) {
-        connection.lose("it sent a frame of type " + type + " while it waits to be admitted");
+        connection.lose("it sent a frame of type " + type + " while it waits for admission");
       }
     }
 
@@ -54,14 +54,14 @@ final class RejoinRequests {
   private final TreeMap<Integer, RejoinRequest> rejoins = new TreeMap<>();
 
   /**
-   * @param liveness how long a process that waits may be silent
+   * @param liveness maximum silence of a waiting process
    */
   RejoinRequests(Duration liveness, Listener listener) {
     this.liveness = liveness;
     this.listener = listener;
   }
 
-  /** The process that waits for a seat. */
+  /** The process that waits for an index. */
   @Nullable RejoinRequest of(int index) {
     return rejoins.get(index);
   }
@@ -70,7 +70,7 @@ final class RejoinRequests {
     return rejoins.size();
   }
 
-  /** Lets a process wait; nobody else waits for its seat. */
+  /** Lets a process wait; no other process waits for its index. */
   void add(FrameConnection connection, Join join) {
     RejoinRequest rejoin = new RejoinRequest(connection, join);
     rejoins.put(join.id(), rejoin);
@@ -86,7 +86,7 @@ final class RejoinRequests {
     }
   }
 
-  /** All that wait, in the order of their seats; they wait no more. */
+  /** Removes and returns all waiting processes, in the order of their indices. */
   List<RejoinRequest> take() {
     List<RejoinRequest> all = new ArrayList<>(rejoins.values());
     rejoins.clear();
@@ -100,7 +100,7 @@ final class RejoinRequests {
     }
   }
 
-  /** Parts from all. */
+  /** Disconnects all waiting processes. */
   void close(ByteBuffer lastWord) {
     for (RejoinRequest rejoin : take()) {
       rejoin.connection.closeAfter(lastWord.duplicate());

@@ -8,21 +8,20 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Frames.Frame;
 import org.ep4j.group.Frames.Question;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the ranks that are left form a new group, whether the old rendezvous lives or not; or, if it
- * does not, how they find a new rendezvous for the same group, in which all ranks keep their
- * numbers.
+ * How the remaining ranks form a new group, whether the old rendezvous lives or not; or how they
+ * find a new rendezvous for the same group, in which all ranks keep their numbers.
  *
- * <p>The lowest rank that lives hosts a new rendezvous, with a seat for every rank of the old
- * group, and tells its port to whoever asks at its peer port. It also probes the peer ports of all
- * others, and excuses those that do not answer. Everybody else asks the lowest rank it believes to
- * live; if that one does not answer it is lost, and the next one is asked. All of this repeats
- * until a group has formed or the deadline passes, so it does not matter when in between somebody
- * dies.
+ * <p>The lowest live rank hosts a new rendezvous, with an index for every rank of the old group,
+ * and announces its port at its peer port. It also probes the peer ports of all others and exempts
+ * those that do not answer. Every other rank asks the lowest rank that it believes to be alive. If
+ * that rank does not answer, it is lost, and the next one is asked. All of this repeats until a
+ * group has formed or the deadline passes, so ranks may die at any time in between.
  */
 final class RendezvousFailover {
   private static final Duration PAUSE = Duration.ofMillis(50);
@@ -37,7 +36,7 @@ final class RendezvousFailover {
   private volatile boolean formed;
 
   /**
-   * @param aim a group of the survivors, or the same group
+   * @param aim {@code SURVIVORS} for a new group, or {@code SAME_GROUP}
    */
   RendezvousFailover(Question aim, TcpGroup group, Deadline deadline) {
     this.aim = aim;
@@ -72,17 +71,19 @@ final class RendezvousFailover {
         if (e.reason() != JoinRefusedException.Reason.CLOSED) {
           throw e;
         }
-        // The leader gave up; it may call again.
+        // The leader has aborted its attempt; it may call again.
         if (deadline.expired()) {
           throw new GroupTimeoutException(
-              "%s: not all came within %s: %s".formatted(call, deadline.text(), e.getMessage()),
+              code(),
+              "%s: not all live ranks called it within %s: %s"
+                  .formatted(call, deadline.text(), e.getMessage()),
               new int[0],
               e);
         }
       } catch (GroupTimeoutException e) {
         throw e.missing().length == 0 ? e : unreachable(e);
       } catch (IOException e) {
-        throw new GroupException(call + ": " + e, e);
+        throw new GroupException(ErrorCode.GROUP_FAILED, call + ": " + e, e);
       }
       if (deadline.expired()) {
         throw notCalled(leader);
@@ -91,7 +92,7 @@ final class RendezvousFailover {
     }
   }
 
-  /** The lowest rank that lives, as far as this rank knows; at most this rank. */
+  /** The lowest live rank, as far as this rank knows; at most this rank. */
   private int leader() {
     int leader = 0;
     while (leader < group.rank() && !state.isAlive(leader)) {
@@ -100,13 +101,18 @@ final class RendezvousFailover {
     return leader;
   }
 
+  private ErrorCode code() {
+    return aim == Question.SURVIVORS ? ErrorCode.SURVIVORS_TIMEOUT : ErrorCode.READMIT_TIMEOUT;
+  }
+
   private PeerLostException leaderFailed(String why) {
     return PeerLostException.ofCaller(call, group.rank(), why);
   }
 
   private GroupTimeoutException unreachable(GroupTimeoutException e) {
     return new GroupTimeoutException(
-        "%1$s: %2$s after %3$s; alive, but not calling %1$s()"
+        code(),
+        "%1$s: %2$s after %3$s: call %1$s() on all live ranks"
             .formatted(call, MissingRanks.text(e.missing()), deadline.text()),
         e.missing(),
         e);
@@ -114,13 +120,15 @@ final class RendezvousFailover {
 
   private GroupTimeoutException notCalled(int leader) {
     return new GroupTimeoutException(
-        "%1$s: rank %2$d, who is to host the rendezvous, has not called %1$s() within %3$s"
+        code(),
+        ("%1$s: rank %2$d, which hosts the rendezvous, has not called it after %3$s: call %1$s() on"
+                + " all live ranks")
             .formatted(call, leader, deadline.text()),
         new int[] {leader},
         null);
   }
 
-  /** Joins the group that the leader hosts; null if the leader is lost. */
+  /** Joins the group of the leader; null if the leader is lost. */
   private @Nullable Group follow(int leader) throws IOException {
     int port;
     try (BlockingFrameChannel channel = ask(leader, aim)) {
@@ -138,14 +146,15 @@ final class RendezvousFailover {
     try {
       return join(config(group.peer(leader).getAddress(), port), null);
     } catch (IOException e) {
-      // Died meanwhile, or gave up: its peer port will tell.
+      // The leader died or aborted meanwhile: the next question to its peer port decides.
       return null;
     }
   }
 
   private @Nullable Group leaderLost(int leader, String why) {
     if (Thread.currentThread().isInterrupted()) {
-      throw new GroupException(call + ": interrupted while asking rank " + leader);
+      throw new GroupException(
+          ErrorCode.GROUP_INTERRUPTED, call + ": interrupted while asking rank " + leader);
     }
     if (!deadline.expired()) {
       state.depart(leader, Departure.lost(why));
@@ -181,7 +190,10 @@ final class RendezvousFailover {
     }
   }
 
-  /** The port of the new rendezvous; 0 if this rank or the leader was lost, or time is up. */
+  /**
+   * The port of the new rendezvous; 0 if this rank or the leader is lost, or the deadline has
+   * passed.
+   */
   private int awaitHosting(BlockingFrameChannel channel, int leader) throws IOException {
     while (state.isAlive(leader) && !deadline.expired()) {
       Frame frame;
@@ -189,7 +201,8 @@ final class RendezvousFailover {
         frame =
             channel.receive(Frames.MAX_BEFORE_PROOF, deadline.orAfter(config.livenessTimeout()));
       } catch (SocketTimeoutException e) {
-        channel.send(Frames.text(Frames.VERDICT, "rank " + group.rank() + " heard nothing of it"));
+        channel.send(
+            Frames.text(Frames.VERDICT, "rank " + group.rank() + " received no answer from it"));
         throw e;
       }
       switch (frame.type()) {
@@ -246,7 +259,7 @@ final class RendezvousFailover {
     return incarnations;
   }
 
-  /** Excuses a rank from the new group once it is lost. */
+  /** Exempts a rank from the new group when it is lost. */
   private void probe(int rank, Rendezvous rendezvous) {
     while (!formed) {
       String why = state.isAlive(rank) ? whyLost(rank) : "";

@@ -16,6 +16,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReferenceArray;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Frames.Peer;
 import org.ep4j.group.Frames.Question;
 import org.ep4j.group.Frames.Welcome;
@@ -23,11 +24,11 @@ import org.ep4j.group.Readmission.Answer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A rank that is a process of its own, with a connection to the rendezvous.
+ * A rank that is a process, with a connection to the rendezvous.
  *
- * <p>One reactor thread owns the connection and enters what it hears into the ledger; callers of
- * collectives wait there. It also sends heartbeats, and watches for those of the rendezvous. When
- * the rendezvous is lost, the connection may be replaced by one to another ({@link #moveTo}).
+ * <p>One reactor thread owns the connection and writes its input to the group state, on which
+ * callers of collectives wait. It also sends heartbeats and monitors those of the rendezvous. When
+ * the rendezvous is lost, a connection to another one can replace the connection ({@link #moveTo}).
  */
 final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
   private static final Duration LONGEST_LEAVE = Duration.ofMillis(1500);
@@ -37,12 +38,12 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
   private final Reactor reactor;
   private final PeerPort peerPort;
 
-  /** Where the peer ports of all ranks are. */
+  /** Addresses of the peer ports of all ranks. */
   private final AtomicReferenceArray<InetSocketAddress> peers;
 
   private volatile @Nullable Rendezvous own;
 
-  // Written and read by the reactor's thread.
+  // Written and read by the reactor thread only.
   private FrameConnection connection;
   private int hostRank;
   private boolean closing;
@@ -50,8 +51,8 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
   private CompletableFuture<Answer> asked = CompletableFuture.completedFuture(Answer.LOST);
 
   /**
-   * @param reactor not started yet: {@link #start} starts it
-   * @param own the rendezvous if this process hosts it; belongs to the group
+   * @param reactor not started yet; {@link #start} starts it
+   * @param own the rendezvous if this process hosts it; owned by the group
    */
   TcpGroup(
       GroupConfig config, JoinClient.Admission admission, Reactor reactor, @Nullable Rendezvous own)
@@ -77,7 +78,7 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
     connection = connect(admission);
   }
 
-  /** From now on the connection is served. */
+  /** Starts to serve the connection. */
   void start() {
     reactor.start(this::tick, this::rendezvousLost);
   }
@@ -90,7 +91,7 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
     return state;
   }
 
-  /** Serves the connection from now on. */
+  /** Makes the connection served by the reactor. */
   private FrameConnection connect(JoinClient.Admission admission) throws IOException {
     Welcome welcome = admission.accept();
     hostRank = welcome.hostRank();
@@ -108,13 +109,13 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
   }
 
   /**
-   * Goes on with another rendezvous, which serves the same group; the calling thread is inside
-   * {@link #readmit}.
+   * Continues with another rendezvous of the same group; the calling thread is inside {@link
+   * #readmit}.
    *
-   * @param next that rendezvous if this process hosts it; as for {@link GroupJoin#join}
+   * @param next the rendezvous if this process hosts it; as for {@link GroupJoin#join}
    */
   void moveTo(GroupConfig config, @Nullable Rendezvous next, Deadline deadline) throws IOException {
-    String failure = "rank " + rank() + ", who hosts it, could not join";
+    String failure = "rank " + rank() + ", which hosts it, could not join";
     boolean done = false;
     JoinClient.Admission admission = null;
     AtomicBoolean taken = new AtomicBoolean();
@@ -135,7 +136,7 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
       Rendezvous before = own;
       own = next;
       if (before != null) {
-        before.close("another one has taken its place");
+        before.close("another rendezvous has replaced it");
       }
       done = true;
     } catch (GroupException e) {
@@ -143,11 +144,12 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
       throw e;
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new GroupException("readmit: interrupted", e);
+      throw new GroupException(ErrorCode.GROUP_INTERRUPTED, "readmit: interrupted", e);
     } catch (ExecutionException | TimeoutException e) {
-      throw new GroupException("readmit: the thread that serves the group does not answer", e);
+      throw new GroupException(
+          ErrorCode.GROUP_FAILED, "readmit: the thread that serves the group does not answer", e);
     } finally {
-      // The connection belongs to whoever is first: a reactor that has ended never comes.
+      // The first taker owns the connection: a reactor that has ended never takes it.
       if (!done && admission != null && taken.compareAndSet(false, true)) {
         admission.channel().close();
       }
@@ -182,22 +184,25 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
     return state;
   }
 
-  /** Where the peer port of a rank listens. */
+  /** Address of the peer port of a rank. */
   InetSocketAddress peer(int rank) {
     return peers.get(rank);
   }
 
-  /** Where the peer port of this rank was opened: all addresses of the host, or one of them. */
+  /**
+   * Address to which the peer port of this rank is bound: all addresses of the host, or one of
+   * them.
+   */
   InetSocketAddress listensAt() {
     return peerPort.address();
   }
 
-  /** Announces what this rank hosts at the peer port; 0 takes that back. */
+  /** Announces at the peer port what this rank hosts; 0 revokes the announcement. */
   void hosting(Question question, int port) {
     reactor.post(() -> peerPort.hosting(question, port));
   }
 
-  /** Tells the rendezvous that this rank waits for restarted processes; what comes of it. */
+  /** Notifies the rendezvous that this rank waits for restarted processes. Returns the answer. */
   CompletableFuture<Answer> admit() {
     CompletableFuture<Answer> answer = new CompletableFuture<>();
     reactor.post(
@@ -212,7 +217,7 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
     return answer;
   }
 
-  /** Takes {@link #admit} back; it is answered either way. */
+  /** Revokes {@link #admit}; the rendezvous answers in either case. */
   void withdraw() {
     reactor.post(() -> connection.send(Frames.empty(Frames.WITHDRAW)));
   }
@@ -294,7 +299,7 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
       state.readmit(newcomers);
       asked.complete(Answer.admitted(newcomers));
     } catch (UnknownHostException e) {
-      connection.lose("it sent an address that is none");
+      connection.lose("it sent an invalid address");
     }
   }
 
@@ -322,15 +327,17 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
       state.down(host, "the rendezvous ended with rank %d: %s".formatted(host, departure.report()));
     } else {
       if (host >= 0 && host != rank()) {
-        state.depart(host, Departure.lost("it hosted the rendezvous; " + why));
+        state.depart(host, Departure.lost("it hosted the rendezvous, " + why));
       }
-      state.down(host, "the rendezvous is lost: %s; survivors() makes a new group".formatted(why));
+      state.down(
+          host, "the rendezvous is lost (%s): call survivors() for a new group".formatted(why));
     }
     asked.complete(Answer.LOST);
   }
 
   /**
-   * Without a rendezvous that says so, a rank that was stopped knows that it is counted as dead.
+   * A rank that was stopped, and lost the rendezvous without a verdict, knows that it counts as
+   * dead.
    */
   private void judgeStall() {
     long stall = reactor.recentStall();
@@ -370,7 +377,8 @@ final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
     if (hosted != null) {
       hosted.closeAcceptor();
       if (departure.left()) {
-        // Most programs end on all ranks at once; the process of this one is still needed for that.
+        // Most programs end on all ranks at once, and the other ranks still need the process of the
+        // host.
         hosted.awaitEnd(config.livenessTimeout());
       }
     }

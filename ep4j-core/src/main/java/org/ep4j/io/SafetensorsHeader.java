@@ -11,8 +11,8 @@ import org.ep4j.io.HeaderScanner.Malformed;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the header of a file says, checked: every tensor lies inside the data, has as many bytes as
- * its shape asks for, and together they fill the data without holes and overlaps.
+ * The checked header of a file: every tensor is inside the data and has as many bytes as its shape
+ * needs, and together the tensors fill the data without holes and overlaps.
  *
  * @param metadata the strings of {@code __metadata__}
  * @param entries the tensors by name, in the order of the header
@@ -192,7 +192,7 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
         throw new SafetensorsException(
             file,
             e.getKey(),
-            "data_offsets [%d, %d] lie outside the %d data bytes of the file (truncated?)"
+            "data_offsets [%d, %d] are outside the %d data bytes of the file: check for truncation"
                 .formatted(entry.begin(), entry.end(), dataBytes));
       }
       if (entry.begin() != covered) {
@@ -209,7 +209,7 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
     }
     if (covered != dataBytes) {
       throw new SafetensorsException(
-          file, null, (dataBytes - covered) + " bytes after the last tensor belong to none");
+          file, null, (dataBytes - covered) + " bytes after the last tensor belong to no tensor");
     }
   }
 }

@@ -3,34 +3,34 @@ package org.ep4j.memory;
 import java.lang.foreign.MemorySegment;
 
 /**
- * One thread's copies that go around the cache: each reads a row once and writes it to one or more
- * places. {@link StreamingStores} has the reasons, and the fence that has to follow.
+ * Cache-bypassing copies of one thread: each reads a row once and writes it to one or more places.
+ * {@link StreamingStores} explains the reasons and the fence that must follow.
  *
- * <p>{@link #places} begins with places to fetch from and goes on with places to copy to. While a
- * copy runs, as many bytes as it copies are fetched into the cache from {@link #AHEAD} bytes behind
- * each of the former: what the caller will read soon is there when it does. Fetching is a wish;
- * where no memory is, nothing happens.
+ * <p>{@link #places} begins with prefetch places, followed by places to copy to. A copy also
+ * prefetches as many bytes as it copies, {@link #AHEAD} bytes behind each prefetch place: data that
+ * the caller reads soon is then in the cache. Prefetching is a hint; it has no effect where no
+ * memory is mapped.
  */
 public final class NonTemporalCopy {
-  /** Distance of what is fetched from the place given. */
+  /** Distance of the prefetch from its place, in bytes. */
   public static final int AHEAD = StreamingStores.AHEAD;
 
-  /** Places that are multiples of this can be reached around the cache. */
+  /** Multiples of this address can be written around the cache. */
   public static final int ALIGNMENT = StreamingStores.ALIGNMENT;
 
-  /** Longest piece of one native call: while it runs the JVM cannot reach a safepoint. */
+  /** Maximum bytes of one native call: the JVM cannot reach a safepoint during the call. */
   private static final long PIECE = 64 << 10;
 
-  /** Addresses; the caller fills in those of the next copy. */
+  /** Addresses of the next copy; the caller writes them. */
   public final long[] places;
 
-  /** The same for the native function. */
+  /** The same addresses for the native function. */
   private final MemorySegment list;
 
   private final boolean streaming;
 
   /**
-   * A stream that goes around the cache where {@link StreamingStores#available} says so.
+   * A stream that bypasses the cache if {@link StreamingStores#available}.
    *
    * @param max number of {@link #places}
    */
@@ -45,13 +45,13 @@ public final class NonTemporalCopy {
   }
 
   /**
-   * Copies {@code bytes} bytes to each of the places behind the first {@code fetches}, and moves
-   * all places on by as many bytes. The ranges overlap neither each other nor the source. Any
-   * address and length will do, but only whole {@value StreamingStores#STEP} bytes to places that
-   * are all multiples of {@value #ALIGNMENT} go around the cache.
+   * Copies {@code bytes} bytes to each of the places behind the first {@code fetches}, and advances
+   * all places by as many bytes. The ranges overlap neither each other nor the source. Any address
+   * and length is allowed, but only whole {@value StreamingStores#STEP} bytes to places that are
+   * all multiples of {@value #ALIGNMENT} bypass the cache.
    *
-   * @param fetches places to fetch from
-   * @param copies places to copy to
+   * @param fetches number of places to prefetch from
+   * @param copies number of places to copy to
    */
   public void copy(long source, long bytes, int fetches, int copies) {
     int end = fetches + copies;
@@ -70,7 +70,7 @@ public final class NonTemporalCopy {
     }
   }
 
-  /** Whether there are places from {@code from} on, all of them aligned. */
+  /** Whether there are places from {@code from} to {@code end}, all of them aligned. */
   private boolean aligned(int from, int end) {
     long bits = from < end ? 0 : 1;
     for (int i = from; i < end; i++) {

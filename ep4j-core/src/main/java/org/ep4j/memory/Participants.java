@@ -4,10 +4,10 @@ import java.util.stream.IntStream;
 import org.ep4j.group.Group;
 
 /**
- * Ranks that do something together while others are gone: a group of them, and their numbers.
+ * The ranks of a collective step while other ranks are lost.
  *
- * @param group of those that take part
- * @param numbers of each rank of that group its number among all ranks
+ * @param group of the ranks that take part
+ * @param numbers for each rank of that group, its number among all ranks
  * @param newcomers by number, whether a rank is new to the others
  */
 @SuppressWarnings("ArrayRecordComponent") // read only, by few
@@ -18,7 +18,7 @@ public record Participants(Group group, int[] numbers, boolean[] newcomers) {
         group, IntStream.range(0, group.size()).toArray(), new boolean[group.size()]);
   }
 
-  /** Number of ranks, those included that are gone. */
+  /** Number of ranks, including lost ones. */
   public int ranks() {
     return newcomers.length;
   }

@@ -1,30 +1,31 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a wire is opened. The same on all ranks, but for {@code near}: opening tells which rank
- * differs in which field.
+ * Configuration of a wire. All ranks pass the same values except {@code affinity}; opening names
+ * the rank and the field that differ. Immutable.
  *
- * @param wire kind of wire; {@code auto} (default) takes {@code inproc} for threads of one JVM,
- *     {@code shm} for processes of one host, else {@code tcp}
- * @param lanes lanes to each peer; 4 by default
- * @param progressContexts threads that may drive the wire at once; 1 by default
- * @param counters counters of each rank; 1024 by default
- * @param bytesInFlight bytes that may be under way from a strand to one peer; 64 MiB by default. A
- *     larger put is accepted alone
- * @param operationsInFlight pieces of work that may be under way from a strand to one peer; 1024 by
- *     default
- * @param connections connections to each peer, for wires that have some; a multiple of {@code
- *     strands}; 0 (default) takes one a strand. Lane {@code i} uses connection {@code i %
- *     connections}
- * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); off by default
- * @param timeout how long opening may take; 60 s by default
+ * @param wire kind of wire; {@code auto} (default) uses {@code inproc} for threads of one JVM,
+ *     {@code shm} for processes of one host, otherwise {@code tcp}
+ * @param lanes lanes to each peer; default 4
+ * @param progressContexts number of threads that may drive the wire at the same time; default 1
+ * @param counters counters of each rank; default 1024
+ * @param bytesInFlight bytes that may be in flight from a progress context to one peer; default 64
+ *     MiB. A larger put is accepted alone
+ * @param operationsInFlight pieces of work that may be in flight from a progress context to one
+ *     peer; default 1024
+ * @param connections connections to each peer, for wires that have connections; a multiple of
+ *     {@code progressContexts}; 0 (default) = one per progress context. Lane {@code i} uses
+ *     connection {@code i % connections}
+ * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); default false
+ * @param timeout maximum time for opening; default 60 s
  * @param affinity PCI address of the device whose rows this rank sends, as its driver writes it
- *     ({@code 0000:18:00.0}); empty (default) for a rank whose rows lie in the memory of its cores.
- *     A hint for wires that choose between ports; ranks differ in it
+ *     ({@code 0000:18:00.0}); empty (default) if the rows are in host memory. A hint for wires that
+ *     choose between ports; ranks may differ
  */
 public record WireConfig(
     String wire,
@@ -38,30 +39,34 @@ public record WireConfig(
     Duration timeout,
     String affinity) {
   /**
-   * No wire of {@link Wires}: between GPUs of one host that are declared as several nodes, whose
-   * kernels write to each other through its memory. Only the engine of GPUs knows it.
+   * Not a wire of {@link Wires}: connects GPUs of one host that are declared as several nodes;
+   * their kernels write to each other through host memory. Only the CUDA engine supports it.
    */
   public static final String STAGED = "staged";
 
   /**
-   * No wire of {@link Wires} either: between GPUs of several nodes device functions of the buffer's
+   * Not a wire of {@link Wires}: connects GPUs of several nodes by device functions of the buffer's
    * backend, which kernels call themselves.
    */
   public static final String BACKEND = "backend";
 
-  /** Most lanes to a peer. */
+  /** Maximum number of lanes to a peer. */
   public static final int MAX_LANES = 1024;
 
-  /** Most counters of a rank. */
+  /** Maximum number of counters of a rank. */
   public static final int MAX_COUNTERS = 1 << 24;
 
-  /** Most connections to a peer. */
+  /** Maximum number of connections to a peer. */
   public static final int MAX_CONNECTIONS = 256;
 
-  /** Most pieces of work that may be under way to a peer. */
+  /** Maximum number of pieces of work in flight to a peer. */
   public static final int MAX_OPERATIONS = 1 << 20;
 
-  /** Checks the values, and settles {@code connections}. */
+  /**
+   * Checks the values, and resolves {@code connections}.
+   *
+   * @throws InvalidArgumentException if a value is out of range
+   */
   public WireConfig {
     range("lanes", lanes, 1, MAX_LANES);
     range("progressContexts", progressContexts, 1, lanes);
@@ -72,30 +77,36 @@ public record WireConfig(
     connections = connections == 0 ? progressContexts : connections;
     if (connections % progressContexts != 0) {
       throw new InvalidArgumentException(
+          ErrorCode.WIRE_SETTING,
           "connections",
           String.valueOf(connections),
-          "a multiple of strands = " + progressContexts,
-          "each strand has connections of its own");
+          "a multiple of progressContexts (" + progressContexts + ")",
+          "use the same number of connections for each progress context");
     }
     if (!timeout.isPositive()) {
       throw new InvalidArgumentException(
-          "timeout", timeout.toString(), "positive", "leave it out for 60 s");
+          ErrorCode.WIRE_SETTING,
+          "timeout",
+          timeout.toString(),
+          "positive",
+          "leave the field out for 60 s");
     }
   }
 
   private static void range(String field, long value, long least, long max) {
     if (value < least || value > max) {
       throw new InvalidArgumentException(
+          ErrorCode.WIRE_SETTING,
           field,
           String.valueOf(value),
           "from " + least + " to " + max,
-          "leave it out for the default");
+          "leave the field out for the default");
     }
   }
 
-  /** What must be the same on all ranks. */
+  /** The fields that must be the same on all ranks. */
   String common() {
-    // Records print their components by name: the fields, in their order.
+    // Records print their components by name, in order.
     return new WireConfig(
             wire,
             lanes,
@@ -111,8 +122,8 @@ public record WireConfig(
   }
 
   /**
-   * A builder; what is not set is taken from the environment ({@link WireEnvironment}), else it is
-   * the default. A wire {@code auto} counts as not set.
+   * A builder. A value that is not set comes from the environment ({@link WireEnvironment}),
+   * otherwise from the defaults. {@code auto} as wire counts as not set.
    */
   public static Builder builder() {
     return new Builder();
@@ -145,7 +156,7 @@ public record WireConfig(
       return this;
     }
 
-    /** Threads that may drive the wire at once. */
+    /** Number of threads that may drive the wire at the same time. */
     public Builder progressContexts(int progressContexts) {
       this.progressContexts = progressContexts;
       return this;
@@ -157,13 +168,13 @@ public record WireConfig(
       return this;
     }
 
-    /** Bytes that may be under way from a strand to one peer. */
+    /** Bytes that may be in flight from a progress context to one peer. */
     public Builder bytesInFlight(long bytesInFlight) {
       this.bytesInFlight = bytesInFlight;
       return this;
     }
 
-    /** Pieces of work that may be under way from a strand to one peer. */
+    /** Pieces of work that may be in flight from a progress context to one peer. */
     public Builder operationsInFlight(int operationsInFlight) {
       this.operationsInFlight = operationsInFlight;
       return this;
@@ -181,7 +192,7 @@ public record WireConfig(
       return this;
     }
 
-    /** How long opening may take. */
+    /** Maximum time for opening. */
     public Builder timeout(Duration timeout) {
       this.timeout = timeout;
       return this;
@@ -196,13 +207,13 @@ public record WireConfig(
     /**
      * The configuration.
      *
-     * @throws InvalidArgumentException if a value is bad; names it and the remedy
+     * @throws InvalidArgumentException if a value is out of range; names the value and the remedy
      */
     public WireConfig build() {
       return build(WireEnvironment.of(System.getenv()));
     }
 
-    /** The configuration in some other environment. */
+    /** The configuration with the values of another environment. */
     WireConfig build(WireEnvironment environment) {
       return new WireConfig(
           wire == null || wire.equals("auto") ? environment.wire() : wire,

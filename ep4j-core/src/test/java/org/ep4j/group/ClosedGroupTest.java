@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.parallel.Isolated;
 
-/** Counts threads of the whole process, so no other test may run meanwhile. */
+/** Counts threads of the whole process, so no other test may run at the same time. */
 @Isolated
 @Timeout(60)
 class ClosedGroupTest {

@@ -22,8 +22,8 @@ import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
- * Whatever comes in at the ports of a group, with or without the secret: bounded in size and time,
- * and the group of two that stands there never notices.
+ * Arbitrary input at the ports of a group, with and without the secret: bounded in size and time,
+ * without effect on the group of two.
  */
 @Execution(ExecutionMode.CONCURRENT)
 @Timeout(60)
@@ -53,7 +53,7 @@ class HostileClientTest {
     return ((TcpGroup) groups.get(1)).listensAt().getPort();
   }
 
-  /** Connects, sends, and returns all that comes back until the other side closes. */
+  /** Connects, sends, and returns the reply until the peer closes. */
   private static byte[] answer(int port, byte[]... sends) throws IOException {
     try (Socket socket = new Socket(LOOPBACK, port)) {
       socket.setSoTimeout((int) LONG.toMillis());
@@ -91,7 +91,7 @@ class HostileClientTest {
       random.nextBytes(bytes);
       bytes[0] |= 1;
       assertThat(text(answer(i % 2 == 0 ? rendezvousPort() : peerPort(), bytes)))
-          .contains("this is a port of an ep4j job, and what you sent is not its protocol");
+          .contains("this is a port of an ep4j job, and the client does not speak its protocol");
     }
   }
 
@@ -99,7 +99,7 @@ class HostileClientTest {
   void anOversizedFrameIsRefusedBeforeItsBytesAreRead() throws Exception {
     for (int length : new int[] {Frames.MAX_BEFORE_PROOF + 1, Integer.MAX_VALUE, 0, -1}) {
       byte[] header = ByteBuffer.allocate(5).putInt(length).put(Frames.HELLO).array();
-      assertThat(text(answer(rendezvousPort(), header))).contains("is not its protocol");
+      assertThat(text(answer(rendezvousPort(), header))).contains("does not speak its protocol");
     }
   }
 
@@ -109,14 +109,15 @@ class HostileClientTest {
     byte[] join = Frames.join(new Frames.Join(0, 2, 1, 1, "")).array();
     byte[] hello = Frames.hello(Frames.Purpose.RENDEZVOUS, Challenge.nonce()).array();
     for (byte[] first : List.of(proof, join, Frames.ping().array())) {
-      assertThat(text(answer(rendezvousPort(), first))).contains("is not its protocol");
+      assertThat(text(answer(rendezvousPort(), first))).contains("does not speak its protocol");
     }
-    assertThat(text(answer(rendezvousPort(), hello, hello))).contains("is not its protocol");
-    assertThat(text(answer(rendezvousPort(), hello, join))).contains("is not its protocol");
+    assertThat(text(answer(rendezvousPort(), hello, hello)))
+        .contains("does not speak its protocol");
+    assertThat(text(answer(rendezvousPort(), hello, join))).contains("does not speak its protocol");
     assertThat(text(answer(rendezvousPort(), hello, proof)))
-        .contains("your secret is not the secret of this job");
+        .contains("does not have the secret of this job");
     // A greeting meant for another kind of port.
-    assertThat(text(answer(peerPort(), hello))).contains("is not its protocol");
+    assertThat(text(answer(peerPort(), hello))).contains("does not speak its protocol");
   }
 
   @Test
@@ -154,7 +155,7 @@ class HostileClientTest {
         Deadline.after(LONG));
   }
 
-  /** Whether the other side closes the connection, after any frames. */
+  /** Whether the peer closes the connection, after any frames. */
   private static boolean closes(BlockingFrameChannel channel) {
     Deadline deadline = Deadline.after(LONG);
     try {
@@ -232,7 +233,7 @@ class HostileClientTest {
       Group second = other.join(other.rank(1).build());
       first.join();
       assertThat(second.isAlive(0)).isTrue();
-      // The oldest had to give way.
+      // The oldest was closed for it.
       connections.getFirst().setSoTimeout((int) LONG.toMillis());
       assertThat(connections.getFirst().getInputStream().read()).isEqualTo(-1);
     } finally {
@@ -250,13 +251,13 @@ class HostileClientTest {
               Frames.part(1, 2, GroupState.Kind.BARRIER, new byte[0]),
               Frames.part(0, 1, GroupState.Kind.BARRIER, new byte[0]))) {
         try (TcpWorld fresh = new TcpWorld(2)) {
-          assertLoses(fresh, bad, "it sent a part out of turn");
+          assertLoses(fresh, bad, "it sent a part out of order");
         }
       }
       assertLoses(
           other,
           ByteBuffer.allocate(4).putInt(Frames.MAX + 1).flip(),
-          "it sent something that is no frame");
+          "it sent bytes that are not a frame");
     }
   }
 
@@ -314,7 +315,7 @@ class HostileClientTest {
           socket.getOutputStream().write(hello);
         }
       } catch (SocketException e) {
-        // Refused while still writing: as it should be.
+        // Refused while still writing, as expected.
         assertThat(e).hasMessageMatching("(?s).*(reset|Broken pipe|abort).*");
       }
     }

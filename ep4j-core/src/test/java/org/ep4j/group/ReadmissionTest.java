@@ -13,12 +13,13 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Departed ranks come back into a group whose rendezvous lives. */
+/** Departed ranks are readmitted to a group whose rendezvous lives. */
 @Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class ReadmissionTest {
@@ -72,7 +73,7 @@ class ReadmissionTest {
         Group one = groups.get((victim + 1) % 3);
         Group other = groups.get((victim + 2) % 3);
         groups.get(victim).fail("it is over");
-        // One of the others has called a collective that never came about, one has not.
+        // One of the others has called a collective that never completed, one has not.
         assertThatThrownBy(() -> one.barrier(LONG)).isInstanceOf(PeerLostException.class);
         awaitDeath(other, victim);
         Future<Group> again = rejoin(world, world.rank(victim).build());
@@ -171,12 +172,15 @@ class ReadmissionTest {
           world.rank(1).livenessTimeout(liveness).heartbeatInterval(Duration.ofMillis(50)).build();
       long start = System.nanoTime();
       assertThat(refusal(rejoin(world, config)))
-          .startsWith("rank 1 cannot rejoin: refused by 127.0.0.1:")
+          .startsWith(
+              ErrorCode.DUPLICATE_RANK.id() + ": rank 1 cannot rejoin: refused by 127.0.0.1:")
           .contains(
-              "rank 1 is process " + ProcessHandle.current().pid() + " at 127.0.0.1 and alive");
+              "rank 1 is process "
+                  + ProcessHandle.current().pid()
+                  + " at 127.0.0.1 and counts as alive");
       assertThat(System.nanoTime() - start).isGreaterThanOrEqualTo(2 * liveness.toNanos());
       TcpWorld.inEach(groups, group -> group.barrier(LONG));
-      // One that dies meanwhile is replaced.
+      // A process that dies meanwhile is replaced.
       Future<Group> early = rejoin(world, world.rank(1).build());
       Thread.sleep(300);
       groups.get(1).fail("over");
@@ -193,10 +197,10 @@ class ReadmissionTest {
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
       assertThat(refusal(rejoin(world, world.rank(1).secret("another").build())))
-          .contains("your secret is not the secret of this job");
+          .contains("does not have the secret of this job");
       assertThat(refusal(rejoin(world, world.rank(1).size(3).build())))
-          .contains("rank 1 counts on a world of 3 ranks, this job has 2");
-      // By joining nobody comes back.
+          .contains("rank 1 expects a world of 3 ranks, this job has 2");
+      // Group.join readmits no rank.
       assertThatThrownBy(() -> Group.join(world.rank(1).build()))
           .isInstanceOf(JoinRefusedException.class)
           .hasMessageContaining("calls Group.rejoin");
@@ -225,8 +229,8 @@ class ReadmissionTest {
       assertThatThrownBy(() -> groups.get(0).readmit(SHORT))
           .isInstanceOfSatisfying(
               GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(1, 2))
-          .hasMessage(
-              "readmit: ranks 1, 2 are missing after 200 ms; alive, but not calling readmit()");
+          .hasMessageStartingWith(ErrorCode.READMIT_TIMEOUT.id())
+          .hasMessageContaining("ranks 1, 2 are missing after 200 ms");
       TcpWorld.inEach(groups, group -> group.barrier(LONG));
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
@@ -236,13 +240,14 @@ class ReadmissionTest {
               assertThatThrownBy(() -> group.readmit(Duration.ofSeconds(1)))
                   .isInstanceOfSatisfying(
                       GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(1))
-                  .hasMessageContaining("no process has come for a departed rank"),
+                  .hasMessageContaining("no process replaces a departed rank"),
           groups.get(0),
           groups.get(2));
       Future<Group> again = rejoin(world, world.rank(1).build());
       awaitReplacement(groups.get(2), 1, true);
       assertThatThrownBy(() -> groups.get(2).readmit(SHORT))
-          .hasMessage("readmit: rank 0 is missing after 200 ms; alive, but not calling readmit()");
+          .hasMessageStartingWith(ErrorCode.READMIT_TIMEOUT.id())
+          .hasMessageContaining("rank 0 is missing after 200 ms");
       TcpWorld.inEach(
           group -> assertThat(group.readmit(LONG)).containsExactly(1),
           groups.get(0),
@@ -262,7 +267,7 @@ class ReadmissionTest {
       assertThatThrownBy(() -> Group.rejoin(shortTimeouts))
           .isInstanceOf(GroupTimeoutException.class)
           .hasMessageContaining(
-              "the rendezvous answers, but rank 0 is missing: they have not called readmit()");
+              "the rendezvous answers, but rank 0 is missing: call readmit() on them");
       awaitReplacement(groups.get(0), 1, false);
       Future<int[]> waiting = threads.submit(() -> groups.get(0).readmit(LONG));
       Group again = get(rejoin(world, world.rank(1).build()));
@@ -343,7 +348,7 @@ class ReadmissionTest {
     try (Group group = Group.inProcess(1).getFirst()) {
       assertThatThrownBy(() -> group.readmit(LONG))
           .isInstanceOf(GroupException.class)
-          .hasMessageContaining("readmission is for ranks that are processes");
+          .hasMessageStartingWith(ErrorCode.READMIT_UNSUPPORTED.id());
     }
   }
 }

@@ -17,10 +17,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Damages valid files at random. Every damaged file must either be refused by {@link
- * SafetensorsException} or be readable to its last byte; nothing else may be thrown.
+ * Damages valid files at random. Every damaged file is either rejected with {@link
+ * SafetensorsException} or readable to its last byte; nothing else may be thrown.
  *
- * <p>{@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases} lengthens it.
+ * <p>{@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases} changes its length.
  */
 class SafetensorsFuzzTest {
   private static final String SPICE = "{}[]\",:\\0123456789-.eE \u00e9\n\"\"\"}}}";

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Copies around the cache against plain ones; with and without the native function. */
+/** Compares cache-bypassing copies with plain ones, with and without the native function. */
 class NonTemporalCopyTest {
   private static final int LONGEST = 3 * StreamingStores.STEP + 2;
   private static final int MARGIN = 64;
@@ -68,7 +68,7 @@ class NonTemporalCopyTest {
             .isEqualTo(-1);
       }
       for (int i = 0; i < fetches + offsets.length; i++) {
-        assertThat(stream.places[i]).as("place %d moves on", i).isEqualTo(before[i] + length);
+        assertThat(stream.places[i]).as("place %d advances", i).isEqualTo(before[i] + length);
       }
     }
 
@@ -140,7 +140,7 @@ class NonTemporalCopyTest {
         ForkedJvm.run(
             Program.class, List.of("-D" + StreamingStores.PROPERTY + "=false"), List.of());
     assertThat(lines).contains("available false", "copied 42 42 0");
-    assertThat(lines.stream().filter(line -> line.contains("Large copies go through the cache")))
+    assertThat(lines.stream().filter(line -> line.contains("Large copies use the cache")))
         .hasSize(1)
         .allSatisfy(line -> assertThat(line).endsWith("ep4j.host.streaming is false"));
   }

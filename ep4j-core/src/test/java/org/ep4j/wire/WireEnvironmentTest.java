@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -74,7 +75,7 @@ class WireEnvironmentTest {
   void badValuesAreRefusedWithTheVariablesName(String variable, String value) {
     assertThatThrownBy(() -> WireEnvironment.of(Map.of(variable, value)))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining(variable + " is " + value);
+        .hasMessageStartingWith(ErrorCode.WIRE_VARIABLE.message(variable + " = " + value));
   }
 
   @Test
@@ -82,7 +83,7 @@ class WireEnvironmentTest {
     WireEnvironment three = WireEnvironment.of(Map.of("EP4J_WIRE_CONNECTIONS", "3"));
 
     assertThatThrownBy(() -> WireConfig.builder().progressContexts(2).build(three))
-        .hasMessageContaining("EP4J_WIRE_CONNECTIONS is 3");
+        .hasMessageContaining("EP4J_WIRE_CONNECTIONS = 3");
   }
 
   @Test

@@ -31,7 +31,7 @@ class WiresTest {
           assertThatThrownBy(() -> Wires.open(group, config))
               .isInstanceOf(ConfigurationMismatchException.class)
               .hasMessageContaining("lanes=")
-              .hasMessageNotContaining("near=");
+              .hasMessageNotContaining("affinity=");
         });
   }
 }

@@ -141,7 +141,7 @@ class BenchOptionsTest {
         "--routing random     | random",
         "--threads --join     | mutually exclusive",
         "--hidden 100         | --hidden is 100; it must be a multiple of 8 for bf16 rows",
-        "--topk 300           | topK is 300",
+        "--topk 300           | topK = 300",
         "ll --dtype fp16      | --dtype fp16 is for ht only",
         "ll --logfmt --zero-copy | exclude each other",
         "ll --rank-major --partial | --rank-major excludes",

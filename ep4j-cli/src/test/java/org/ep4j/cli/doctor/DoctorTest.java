@@ -178,7 +178,7 @@ class DoctorTest {
     assertThat(WireFacts.look(Map.of("EP4J_WIRE_LANES", "many")))
         .filteredOn(finding -> finding.state() == Finding.State.WARNING)
         .singleElement()
-        .satisfies(finding -> assertThat(finding.meaning()).contains("EP4J_WIRE_LANES is many"));
+        .satisfies(finding -> assertThat(finding.meaning()).contains("EP4J_WIRE_LANES = many"));
     assertThat(WireFacts.look(Map.of("EP4J_WIRE", "pigeon")))
         .filteredOn(finding -> finding.state() == Finding.State.WARNING)
         .singleElement()

@@ -6,7 +6,7 @@ import java.lang.invoke.VarHandle;
 import org.ep4j.wire.Counters;
 
 /**
- * The words of a rank that its peers reach beside its regions.
+ * Control words of a rank that its peers access, in addition to its regions.
  *
  * <pre>
  * 0    state      written by the owner with release: 0 while its wire is open, then {@link #CLOSED}.

@@ -10,8 +10,8 @@ import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A lane whose work is done before its call returns: copy, then count with release order. So
- * nothing is ever under way, and there is nothing to hold back.
+ * A lane whose work completes before its call returns: copy, then count with release order. Nothing
+ * is ever in flight or held back.
  */
 final class DirectLane implements Lane {
   private final DirectWire wire;
@@ -63,7 +63,7 @@ final class DirectLane implements Lane {
       if (!source.scope().isAlive()) {
         throw e;
       }
-      fail(Cause.PROTOCOL, "the peer has given back the memory of a region that it had exposed");
+      fail(Cause.PROTOCOL, "the peer has freed the memory of a region that it had exposed");
       return FAILED;
     }
     if (counter != NO_COUNTER) {
@@ -90,12 +90,13 @@ final class DirectLane implements Lane {
     return failure == null;
   }
 
-  /** Looks after the peer; whether the lane has failed just now. */
+  /** Checks the state of the peer. Returns whether the lane has failed in this call. */
   boolean look() {
     if (failure != null) {
       return false;
     }
-    // A peer that closes its wire and leaves did so in this order.
+    // A peer that closes its wire and leaves does so in this order, so the closed state is read
+    // after the departure.
     if (!wire.group().isAlive(peer) && usable()) {
       fail(Cause.DEPARTED, String.valueOf(wire.group().deathReport(peer)));
     }

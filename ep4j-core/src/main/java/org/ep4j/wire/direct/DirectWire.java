@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
@@ -17,7 +18,7 @@ import org.ep4j.wire.support.WireArguments;
 
 /**
  * A wire between ranks that map each other's memory: threads of one JVM, or processes of one host.
- * The sender copies and counts; the receiver's thread has no part in it.
+ * The sender copies and counts; the receiver's thread does nothing.
  */
 final class DirectWire extends GroupWire {
   private final MappedMemory control;
@@ -25,7 +26,7 @@ final class DirectWire extends GroupWire {
   private final Counters counters;
   // By peer, then by index; none to this rank itself.
   private final DirectLane[][] lanes;
-  // Where each strand looks next; written by the strand's thread.
+  // The next peer to check, per progress context; written by the thread of the context.
   private final int[] looked;
   private final List<DirectRegion> regions = new CopyOnWriteArrayList<>();
 
@@ -79,12 +80,13 @@ final class DirectWire extends GroupWire {
     String error =
         exposes(memory)
             ? ""
-            : "wire '"
-                + name()
-                + "' cannot let peers reach "
-                + (memory.onHost()
-                    ? "memory that it did not allocate: use allocate()"
-                    : "device memory: stage it through memory of allocate()");
+            : ErrorCode.WIRE_MEMORY_UNREACHABLE.message(
+                "wire '"
+                    + name()
+                    + "' cannot let peers reach "
+                    + (memory.onHost()
+                        ? "memory that it did not allocate: use allocate()"
+                        : "device memory: copy it to memory of allocate()"));
     CollectiveStep.numbers(group, error, 0, timeout);
     MemorySegment own = segment(memory);
     return remember(
@@ -101,6 +103,7 @@ final class DirectWire extends GroupWire {
     MemorySegment segment = memory.segment();
     if (segment == null) {
       throw new WireException(
+          ErrorCode.WIRE_MEMORY_UNREACHABLE,
           "this wire cannot read device memory: copy it to host memory and register that");
     }
     return segment;
@@ -134,7 +137,7 @@ final class DirectWire extends GroupWire {
   public int poll(int progressContext) {
     requireOpen();
     WireArguments.progressContext(progressContext, config);
-    // One peer a call: a look costs more than the rest of an idle poll.
+    // One peer per call: a check costs more than the rest of an idle poll.
     int peer = looked[progressContext * 16];
     looked[progressContext * 16] = peer + 1 == lanes.length ? 0 : peer + 1;
     DirectLane[] toPeer = lanes[peer];

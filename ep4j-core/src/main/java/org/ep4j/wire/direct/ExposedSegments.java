@@ -10,9 +10,8 @@ import org.ep4j.group.Group;
 import org.ep4j.wire.support.CollectiveStep;
 
 /**
- * How thread-ranks hand each other segments: under a number, for as long as it takes all to look.
- * The segments stay bound to the arenas of their owners, so that nobody copies into memory that was
- * given back.
+ * Exchange of segments between thread ranks: under a number, until all ranks have read them. The
+ * segments stay bound to the arenas of their owners, so no rank copies into freed memory.
  */
 final class ExposedSegments {
   private static final AtomicLong NUMBERS = new AtomicLong();
@@ -20,7 +19,7 @@ final class ExposedSegments {
 
   private ExposedSegments() {}
 
-  /** Gives this rank's segment and takes those of all ranks; collective. */
+  /** Offers this rank's segment and returns those of all ranks; collective. */
   static MemorySegment[] exchange(Group group, MemorySegment mine, Duration timeout) {
     long number = NUMBERS.incrementAndGet();
     OFFERED.put(number, mine);

@@ -9,8 +9,8 @@ import org.ep4j.memory.SymmetricMemory;
 import org.ep4j.wire.support.CollectiveStep;
 
 /**
- * New memory of all ranks, mapped here: a segment a rank. The segments refuse access once this is
- * closed, also to a thread that is just about to copy; peers keep what they have mapped.
+ * New memory of all ranks, mapped on this rank: one segment per rank. After close the segments
+ * reject access, also by a thread that is about to copy; peers keep their mappings.
  */
 final class MappedMemory implements AutoCloseable {
   private final SymmetricMemory memory;
@@ -33,7 +33,7 @@ final class MappedMemory implements AutoCloseable {
       max = Math.max(max, size);
       all += size;
     }
-    // Files are sparse, so the ranks with less take no more than they need.
+    // Files are sparse, so ranks with less memory use no more than they need.
     SymmetricMemory memory =
         SymmetricMemory.allocate(group, max, Math.ceilDiv(all, sizes.length), timeout);
     Arena arena = Arena.ofShared();
@@ -44,7 +44,7 @@ final class MappedMemory implements AutoCloseable {
     return new MappedMemory(memory, arena, parts);
   }
 
-  /** What lies at each rank. */
+  /** The segments by rank. */
   MemorySegment[] parts() {
     return parts.clone();
   }

@@ -3,12 +3,13 @@ package org.ep4j.wire.support;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.WireException;
 
 /**
- * Collective steps of opening wires and regions. Every rank tells the others how its step went, so
- * that one rank's trouble ends it on all ranks with the same message instead of a timeout.
+ * Collective steps of opening wires and regions. Every rank reports the result of its step, so a
+ * failure of one rank ends the step on all ranks with the same message instead of a timeout.
  */
 public final class CollectiveStep {
   private static final byte OK = 0;
@@ -17,9 +18,10 @@ public final class CollectiveStep {
   private CollectiveStep() {}
 
   /**
-   * All-gathers some bytes, or fails on all ranks if one rank passes an error.
+   * All-gathers some bytes, or fails on all ranks if one rank passes an error. The error keeps the
+   * code with which its text begins.
    *
-   * @param error empty if this rank's step went well
+   * @param error empty if this rank's step succeeded
    * @throws WireException naming the first rank with an error
    */
   public static byte[][] exchange(Group group, String error, byte[] body, Duration timeout) {
@@ -31,10 +33,7 @@ public final class CollectiveStep {
     byte[][] bodies = new byte[all.length][];
     for (int rank = 0; rank < all.length; rank++) {
       if (all[rank][0] == FAILED) {
-        throw new WireException(
-            "rank %d: %s"
-                .formatted(
-                    rank, new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8)));
+        throw failed(rank, new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8));
       }
       bodies[rank] = new byte[all[rank].length - 1];
       System.arraycopy(all[rank], 1, bodies[rank], 0, bodies[rank].length);
@@ -42,7 +41,19 @@ public final class CollectiveStep {
     return bodies;
   }
 
-  /** All-gathers a number a rank; errors as {@link #exchange}. */
+  /** The error of a rank; keeps the code with which its text begins. */
+  private static WireException failed(int rank, String text) {
+    for (ErrorCode code : ErrorCode.values()) {
+      String prefix = code.message("");
+      if (text.startsWith(prefix)) {
+        return new WireException(
+            code, "rank %d: %s".formatted(rank, text.substring(prefix.length())));
+      }
+    }
+    return new WireException(ErrorCode.WIRE_FAILED, "rank %d: %s".formatted(rank, text));
+  }
+
+  /** All-gathers one number per rank; errors as {@link #exchange}. */
   public static long[] numbers(Group group, String error, long mine, Duration timeout) {
     byte[][] all =
         exchange(group, error, ByteBuffer.allocate(Long.BYTES).putLong(mine).array(), timeout);

@@ -3,8 +3,8 @@ package org.ep4j.wire.support;
 import org.ep4j.wire.WireConfig;
 
 /**
- * What may be under way from one strand to one peer. Taken by a put, given back when the peer says
- * that it has taken effect. Touched by the strand's thread.
+ * Limit of bytes and work in flight from one progress context to one peer. A put takes room, and
+ * the acknowledgement of the peer releases it. Only the thread of the progress context accesses it.
  */
 public final class InFlightLimit {
   private final int maxOperations;
@@ -12,13 +12,15 @@ public final class InFlightLimit {
   private int operations;
   private long bytes;
 
-  /** An empty window, as wide as the configuration says. */
+  /** An empty limit with the size of the configuration. */
   public InFlightLimit(WireConfig config) {
     maxOperations = config.operationsInFlight();
     maxBytes = config.bytesInFlight();
   }
 
-  /** Takes room for a piece of work, if there is any; more than fits at all goes alone. */
+  /**
+   * Takes room for a piece of work if available; a piece larger than the limit is accepted alone.
+   */
   public boolean take(long size) {
     if (operations >= maxOperations || (bytes > 0 && bytes + size > maxBytes)) {
       return false;

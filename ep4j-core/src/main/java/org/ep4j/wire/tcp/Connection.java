@@ -11,16 +11,17 @@ import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One connection to a peer, which carries some of the lanes to it, in both directions. When it is
- * lost its lanes are, and nothing brings them back. Touched by its strand's thread.
+ * One connection to a peer, which carries some of the lanes to it in both directions. When the
+ * connection is lost, its lanes fail permanently. Only the thread of the progress context accesses
+ * it.
  */
 final class Connection {
-  /** The peer is told of its work at the latest when so much has taken effect. */
+  /** Acknowledgements are sent at the latest after this much work has taken effect. */
   private static final int MAX_UNACKNOWLEDGED = 32;
 
   private static final long MAX_UNACKNOWLEDGED_BYTES = 1 << 20;
 
-  /** Or when nothing else has happened for so many polls. */
+  /** Acknowledgements are sent after this many idle polls. */
   private static final int IDLE_POLLS = 8;
 
   private final TcpWire wire;
@@ -31,7 +32,7 @@ final class Connection {
   private final FrameWriter outgoing;
   private final FrameReader incoming;
   private @Nullable SelectionKey key;
-  // The socket takes no more until the selector says so.
+  // The socket accepts no more until the selector reports it writable.
   private boolean blocked;
   private long left;
   private boolean failed;
@@ -39,7 +40,7 @@ final class Connection {
   private int idlePolls;
 
   /**
-   * A proven connection.
+   * An authenticated connection.
    *
    * @param number of the connection among all of this rank, see {@link TcpRegion#viewAt}
    * @param index of the connection among those to the peer
@@ -74,7 +75,7 @@ final class Connection {
     return number;
   }
 
-  /** The lane of that index; null if another connection carries it, or none does. */
+  /** The lane with that index; null if this connection does not carry it. */
   @Nullable TcpLane lane(int index) {
     int connections = wire.config().connections();
     int place = index / connections;
@@ -89,7 +90,7 @@ final class Connection {
     return failed;
   }
 
-  /** Bytes that have left: what the pipe holds back has not. */
+  /** Number of bytes that have left; bytes held back in the pipe have not. */
   long written() {
     return left;
   }
@@ -98,7 +99,7 @@ final class Connection {
     incoming.acknowledged();
   }
 
-  /** Writes what is due; how much was done. */
+  /** Writes pending frames; returns the amount of work done. */
   long send() {
     idlePolls++;
     if (failed || blocked) {
@@ -140,17 +141,17 @@ final class Connection {
         || (count > 0 && idlePolls >= IDLE_POLLS);
   }
 
-  /** Lets the next {@link #send} try again, where no selector says when. */
+  /** Lets the next {@link #send} try again, if no selector reports when the socket is writable. */
   void unblock() {
     blocked = false;
   }
 
-  /** Whether there may be input that the selector does not know of. */
+  /** Whether there may be input that the selector does not see. */
   boolean holdsInput() {
     return !failed && pipe.holdsInput();
   }
 
-  /** The selector has found something; how much was done. */
+  /** The selector has reported the channel; returns the amount of work done. */
   long ready(SelectionKey found) {
     if (failed || !found.isValid()) {
       return 0;
@@ -161,7 +162,7 @@ final class Connection {
     return found.isReadable() ? receive() : 1;
   }
 
-  /** Reads what is there; how much was done. */
+  /** Reads available input; returns the amount of work done. */
   long receive() {
     if (failed) {
       return 0;
@@ -173,7 +174,7 @@ final class Connection {
       } else if (read == FrameReader.PEER_CLOSES) {
         fail(Cause.CLOSED, "the peer has closed its wire");
       } else if (read == FrameReader.ENDED) {
-        fail(Cause.LOST, "the connection has ended without a word; " + wire.status(peer));
+        fail(Cause.LOST, "the connection has ended without GOODBYE; " + wire.status(peer));
       }
       return read < 0 ? 1 : read;
     } catch (FrameReader.BadFrame e) {
@@ -181,12 +182,12 @@ final class Connection {
     } catch (IOException e) {
       lose(e);
     } catch (IllegalStateException e) {
-      fail(Cause.PROTOCOL, "a put came into memory that was given back: " + e.getMessage());
+      fail(Cause.PROTOCOL, "a put arrived for memory that was freed: " + e.getMessage());
     }
     return 1;
   }
 
-  /** Reads what is there, whatever else; how much was done. */
+  /** Reads available input, also if a read is not due; returns the amount of work done. */
   long receiveNow() {
     incoming.wake();
     return receive();
@@ -205,7 +206,7 @@ final class Connection {
     fail(Cause.LOST, "the connection is lost: " + e.getMessage() + "; " + wire.status(peer));
   }
 
-  /** Ends the connection and its lanes, once. */
+  /** Fails the connection and its lanes, once. */
   void fail(Cause cause, String text) {
     if (failed) {
       return;
@@ -218,7 +219,7 @@ final class Connection {
     drop();
   }
 
-  /** Closes the socket as it is. */
+  /** Closes the socket immediately. */
   void drop() {
     try {
       pipe.drop();
@@ -227,7 +228,7 @@ final class Connection {
     }
   }
 
-  /** Writes what has been begun, then the last frame; whether all has gone, or never will. */
+  /** Writes pending frames, then GOODBYE. Returns whether all is written or can never be. */
   boolean sendGoodbye() {
     try {
       if (!failed && outgoing.write(pipe, false) >= 0) {
@@ -248,12 +249,12 @@ final class Connection {
     }
   }
 
-  /** Makes no more frames: what is not on its way stays here. */
+  /** Makes no more frames: work without a frame stays here. */
   void stop() {
     outgoing.stop();
   }
 
-  /** Drops what comes in; whether the peer has ended its side. */
+  /** Discards input. Returns whether the peer has ended its side. */
   boolean drain(ByteBuffer sink) {
     try {
       while (!failed) {
@@ -267,7 +268,7 @@ final class Connection {
         }
       }
     } catch (IOException e) {
-      // Ended, less politely.
+      // The connection ended without GOODBYE.
     }
     return true;
   }

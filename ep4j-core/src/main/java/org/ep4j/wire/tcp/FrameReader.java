@@ -9,43 +9,46 @@ import org.ep4j.wire.Lane;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads frames and lets them take effect. Nothing that comes in is believed before it is checked:
- * lane, region, range, counter and length.
+ * Reads frames and applies them. All input is checked before use: lane, region, range, counter and
+ * length.
  *
- * <p>What follows a header is copied out of the staging buffer as far as it has come with it; the
- * rest of a long payload is read to where it belongs.
+ * <p>The part of a payload that arrives with its header is copied from the staging buffer; the rest
+ * of a long payload is read directly into its target.
  */
 final class FrameReader {
   private static final int STAGING = 256 << 10;
 
   /**
-   * Read at a time after a long payload, and no more than what a short one lacks beside it: what a
-   * long one has in the staging buffer is copied once more than it need be.
+   * Bytes read at once after a long payload, and beyond the missing bytes of a short one: bytes of
+   * a long payload in the staging buffer need an extra copy.
    */
   private static final int PEEK = 4 << 10;
 
-  /** So many short frames after a long payload none is expected: each read takes all there is. */
+  /**
+   * After this many short frames no long payload is expected, and each read takes all available
+   * bytes.
+   */
   private static final int FEW = 8;
 
-  /** Most bytes read by one call, so that output and other connections get their turn. */
+  /** Maximum bytes per call, so that output and other connections are served. */
   private static final long BUDGET = 4L << 20;
 
   /**
-   * How long a long payload is left alone between two reads, so that each takes much: who reads
-   * without a pause takes small pieces, and disturbs the sender at each.
+   * Pause between two reads of a long payload, so that each read takes more: reads without a pause
+   * take small pieces, and each disturbs the sender.
    */
   private static final long REST_NANOS = 65_000;
 
-  /** No rest before the end of a payload, where somebody may be waiting for it. */
+  /** No pause this close to the end of a payload, because a waiter may need it. */
   private static final int WORTH_A_REST = 256 << 10;
 
-  /** What {@link #read} returns when the peer has said that it closes. */
+  /** Result of {@link #read} when the peer has sent GOODBYE. */
   static final long PEER_CLOSES = -2;
 
-  /** What {@link #read} returns when the connection has ended. */
+  /** Result of {@link #read} when the connection has ended. */
   static final long ENDED = -1;
 
-  /** A frame that cannot be; its text says why. Made once a connection. */
+  /** An invalid frame; the text is the reason. Thrown at most once per connection. */
   static final class BadFrame extends IOException {
     private static final long serialVersionUID = 1L;
 
@@ -59,7 +62,7 @@ final class FrameReader {
   private final ByteBuffer staging;
   private final MemorySegment stagingBytes;
 
-  // The frame whose payload is being read to its place; no view if there is none.
+  // The frame whose payload is being read into its target; the view is null if there is none.
   private @Nullable ByteBuffer view;
   private @Nullable TcpRegion target;
   private long targetOffset;
@@ -68,16 +71,16 @@ final class FrameReader {
   private int counter;
   private boolean last;
 
-  /** Short frames since the last long payload, or enough. */
+  /** Short frames since the last long payload, up to a limit. */
   private int shorts = FEW;
 
-  /** Bytes that a short payload lacks whose beginning is staged. */
+  /** Missing bytes of a short payload whose beginning is staged. */
   private int lacking;
 
   private boolean resting;
   private long restEnd;
 
-  // What has taken effect since the peer was told.
+  // Work that has taken effect since the last acknowledgement.
   private int unacknowledged;
   private long unacknowledgedBytes;
 
@@ -102,16 +105,16 @@ final class FrameReader {
     unacknowledgedBytes = 0;
   }
 
-  /** Ends a rest: everything that is there is wanted now. */
+  /** Ends a pause: all available bytes are read now. */
   void wake() {
     resting = false;
   }
 
   /**
-   * Reads what is there, up to a bound.
+   * Reads available bytes, up to a limit.
    *
    * @return bytes read, or {@link #ENDED}, or {@link #PEER_CLOSES}
-   * @throws BadFrame if the peer has sent what no peer sends
+   * @throws BadFrame if the peer has sent an invalid frame
    */
   long read(Pipe pipe) throws IOException {
     if (resting && System.nanoTime() - restEnd < 0) {
@@ -189,11 +192,12 @@ final class FrameReader {
     return read;
   }
 
-  /** Takes a put as far as it has come; false if a short one has not come wholly. */
+  /** Applies the available part of a put; false if a short put is incomplete. */
   private boolean put(int at) throws BadFrame {
     int bytes = FrameLayout.bytes(staging, at);
     if (bytes < 0 || bytes > FrameLayout.MAX_PAYLOAD) {
-      throw new BadFrame("a frame of " + bytes + " bytes; at most " + FrameLayout.MAX_PAYLOAD);
+      throw new BadFrame(
+          "a frame of " + bytes + " bytes; the maximum is " + FrameLayout.MAX_PAYLOAD);
     }
     int here = staging.remaining() - FrameLayout.HEADER;
     if (bytes <= FrameWriter.COPIED && here < bytes) {
@@ -261,7 +265,7 @@ final class FrameReader {
     int index = FrameLayout.lane(staging, at);
     TcpLane found = connection.lane(index);
     if (found == null) {
-      throw new BadFrame("a frame of lane " + index + ", which is not one of this connection");
+      throw new BadFrame("a frame of lane " + index + ", which this connection does not carry");
     }
     return found;
   }
@@ -269,7 +273,7 @@ final class FrameReader {
   private int counterOf(int at, int least) throws BadFrame {
     int count = FrameLayout.counter(staging, at);
     if (count < least || count >= wire.counters().count()) {
-      throw new BadFrame("a frame that counts " + count + ", which is no counter");
+      throw new BadFrame("a frame that counts " + count + ", which is not a counter");
     }
     return count;
   }

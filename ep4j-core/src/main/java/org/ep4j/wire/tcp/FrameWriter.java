@@ -8,17 +8,17 @@ import java.nio.ByteOrder;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Turns the work of a connection's lanes into frames, lane by lane in turn, and writes them. Short
- * payloads are gathered in one buffer with their headers, so that many go with one call; long ones
- * are written from where they are.
+ * Turns the work of a connection's lanes into frames, one lane after another, and writes them.
+ * Short payloads are gathered with their headers in one buffer, so that one call writes many; long
+ * payloads are written from their source.
  */
 final class FrameWriter {
-  /** Up to here copying costs less than a call of the system. */
+  /** Up to this size a copy costs less than a system call. */
   static final int COPIED = 16 << 10;
 
   private static final int STAGING = 256 << 10;
 
-  /** Most bytes written by one call, so that input gets its turn. */
+  /** Maximum bytes per call, so that input is served. */
   private static final long BUDGET = 8L << 20;
 
   private final Connection connection;
@@ -39,7 +39,7 @@ final class FrameWriter {
     staging.limit(0);
   }
 
-  /** Bytes that have reached the pipe. */
+  /** Number of bytes that have reached the pipe. */
   long written() {
     return written;
   }
@@ -49,13 +49,13 @@ final class FrameWriter {
     return holds() || anyWaits();
   }
 
-  /** Whether frames have been made that are not written. */
+  /** Whether there are frames that are not written. */
   boolean holds() {
     return staging.hasRemaining() || payload != null;
   }
 
   /**
-   * Writes until all is written or the pipe takes no more.
+   * Writes until all is written or the pipe accepts no more.
    *
    * @return bytes written, or -1 minus that if there is more
    */
@@ -85,7 +85,10 @@ final class FrameWriter {
     return written - before;
   }
 
-  /** Makes frames until the staging buffer is full or a long payload is due; whether it did. */
+  /**
+   * Makes frames until the staging buffer is full or a long payload is due. Returns whether a long
+   * payload is due.
+   */
   private boolean frame(boolean acknowledging) {
     if (stopped) {
       return false;
@@ -125,7 +128,7 @@ final class FrameWriter {
     return false;
   }
 
-  /** Tells the peer how much of its work has taken effect. */
+  /** Acknowledges the peer's work that has taken effect. */
   private void acknowledge() {
     for (TcpLane lane : lanes) {
       if (lane.acknowledged != lane.applied && staging.remaining() >= FrameLayout.HEADER) {
@@ -136,7 +139,7 @@ final class FrameWriter {
     connection.acknowledged();
   }
 
-  /** Makes a frame of the lane's next work; false if it finds no room. */
+  /** Makes a frame of the lane's next work; false if there is no room. */
   private boolean frame(TcpLane lane) {
     int slot = lane.next();
     TcpRegion source = lane.local(slot);
@@ -198,12 +201,12 @@ final class FrameWriter {
     lane.frameEnd = framed + staging.position();
   }
 
-  /** Makes no more frames than are being written. */
+  /** Makes no more frames; those in progress are still written. */
   void stop() {
     stopped = true;
   }
 
-  /** Makes the last frame, behind what the peer should still know; all before is written. */
+  /** Makes the last frame, behind the last acknowledgements; all earlier frames are written. */
   void goodbye() {
     staging.clear();
     acknowledge();

@@ -8,19 +8,19 @@ import java.util.Arrays;
 import org.ep4j.group.JobKey;
 
 /**
- * The first words on a connection, by which both ends prove that they belong to the job:
+ * Authentication of a connection: both ends prove that they belong to the job.
  *
  * <pre>
- * guest  magic, version, random bytes
- * host   random bytes
- * guest  its rank, index of the connection, proof
- * host   verdict, proof
+ * client  magic, version, random bytes
+ * host    random bytes
+ * client  its rank, index of the connection, proof
+ * host    verdict, proof
  * </pre>
  *
- * The rank with the higher number is the guest. A proof covers the random bytes of both, the
- * guest's claim, the ticket that the host has handed out through the group for this wire, and what
- * binds it to an encrypted pipe. All lengths are fixed, so a stranger makes nobody allocate
- * anything, and learns nothing but random bytes.
+ * The rank with the higher number is the client. A proof covers the random bytes of both sides, the
+ * client's identity, the ticket that the host has distributed through the group for this wire, and
+ * the binding to an encrypted pipe. All lengths are fixed, so an unauthenticated client causes no
+ * allocation and learns only random bytes.
  */
 final class Handshake {
   static final int TICKET_BYTES = 16;
@@ -35,13 +35,13 @@ final class Handshake {
   private static final String HOST = "ep4j wire tcp 1, host";
   private static final SecureRandom RANDOM = new SecureRandom();
 
-  /** What a guest says it is. */
+  /** The identity that a client states. */
   record PeerIdentity(int rank, int index) {}
 
-  /** Whether a claim is as expected, and not made twice. */
+  /** Checks that an identity is expected and not registered twice. */
   @FunctionalInterface
   interface Register {
-    /** Takes the claim, once. */
+    /** Registers the identity, once. */
     boolean take(PeerIdentity identity);
   }
 
@@ -59,7 +59,7 @@ final class Handshake {
     return random;
   }
 
-  /** Proves that this rank belongs to the job, and that the host does. */
+  /** Proves that this rank belongs to the job, and verifies that the host does. */
   void asClient(Pipe pipe, PeerIdentity identity, DeadlinePipe withDeadline) throws IOException {
     byte[] mine = random(NONCE);
     withDeadline.write(
@@ -77,19 +77,19 @@ final class Handshake {
             .flip());
     byte[] answer = withDeadline.read(pipe, 1 + JobKey.PROOF_BYTES);
     if (answer[0] != ADMITTED) {
-      throw new IOException("the peer did not admit this rank: it belongs to another job");
+      throw new IOException("the peer refused this rank: one of the two belongs to another job");
     }
     if (!key.accepts(Arrays.copyOfRange(answer, 1, answer.length), HOST, transcript)) {
-      throw new IOException("whoever listens there does not know the secret of the job");
+      throw new IOException("the listener does not know the secret of the job");
     }
   }
 
-  /** Lets a guest prove itself, then proves itself to it. */
+  /** Lets a client prove itself, then proves itself to the client. */
   PeerIdentity asHost(Pipe pipe, Register register, DeadlinePipe withDeadline) throws IOException {
     byte[] hello = withDeadline.read(pipe, MAGIC.length + 1 + NONCE);
     if (!Arrays.equals(hello, 0, MAGIC.length, MAGIC, 0, MAGIC.length)
         || hello[MAGIC.length] != VERSION) {
-      throw new IOException("a stranger that speaks something else");
+      throw new IOException("an unauthenticated client that does not speak the wire protocol");
     }
     byte[] theirs = Arrays.copyOfRange(hello, MAGIC.length + 1, hello.length);
     byte[] mine = random(NONCE);
@@ -110,7 +110,8 @@ final class Handshake {
             .put(answer)
             .flip());
     if (!admitted) {
-      throw new IOException("a stranger that could not prove itself, or a guest twice");
+      throw new IOException(
+          "a client that could not prove itself, or an identity that is already registered");
     }
     return identity;
   }

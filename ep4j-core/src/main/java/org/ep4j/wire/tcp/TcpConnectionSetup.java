@@ -14,6 +14,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -22,11 +23,11 @@ import org.ep4j.wire.support.CollectiveStep;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How ranks connect: each listens at a port that it tells the others, and calls those with lower
- * numbers. The port is closed when all have come.
+ * Connects the ranks: each rank listens at a port that it announces to the others, and connects to
+ * the ranks with lower numbers. The port is closed when all connections exist.
  */
 final class TcpConnectionSetup {
-  /** Guests that may be proving themselves at once. */
+  /** Maximum number of clients that authenticate at the same time. */
   private static final int MAX_UNAUTHENTICATED = 64;
 
   private static final Duration PROVING = Duration.ofSeconds(10);
@@ -39,7 +40,7 @@ final class TcpConnectionSetup {
   private final Security security;
   private final byte[] ticket = Handshake.random(Handshake.TICKET_BYTES);
   private final long end;
-  // Guests fill in theirs, each once; the latch publishes them.
+  // Each client writes its own element once; the latch publishes them.
   private final @Nullable Pipe[][] pipes;
   private final CountDownLatch missing;
   private final Semaphore unauthenticated = new Semaphore(MAX_UNAUTHENTICATED);
@@ -47,7 +48,7 @@ final class TcpConnectionSetup {
 
   /**
    * @param name kind of wire
-   * @param carriers what carries most bytes; null if the connections do
+   * @param carriers transfer most bytes; null if the connections do
    */
   TcpConnectionSetup(
       String name, Group group, WireConfig config, @Nullable CarrierService carriers) {
@@ -71,7 +72,7 @@ final class TcpConnectionSetup {
         server = listen();
         port = ((InetSocketAddress) server.getLocalAddress()).getPort();
       } catch (IOException e) {
-        error = "cannot listen: " + e.getMessage();
+        error = ErrorCode.WIRE_CONNECT.message("cannot listen: " + e.getMessage());
       }
       byte[] offer = ByteBuffer.allocate(4 + ticket.length).putInt(port).put(ticket).array();
       byte[][] offers = CollectiveStep.exchange(group, error, offer, config.timeout());
@@ -85,7 +86,8 @@ final class TcpConnectionSetup {
       opened = true;
       return wire;
     } catch (IOException e) {
-      throw new WireException("wire '" + name + "' cannot be opened: " + e.getMessage(), e);
+      throw new WireException(
+          ErrorCode.WIRE_CONNECT, "wire '" + name + "' cannot be opened: " + e.getMessage(), e);
     } finally {
       done = true;
       if (carriers != null && !opened) {
@@ -118,7 +120,7 @@ final class TcpConnectionSetup {
     }
   }
 
-  /** Calls the ranks below, lets those above call; empty, or what went wrong. */
+  /** Connects to the lower ranks and accepts the higher ranks; returns the error, or empty. */
   private String connect(@Nullable ServerSocketChannel server, byte[][] offers) {
     if (server != null && missing.getCount() > 0) {
       Thread.ofPlatform()
@@ -133,14 +135,17 @@ final class TcpConnectionSetup {
         }
       }
       if (!missing.await(remaining().toNanos(), TimeUnit.NANOSECONDS)) {
-        return "no connection came from ranks %s within %d ms: is a firewall between the hosts?"
-            .formatted(missingRanks(), config.timeout().toMillis());
+        return ErrorCode.WIRE_CONNECT.message(
+            "no connection from ranks %s within %d ms: check for a firewall between the hosts"
+                .formatted(missingRanks(), config.timeout().toMillis()));
       }
-    } catch (IOException | Ep4jException e) {
+    } catch (IOException e) {
+      return ErrorCode.WIRE_CONNECT.message(String.valueOf(e.getMessage()));
+    } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      return "interrupted while connecting";
+      return ErrorCode.WIRE_CONNECT.message("interrupted while connecting");
     }
     return "";
   }
@@ -198,7 +203,7 @@ final class TcpConnectionSetup {
 
   private static SocketChannel prepared(SocketChannel channel) throws IOException {
     channel.configureBlocking(false);
-    // Frames are gathered here; what is written is meant to go.
+    // Frames are gathered before they are written, so a write must be sent at once.
     channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
     return channel;
   }
@@ -216,7 +221,7 @@ final class TcpConnectionSetup {
         }
       }
     } catch (IOException e) {
-      // The port is closed: all have come, or opening has failed.
+      // The port is closed: all connections exist, or opening has failed.
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
@@ -231,14 +236,14 @@ final class TcpConnectionSetup {
       missing.countDown();
       admitted = true;
     } catch (IOException e) {
-      // A stranger. Whoever belongs to the job has been told why, and reports it.
+      // An unauthenticated client. A rank of the job has received the reason and reports it.
     } finally {
       unauthenticated.release();
       if (!admitted) {
         try {
           client.close();
         } catch (IOException e) {
-          // It is gone.
+          // The connection is closed in any case.
         }
       }
     }
@@ -289,7 +294,7 @@ final class TcpConnectionSetup {
         }
       }
     } catch (IOException e) {
-      // Sockets are given up, one way or the other.
+      // The sockets are released in any case.
     }
   }
 }

@@ -7,14 +7,15 @@ import java.nio.channels.Selector;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What one thread drives: some of the connections to every peer. Few connections are simply tried,
- * which costs less than asking a selector; and a selector makes an object for each event of a
- * socket whose number is above 127.
+ * The connections that one thread drives: some of the connections to every peer. A few connections
+ * are simply tried, which costs less than a selector; a selector also allocates an object per event
+ * of a socket whose number is above 127.
  */
 final class TcpProgressContext {
   private static final int TRIED = 8;
@@ -22,7 +23,7 @@ final class TcpProgressContext {
   private final Group group;
   private final @Nullable Selector selector;
   private final Connection[] connections;
-  // One object for all polls.
+  // One object for all polls, so that a poll allocates nothing.
   private final Consumer<SelectionKey> action = this::ready;
   private long done;
   private int looked;
@@ -72,7 +73,8 @@ final class TcpProgressContext {
     try {
       known.selectNow(action);
     } catch (IOException e) {
-      throw new UncheckedIOException("the selector is broken: " + e.getMessage(), e);
+      throw new UncheckedIOException(
+          ErrorCode.WIRE_FAILED.message("the selector failed: " + e.getMessage()), e);
     }
     for (Connection connection : connections) {
       if (connection.holdsInput()) {
@@ -87,7 +89,10 @@ final class TcpProgressContext {
     }
   }
 
-  /** Asks the group after one peer: a dead host sends no end of its connections. */
+  /**
+   * Asks the group for the state of one peer: the connections of a dead host do not end by
+   * themselves.
+   */
   private void look() {
     if (connections.length == 0) {
       return;
@@ -95,7 +100,7 @@ final class TcpProgressContext {
     looked = looked + 1 >= connections.length ? 0 : looked + 1;
     Connection connection = connections[looked];
     if (!connection.failed() && !group.isAlive(connection.peer())) {
-      // What it sent before it went is in the socket: that first.
+      // Data that the peer sent before its departure is in the socket: read it first.
       done += connection.receiveNow();
       if (done == 0) {
         connection.fail(Cause.DEPARTED, String.valueOf(group.deathReport(connection.peer())));

@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
 
 /** A wire over TCP connections: several to each peer, each carrying some of the lanes. */
 final class TcpWire extends GroupWire {
-  /** How long a closing rank waits for its last words to be heard. */
+  /** Time for which a closing rank waits until the peers have received its last frames. */
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
   // Holds the counters and the buffers of the connections.
@@ -37,10 +37,10 @@ final class TcpWire extends GroupWire {
   private final TcpProgressContext[] progressContexts;
 
   /**
-   * A wire over connections that are proven.
+   * A wire over authenticated connections.
    *
    * @param pipes by peer, then by index of the connection; none to this rank itself
-   * @param carriers that the pipes have; null if they have none
+   * @param carriers of the pipes; null if there are none
    */
   TcpWire(
       String name,
@@ -111,13 +111,13 @@ final class TcpWire extends GroupWire {
     requireOpen();
     String error = unreachable(memory);
     if (!error.isEmpty()) {
-      // Throws here, and tells the other ranks why.
+      // Throws on this rank and reports the reason to the other ranks.
       CollectiveStep.numbers(group, error, 0, timeout);
     }
     return exposed(memory, null, timeout);
   }
 
-  /** Peers may put as soon as they have heard of it, so the region is there before they do. */
+  /** Peers may put as soon as they know the region, so it is entered before they do. */
   private synchronized TcpRegion exposed(
       WireMemory memory, @Nullable PageArena owned, Duration timeout) {
     TcpRegion region = exposed.add(id -> region(id, memory, owned));
@@ -154,7 +154,7 @@ final class TcpWire extends GroupWire {
     }
   }
 
-  /** The region that peers call by this id; null if there is none. */
+  /** The region with this id; null if there is none. */
   @Nullable TcpRegion region(int id) {
     return exposed.get(id);
   }
@@ -169,7 +169,7 @@ final class TcpWire extends GroupWire {
     return memory.onHost();
   }
 
-  /** Only this rank's own threads write what comes, and not from a connection that has failed. */
+  /** Only this rank's own threads write incoming data, and not from a failed connection. */
   @Override
   public boolean severs() {
     return true;
@@ -207,8 +207,7 @@ final class TcpWire extends GroupWire {
   }
 
   /**
-   * Ends all connections in good order: a socket that is closed over unread input would take back
-   * what it has sent.
+   * Ends all connections in good order: closing a socket with unread input would discard sent data.
    */
   private void sendGoodbye() {
     List<Connection> open = new ArrayList<>();

@@ -17,12 +17,13 @@ import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLException;
 import javax.net.ssl.TrustManager;
 import javax.net.ssl.X509ExtendedTrustManager;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /**
- * TLS 1.3 between ranks of one job. There is no authority that would know them: a host makes a key
- * for the wire, and the proofs of the {@link Handshake} cover its certificate. Who stands in the
- * middle has a certificate of its own, and so cannot pass on the proofs of the others.
+ * TLS 1.3 between ranks of one job, without a certificate authority: a host makes a key for the
+ * wire, and the proofs of the {@link Handshake} cover its certificate. A man in the middle has
+ * another certificate and cannot forward the proofs of the ranks.
  */
 final class Tls implements Security {
   private static final String[] PROTOCOLS = {"TLSv1.3"};
@@ -52,7 +53,8 @@ final class Tls implements Security {
       context.init(managers.getKeyManagers(), new TrustManager[] {new BoundByProof()}, null);
       return new Tls(context, digest(certificate));
     } catch (GeneralSecurityException | IOException e) {
-      throw new WireException("this JDK cannot encrypt with TLS 1.3: " + e.getMessage(), e);
+      throw new WireException(
+          ErrorCode.TLS_UNAVAILABLE, "this JDK cannot encrypt with TLS 1.3: " + e.getMessage(), e);
     }
   }
 
@@ -78,7 +80,7 @@ final class Tls implements Security {
     return MessageDigest.getInstance("SHA-256").digest(certificate.getEncoded());
   }
 
-  /** Lets every certificate pass: what counts is that the proof behind it covers it. */
+  /** Accepts every certificate: the proof of the handshake covers the certificate. */
   private static final class BoundByProof extends X509ExtendedTrustManager {
     private static final X509Certificate[] NO_CERTIFICATES = {};
 

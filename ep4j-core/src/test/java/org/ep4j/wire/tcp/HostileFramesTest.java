@@ -21,7 +21,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Rank 0 of 3, whose peers are sockets in the hands of the test. */
+/** Rank 0 of 3, whose peers are sockets of the test. */
 class HostileFramesTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(5);
   private static final int REGION_BYTES = 1000;
@@ -46,7 +46,7 @@ class HostileFramesTest {
     }
   }
 
-  /** What the peers do when a region is made. */
+  /** Acts as a peer while a region is made. */
   private Thread expose(int rank) {
     return Thread.ofPlatform()
         .daemon()
@@ -85,7 +85,7 @@ class HostileFramesTest {
     failed(Cause.PROTOCOL, why);
   }
 
-  /** Both lanes to the bad peer fail with that; the good one is served as before. */
+  /** Both lanes to the bad peer fail with this cause; the good peer is served as before. */
   private void failed(Cause cause, String why) throws IOException {
     WireWait wait = new WireWait(wire, 0, TIMEOUT);
     for (int i = 0; i < 2; i++) {
@@ -165,7 +165,7 @@ class HostileFramesTest {
       }
       assertThat(exposed.bytes(1)).isEqualTo(REGION_BYTES);
     }
-    refused(put(0, 10, 1, 0, 0), "memory that was given back");
+    refused(put(0, 10, 1, 0, 0), "memory that was freed");
   }
 
   @Test
@@ -207,7 +207,7 @@ class HostileFramesTest {
     failed(Cause.CLOSED, "the peer has closed its wire");
   }
 
-  /** A host that loses power sends no end: the group notices. */
+  /** A host that loses power sends no end of its connections: the group notices. */
   @Test
   void aPeerThatTheGroupCountsAsLostFails() throws Exception {
     groups.get(1).fail("no power");

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 class TcpConnectionSetupTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
-  /** What an honest rank does at first, so that the test learns the ports. */
+  /** The first steps of an honest rank, so that the test learns the ports. */
   private static byte[][] offers(Group group) {
     return CollectiveStep.exchange(
         group, "", new byte[Integer.BYTES + Handshake.TICKET_BYTES], TIMEOUT);
@@ -50,10 +50,10 @@ class TcpConnectionSetupTest {
         .isInstanceOf(RankFailedException.class)
         .rootCause()
         .isInstanceOf(WireException.class)
-        .hasMessageContaining("no connection came from ranks [1] within 300 ms");
+        .hasMessageContaining("no connection from ranks [1] within 300 ms");
   }
 
-  /** Strangers that connect, talk and hang up do not keep the ranks apart. */
+  /** Unauthenticated clients that connect, send and disconnect do not disturb the ranks. */
   @Test
   void unauthenticatedConnectionsDoNotDisturb() {
     WireConfig config = WireConfig.builder().timeout(TIMEOUT).build();

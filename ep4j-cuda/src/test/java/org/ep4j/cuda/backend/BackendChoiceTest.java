@@ -47,7 +47,7 @@ class BackendChoiceTest {
     for (String bad : new String[] {"", " ", "NCCL", "a b", "x=y"}) {
       assertThatThrownBy(() -> builder.backend(bad).build())
           .isInstanceOf(InvalidArgumentException.class)
-          .hasMessageContaining("backend is '" + bad + "'");
+          .hasMessageContaining("backend = '" + bad + "'");
     }
     assertThat(builder.backend("nccl").build().toBuilder().build().backend()).isEqualTo("nccl");
   }
