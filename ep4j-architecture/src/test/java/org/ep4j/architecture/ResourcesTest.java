@@ -5,7 +5,7 @@ import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noMethods;
 
 import org.junit.jupiter.api.Test;
 
-/** Rule 4: every resource has one owner that closes it; the garbage collector owns none. */
+/** Rule 4: every resource has one owner that closes it; none is left to the garbage collector. */
 class ResourcesTest {
   @Test
   void nobodyFinalizes() {

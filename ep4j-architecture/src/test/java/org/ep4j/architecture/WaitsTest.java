@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 
 /** Rule 6: every wait has a deadline. */
 class WaitsTest {
-  /** A method of the JDK that, in the form without a time limit, may wait for ever. */
+  /** A method of the JDK that, in the form without a time limit, may wait forever. */
   private record Wait(Class<?> owner, String name, int parameters) {}
 
   private static final List<Wait> ENDLESS =

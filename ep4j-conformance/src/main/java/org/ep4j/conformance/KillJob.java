@@ -9,11 +9,11 @@ import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.Group;
 
 /**
- * Operations without end, until a rank is killed; then a reset, and verified operations among those
- * that are left. What happens is written to standard output. Arguments: engine, whether it has
- * low-latency operations, and without whom buffers go on ({@link KillKit.Survivors}): where they do
- * not, the others are told so, and open another among themselves, with the backend and the wire
- * that are named next; then {@link NodeArguments}.
+ * Endless operations until a rank is killed; then a reset, and verified operations of the remaining
+ * ranks. Writes its events to standard output. Arguments: engine, whether it has low-latency
+ * operations, and after which losses buffers continue ({@link KillKit.Survivors}); after other
+ * losses the remaining ranks get an error and open another buffer, with the backend and the wire of
+ * the next two arguments; then {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
@@ -28,7 +28,7 @@ final class KillJob implements RankJob {
 
   private static final Duration TIMEOUT = Duration.ofMinutes(2);
 
-  /** Long enough for a rank that was only stopped to come in between. */
+  /** Enough for a rank that was only stopped to continue in between. */
   private static final int ROUNDS_WITHOUT = 50;
 
   @Override

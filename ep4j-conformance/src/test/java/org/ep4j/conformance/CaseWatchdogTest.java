@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 class CaseWatchdogTest {
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
-  /** Says that it is slow, at once, and ends when somebody kills it. */
+  /** Reports at once that it is slow, and runs until its process is killed. */
   static final class SlowJob implements RankJob {
     @Override
     public void run(Group group, List<String> arguments) throws InterruptedException {

@@ -24,7 +24,7 @@ class UnevenWireTest {
               .hasMessage(
                   "rank 2: wire 'uneven' cannot connect these ranks:"
                       + " there is no port: load its driver");
-          // A rank that is done early would close its group under the others.
+          // A rank that finishes early must not close its group while others use it.
           group.barrier(TIMEOUT);
         });
   }

@@ -1,5 +1,7 @@
 package org.ep4j.group;
 
+import org.ep4j.ErrorCode;
+
 /**
  * A rank that was needed is no longer in the group: it left, it died, or this very rank was
  * declared dead by the others.
@@ -8,6 +10,16 @@ public final class PeerLostException extends GroupException {
   private static final long serialVersionUID = 1L;
 
   private final int rank;
+
+  /**
+   * @param code stable code of the error
+   * @param text what is wrong, and what to do
+   * @param rank the rank that is gone; -1 for a host of the rendezvous that is no rank
+   */
+  public PeerLostException(ErrorCode code, String text, int rank) {
+    super(code, text);
+    this.rank = rank;
+  }
 
   /**
    * @param message what was waited for, who is gone, and how that was noticed

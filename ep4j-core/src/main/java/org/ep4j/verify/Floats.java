@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
 
-/** Widening and rounding of the types that are summed, one element at a time. */
+/** Widening and rounding of the summable types, one element at a time. */
 final class Floats {
   private static final short NAN16 = 0x7FFF;
   private static final int NAN32 = 0x7FFF_FFFF;
@@ -20,7 +20,7 @@ final class Floats {
     return bf16(row.get(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * i));
   }
 
-  /** Nearest BF16, ties to even; every NaN is the same one. */
+  /** Nearest BF16, ties to even; every NaN becomes the same one. */
   static short toBf16(float value) {
     if (Float.isNaN(value)) {
       return NAN16;

@@ -24,7 +24,7 @@ class InputsTest {
     assertThat(new SplitMix(1).next()).isEqualTo(0x910a2dec89025cc1L);
   }
 
-  /** The reference values of benchmarks/ROUTING.md: seed 1, 256 experts, top-8. */
+  /** The expected values of benchmarks/ROUTING.md: seed 1, 256 experts, top-8. */
   @ParameterizedTest
   @CsvSource({
     "UNIFORM, 0, 0, 133 73 243 45 94 63 38 55, 3f75928f, 3f69e987",

@@ -6,7 +6,7 @@ import org.ep4j.wire.Wire;
 
 /**
  * A barrier over the wire itself, whose ranks keep polling: after it, all work of all ranks has
- * taken effect. It uses the last counter, and drives all strands from one thread.
+ * taken effect. Uses the last counter, and drives all progress contexts from one thread.
  */
 final class WireBarrier {
   private static final Duration TIMEOUT = WireContext.TIMEOUT;
@@ -68,7 +68,7 @@ final class WireBarrier {
   private boolean allLeft() {
     boolean all = true;
     for (int peer = 0; peer < wire.size(); peer++) {
-      // Who has heard everybody may have closed its wire already.
+      // A rank that has received all notices may already have closed its wire.
       all &= peer == wire.rank() || wire.lane(peer, 0).flush();
     }
     return all;

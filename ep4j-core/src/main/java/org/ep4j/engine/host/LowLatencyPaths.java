@@ -3,9 +3,9 @@ package org.ep4j.engine.host;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where the words and areas of {@link LowLatencyLayout} are written and read on this rank: in the
- * parts of ranks that share memory, and for ranks of other nodes in what {@link
- * InternodeLowLatencyLayout} puts in their place.
+ * Addresses of the words and areas of {@link LowLatencyLayout} on this rank: in the parts of ranks
+ * that share memory, and for ranks of other nodes in the memory of {@link
+ * InternodeLowLatencyLayout}.
  */
 final class LowLatencyPaths {
   private final HostContext context;
@@ -35,7 +35,7 @@ final class LowLatencyPaths {
     return internode == null || context.isIntranode(peer) ? null : internode;
   }
 
-  /** Where the line to {@code destination} is written. */
+  /** Address at which to write the header to {@code destination}. */
   long lineTo(int destination, long number) {
     InternodeLowLatency internode = internodeSource(destination);
     return internode == null
@@ -43,7 +43,7 @@ final class LowLatencyPaths {
         : internode.shadow() + layout.line(number, destination);
   }
 
-  /** Where the list to {@code destination} is written. */
+  /** Address at which to write the list to {@code destination}. */
   long listTo(int destination, long number) {
     InternodeLowLatency internode = internodeSource(destination);
     return internode == null
@@ -51,7 +51,7 @@ final class LowLatencyPaths {
         : internode.shadow() + layout.list(number, destination);
   }
 
-  /** Where the rows to {@code destination} are written. */
+  /** Address at which to write the rows to {@code destination}. */
   long rowsTo(int destination, long number) {
     InternodeLowLatency internode = internodeSource(destination);
     return internode == null
@@ -59,13 +59,16 @@ final class LowLatencyPaths {
         : internode.shadow() + layout.row(number, destination);
   }
 
-  /** What line, list and rows of {@code source} lie in, by the offsets of the layout. */
+  /** Base address of header, list and rows of {@code source}; offsets as in the layout. */
   long from(int source) {
     InternodeLowLatency internode = internodeSource(source);
     return internode == null ? context.lowLatency(rank) : internode.areas();
   }
 
-  /** Address of the number of the last operation of {@code number}'s parity from {@code source}. */
+  /**
+   * Address of the number of the last operation with the parity of {@code number} from {@code
+   * source}.
+   */
   long number(int source, long number) {
     InternodeLowLatency internode = internodeSource(source);
     return internode == null

@@ -30,11 +30,13 @@ import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** One rank cannot end an operation; the others are told why, long before their timeout. */
+/**
+ * One rank cannot finish an operation; the other ranks get the reason long before their timeout.
+ */
 class AbortNoticeTest {
   private static final int RANKS = 4;
 
-  /** Longer than the test may take: nobody may wait for it. */
+  /** Longer than a test may take: no rank may wait that long. */
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
@@ -130,7 +132,7 @@ class AbortNoticeTest {
     return buffer.lowLatencyDispatch(x, EVERYWHERE, options);
   }
 
-  /** Rows in a file that has become shorter: reading them faults in the middle of the operation. */
+  /** Rows in a file that has been truncated: reads fault in the middle of the operation. */
   private Tensor vanished(Arena arena, int round, int hidden) throws IOException {
     Path file = directory.resolve("rows-" + round);
     long bytes = DType.BF16.bytes(hidden);

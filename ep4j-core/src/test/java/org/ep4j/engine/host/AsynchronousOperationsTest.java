@@ -35,7 +35,7 @@ class AsynchronousOperationsTest {
       DispatchOptions.builder().async(true).build();
   private static final CombineOptions ASYNC_COMBINE = CombineOptions.builder().async(true).build();
 
-  /** An event that happens when told. */
+  /** An event that the test completes. */
   private static final class Signal implements Event {
     private final CountDownLatch happened = new CountDownLatch(1);
 
@@ -63,7 +63,7 @@ class AsynchronousOperationsTest {
     }
   }
 
-  /** It reads memory that its caller may free once the buffer is closed. */
+  /** The operation reads memory that its caller may free once the buffer is closed. */
   @Test
   void closeWaitsForTheOperationAlsoWhereItIsInterrupted() {
     ThreadRanks.run(
@@ -147,7 +147,7 @@ class AsynchronousOperationsTest {
               Tensor x = constant(i, handle.tokens());
               last = buffer.dispatch(Tokens.of(x), handle, last, true).event();
             }
-            // Synchronous: runs after all of them.
+            // Synchronous: runs after all queued operations.
             Combine c = buffer.combine(constant(1, (int) handle.rows()), handle);
             assertThat(last.isDone()).isTrue();
             assertThat(heads(c.x())[0]).isEqualTo(group.rank() == 0 ? 2 : 1);

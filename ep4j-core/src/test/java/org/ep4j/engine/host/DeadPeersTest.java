@@ -31,12 +31,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Ranks that die or fall silent, and how the others go on. */
+/** Ranks that die or become silent, and how the live ranks continue. */
 @Execution(ExecutionMode.CONCURRENT)
 class DeadPeersTest {
   private static final int RANKS = 3;
 
-  /** Longer than any test may take: nobody may wait for it when a rank is known to be dead. */
+  /**
+   * Longer than a test may take: no rank may wait that long for a rank that is known to be dead.
+   */
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private static final BufferConfig CONFIG =
@@ -92,7 +94,7 @@ class DeadPeersTest {
     return catchThrowableOfType(PeerTimeoutException.class, call);
   }
 
-  /** The two live ranks work on: rows for the dead rank's experts are not sent. */
+  /** The two live ranks continue: rows for the dead rank's experts are not sent. */
   private static void goOnWithTwo(Group group, ExpertBuffer buffer) {
     assertThatThrownBy(() -> buffer.dispatch(constant(1, 1), EVERYWHERE))
         .isInstanceOf(IllegalStateException.class)

@@ -25,7 +25,7 @@ import org.ep4j.Tokens;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** What high-throughput operations refuse, and in which words. */
+/** Arguments that high-throughput operations refuse, and the errors. */
 class HighThroughputErrorsTest {
   /** Runs on one rank; most checks need no peer. */
   private static void alone(Consumer<ExpertBuffer> body) {
@@ -34,7 +34,7 @@ class HighThroughputErrorsTest {
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
             body.accept(buffer);
-            // Nothing was sent: the buffer works.
+            // No rank has sent anything: the buffer works.
             assertThat(buffer.dispatch(constant(1, 1), ids(0, 1)).rows()).isEqualTo(1);
           }
         });

@@ -32,7 +32,7 @@ import org.ep4j.Tokens;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Rules of use that concern a whole buffer: what breaks them is told which rule it is. */
+/** Rules of use for a whole buffer, and the error for each violation. */
 class HighThroughputRulesTest {
   private static Routing ids(long... ids) {
     return Routing.of(Tensor.of(ids, ids.length / 2, 2));
@@ -181,7 +181,7 @@ class HighThroughputRulesTest {
         });
   }
 
-  /** Keeps the operation that waits for it inside the buffer until it is let go. */
+  /** Blocks the operation that waits for it inside the buffer until it is released. */
   private static final class Obstacle implements Event {
     private final CountDownLatch reached = new CountDownLatch(1);
     private final CountDownLatch gone = new CountDownLatch(1);

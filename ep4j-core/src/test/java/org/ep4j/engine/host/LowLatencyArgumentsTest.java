@@ -30,11 +30,11 @@ import org.ep4j.group.ThreadRanks;
 import org.ep4j.group.ThreadRanks.RankBody;
 import org.junit.jupiter.api.Test;
 
-/** What low latency refuses, before anything is sent and in which words. */
+/** Arguments that low latency refuses before it sends anything, and the errors. */
 class LowLatencyArgumentsTest {
   private static final LowLatencyCombineOptions SUM = LowLatencyCombineOptions.DEFAULT;
 
-  /** Runs the body, then a whole dispatch and combine: what was refused has left no trace. */
+  /** Runs the body, then a whole dispatch and combine: a refused call leaves no trace. */
   private static void onBothRanks(LowLatencyCase.Body body) {
     LowLatencyCase.onBothRanks(
         (buffer, rank) -> {

@@ -26,7 +26,7 @@ import org.ep4j.Tensor;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Operations in two halves, and how long results live. */
+/** Operations in two halves, and the lifetime of results. */
 class LowLatencyHookTest {
   @Test
   void resultsComeWithTheHook() {
@@ -103,7 +103,7 @@ class LowLatencyHookTest {
             if (round % 2 == 0) {
               c.hook().receive();
             }
-            next.hook().receive(); // receives the combine, too, if that has not been done
+            next.hook().receive(); // receives the combine, too, if it is unreceived
             assertSums(rank, c.x());
             d = next;
           }

@@ -29,19 +29,19 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
  * Ranks that are silent, dead or masked. Every rank has one expert and one token; the token goes to
- * all experts with weight 1 and holds the number of its rank, expert e returns 16 * (e + 1) + what
- * it got.
+ * all experts with weight 1 and holds the number of its rank, expert e returns 16 * (e + 1) + its
+ * input.
  */
 @Execution(ExecutionMode.CONCURRENT)
 class LowLatencyMaskTest {
   private static final int HIDDEN = 128;
 
-  /** Waited for where a rank is silent; on a busy machine no other rank may be so late. */
+  /** Timeout for a silent rank; on a busy machine no other rank may be this late. */
   private static final Duration SHORT = Duration.ofSeconds(3);
 
   private static final Duration LONG = Duration.ofSeconds(60);
 
-  /** What a rank does with its buffer. */
+  /** Test body of a rank. */
   interface Body {
     void run(ExpertBuffer buffer, Group group) throws Exception;
   }
@@ -101,7 +101,7 @@ class LowLatencyMaskTest {
     return buffer.lowLatencyCombine(y, routing(buffer.worldSize()), d.handle(), options);
   }
 
-  /** What a rank gets back from the experts of {@code owners}. */
+  /** Expected sum of a rank from the experts of {@code owners}. */
   static float sum(int rank, int... owners) {
     float sum = 0;
     for (int owner : owners) {
@@ -194,7 +194,7 @@ class LowLatencyMaskTest {
         false,
         LONG,
         (buffer, group) -> {
-          // Ranks 0 and 1 go on without 2 and 3, and those without them.
+          // Ranks 0 and 1 continue without 2 and 3, and 2 and 3 without 0 and 1.
           int rank = buffer.rank();
           int first = rank / 2 * 2;
           for (int r = 0; r < 4; r++) {

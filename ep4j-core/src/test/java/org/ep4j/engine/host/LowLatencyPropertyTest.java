@@ -45,7 +45,7 @@ class LowLatencyPropertyTest {
     int experts = 1 + random.nextInt(20);
     int[] rankOf = new int[experts];
     for (int e = 0; e < experts; e++) {
-      rankOf[e] = random.nextInt(ranks); // some ranks may own none
+      rankOf[e] = random.nextInt(ranks); // some ranks may own no expert
     }
     return BufferConfig.builder()
         .hidden(128 * (1 + random.nextInt(8)))

@@ -28,7 +28,7 @@ import org.ep4j.Tensor;
 import org.ep4j.group.RankFailedException;
 import org.junit.jupiter.api.Test;
 
-/** RANK_MAJOR by hand; {@link LowLatencyPropertyTest} tries it in all shapes. */
+/** RANK_MAJOR on a case computed by hand; {@link LowLatencyPropertyTest} covers all shapes. */
 class LowLatencyRankMajorTest {
   private static final LowLatencyDispatchOptions BY_RANKS =
       LowLatencyDispatchOptions.builder()
@@ -48,7 +48,9 @@ class LowLatencyRankMajorTest {
     return Tensor.ofBf16(new short[2 * MAX_TOKENS * HIDDEN], 2, MAX_TOKENS, HIDDEN);
   }
 
-  /** What the experts of {@code rank} make of its rows, weighed and summed; other rows are NaN. */
+  /**
+   * Outputs of the experts of {@code rank} for its rows, weighted and summed; other rows are NaN.
+   */
   private static Tensor runExperts(int rank, LowLatencyDispatch d) {
     short[] values = new short[2 * MAX_TOKENS * HIDDEN];
     Arrays.fill(values, (short) 0x7FC0);

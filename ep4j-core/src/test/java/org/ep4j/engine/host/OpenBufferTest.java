@@ -27,7 +27,7 @@ class OpenBufferTest {
           assertThatThrownBy(() -> ExpertBuffer.open(group, mine))
               .isInstanceOf(ConfigurationMismatchException.class)
               .hasMessage("the ranks cannot open a buffer together: rank 1 differs in " + expected);
-          // Nothing is left half open: the same ranks open a good buffer next.
+          // No rank keeps a half-open buffer: the same ranks open a valid one next.
           ExpertBuffer.open(group, config().build()).close();
         });
   }

@@ -35,8 +35,8 @@ import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
- * Ranks that come back, step by step. They are processes to each other, with shared files and
- * connections, but live in this JVM, so that a step can be taken at a time. Each rank has one
+ * Ranks that rejoin, step by step. They are separate processes to each other, with shared files and
+ * connections, but threads of this JVM, so that the test controls each step. Each rank has one
  * expert and one token; the token goes to all experts.
  */
 @Execution(ExecutionMode.CONCURRENT)
@@ -94,7 +94,7 @@ class ReadmittedRanksTest {
     rendezvous.close();
   }
 
-  /** From now on the rank is as good as dead; its memory stays mapped, as that of a stopped one. */
+  /** Makes the rank dead for the others; its memory stays mapped, like that of a stopped rank. */
   private void lose(int rank) throws Exception {
     old.add(buffers[rank]);
     groups[rank].fail("over");
@@ -105,7 +105,7 @@ class ReadmittedRanksTest {
     }
   }
 
-  /** A new process is in the group, and does not know the buffer yet. */
+  /** A new process joins the group without the buffer. */
   private void comeBack(int rank) throws Exception {
     comeBack(rank, without(rank));
   }
@@ -191,7 +191,7 @@ class ReadmittedRanksTest {
 
   @Test
   void whatTheOldProcessSentAheadIsNotTakenForTheNewOnesFirstOperation() throws Exception {
-    // Rank 2 has sent operation 1, the others have begun none.
+    // Rank 2 has sent operation 1; the other ranks have begun none.
     LowLatencyDispatch ahead = send(buffers[2], 99);
     assertThat(ahead).isNotNull();
     lose(2);
@@ -201,7 +201,7 @@ class ReadmittedRanksTest {
         start(0, rank -> assertThat(receive(send(buffers[rank], 1))).containsExactly(1, 2, 3));
     FutureTask<Boolean> another =
         start(1, rank -> assertThat(receive(send(buffers[rank], 2))).containsExactly(1, 2, 3));
-    // They wait for the newcomer, although there are old words in the place of its own.
+    // The live ranks wait for the rejoining rank, although its memory holds old words.
     Thread.sleep(300);
     on(rank -> assertThat(receive(send(buffers[rank], 3))).containsExactly(1, 2, 3), 2);
     await(others);
@@ -214,7 +214,7 @@ class ReadmittedRanksTest {
     lose(1);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3), 0, 2);
     comeBack(1);
-    // The group counts with it, the buffer does not know its memory.
+    // The group counts the new process; the buffer does not know its memory.
     on(
         rank -> {
           buffers[rank].cleanMask();
@@ -240,7 +240,7 @@ class ReadmittedRanksTest {
     comeBack(1);
     takeIn(1);
     assertAllWork();
-    // Now rank 0 hosts it, and is found by the next one.
+    // Rank 0 is now the rendezvous host, and the next rank finds it.
     lose(2);
     comeBack(2);
     takeIn(2);
@@ -296,7 +296,7 @@ class ReadmittedRanksTest {
         1,
         2);
     await(newcomer);
-    // The same process may also try again with the right one.
+    // The same process may also retry with the right configuration.
     takeIn(0);
     assertAllWork();
   }
@@ -310,7 +310,7 @@ class ReadmittedRanksTest {
         2);
     lose(2);
     comeBack(2);
-    // Comes to the meeting of the live ranks, and says nothing there.
+    // Joins the group of the live ranks, and sends nothing there.
     FutureTask<Boolean> newcomer =
         start(
             2,
@@ -329,7 +329,7 @@ class ReadmittedRanksTest {
         1);
     await(newcomer);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 0), 0, 1);
-    // Lost before it came to the meeting.
+    // Lost before it joins the group of the live ranks.
     comeBack(2);
     groups[2].fail("and again");
     on(

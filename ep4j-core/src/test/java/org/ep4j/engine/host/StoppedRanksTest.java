@@ -30,8 +30,8 @@ import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
- * A rank stands still in the middle of an operation until the others have given it up, then goes on
- * where it stood: it gets no wrong rows, and writes none into theirs.
+ * A rank stops in the middle of an operation until the other ranks have aborted, then continues: it
+ * reads no wrong rows, and writes none into their memory.
  */
 @Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
@@ -123,7 +123,10 @@ class StoppedRanksTest {
         });
   }
 
-  /** One rank leaves a reset before all have begun anew: the next one leaves the memory again. */
+  /**
+   * One rank leaves a reset before all ranks have started again: the next reset replaces the memory
+   * again.
+   */
   @Test
   void memoryIsLeftAgainWhereItIsNotKnownWhetherAllHaveLeftIt() throws Exception {
     inProcesses(
@@ -134,7 +137,8 @@ class StoppedRanksTest {
               start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(false));
           resetFails();
           await(early);
-          // Nobody else has been lost. Did the others not leave it, they would not meet this one.
+          // No other rank has been lost. If the live ranks did not replace the memory, they would
+          // not gather with this one.
           FutureTask<Boolean> again = start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(true));
           on(rank -> buffers[rank].reset(), 0, 1);
           await(again);
@@ -166,7 +170,7 @@ class StoppedRanksTest {
         1);
   }
 
-  /** Its own number stands still while those of the others grow. */
+  /** The rank's own number stays unchanged while those of the other ranks grow. */
   @Test
   void aRankLeftOutForLongStillSeesThatOthersAborted() throws Exception {
     inProcesses(
@@ -217,15 +221,15 @@ class StoppedRanksTest {
         });
   }
 
-  /** What happens in a test. */
+  /** Body of a test. */
   private interface Scenario {
     void run(Rendezvous rendezvous) throws Exception;
   }
 
   /**
-   * With ranks that are processes to each other, with shared files.
+   * With ranks that are separate processes to each other, with shared files.
    *
-   * @param many puppets among them, from the stopped one on
+   * @param many number of scripted ranks, from the stopped one on
    */
   private void inProcesses(int many, Scenario scenario) throws Exception {
     try (Rendezvous rendezvous = Rendezvous.open(group())) {
@@ -267,7 +271,7 @@ class StoppedRanksTest {
         .build();
   }
 
-  /** A new process takes the place of the rank; the old one keeps what it has mapped. */
+  /** A new process replaces the rank; the old one keeps its mappings. */
   private void comeBack(int back, Rendezvous rendezvous, int... others) throws Exception {
     FutureTask<Boolean> newcomer =
         start(
@@ -295,7 +299,7 @@ class StoppedRanksTest {
     }
   }
 
-  /** The live ranks dispatch, and what the stopped one still sends changes nothing of it. */
+  /** The live ranks dispatch, and later stores of the stopped rank do not change their rows. */
   private void othersAreOutOfReach(int... live) throws Exception {
     float[] values = new float[live.length];
     for (int i = 0; i < live.length; i++) {

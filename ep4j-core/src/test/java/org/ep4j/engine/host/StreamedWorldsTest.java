@@ -11,7 +11,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Random worlds as in {@link RandomWorldsTest}, whose few bytes go around the cache, or never do.
+ * Random worlds as in {@link RandomWorldsTest} whose few bytes always, or never, use non-temporal
+ * stores.
  */
 @Execution(ExecutionMode.CONCURRENT)
 class StreamedWorldsTest {

@@ -67,7 +67,7 @@ class WorkerTeamTest {
         assertThat(parts).hasToString("[0, %d, %d, %d]".formatted(round, round, round));
       }
       assertThat(threads).hasSize(3).doesNotContain(Thread.currentThread());
-      // The caller takes its part again where it waits anyway.
+      // The caller takes its part back when it waits anyway.
       AtomicIntegerArray all = new AtomicIntegerArray(4);
       team.run((worker, workers) -> all.incrementAndGet(worker));
       assertThat(all).hasToString("[1, 1, 1, 1]");

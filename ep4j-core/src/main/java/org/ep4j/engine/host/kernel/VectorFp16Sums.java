@@ -101,7 +101,7 @@ final class VectorFp16Sums {
           part = FLOATS.cast(sign.or(bits).reinterpretAsFloats()).add(part);
         }
         if (rounded) {
-          // Adding and taking away 2^13 times its power of two leaves the 11 bits of binary16.
+          // Adding and subtracting 2^13 times its power of two leaves the 11 bits of binary16.
           IntVector bits = INTS.cast(FLOATS.cast(part).reinterpretAsInts());
           IntVector magnitude = bits.and(0x7FFFFFFF);
           FloatVector power =
