@@ -13,7 +13,7 @@ class ResourcesTest {
   }
 
   @Test
-  void nobodyLeavesClosingToTheGarbageCollector() {
+  void noClassLeavesClosingToTheGarbageCollector() {
     noClasses()
         .should()
         .dependOnClassesThat()
@@ -22,7 +22,7 @@ class ResourcesTest {
     noClasses()
         .should()
         .callMethod(java.lang.foreign.Arena.class, "ofAuto")
-        .because("memory of an automatic arena lives until a collection nobody controls")
+        .because("memory of an automatic arena lives until a collection that no code controls")
         .check(Repository.CLASSES);
   }
 

@@ -120,7 +120,7 @@ class RoomsTest {
                           .because(
                               "arrows point down; "
                                   + room.getKey()
-                                  + " stands above "
+                                  + " is above "
                                   + room.getValue())
                           .allowEmptyShould(true)
                           .check(Repository.CLASSES));

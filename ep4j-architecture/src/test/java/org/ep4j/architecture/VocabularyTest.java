@@ -107,7 +107,7 @@ class VocabularyTest {
     assertThat(found).as("identifiers with words that the field does not use").isEmpty();
     Set<String> exceptions = new TreeSet<>(EXCEPTIONS.keySet());
     exceptions.removeAll(used);
-    assertThat(exceptions).as("exceptions that guard nothing: remove them").isEmpty();
+    assertThat(exceptions).as("unused exceptions: remove them").isEmpty();
   }
 
   @Test

@@ -16,10 +16,10 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
  * read any new byte also sees the abort.
  */
 @JCStressTest
-@Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "the rows, in time")
-@Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the rows, thrown away in doubt")
-@Outcome(id = "8, 1", expect = ACCEPTABLE, desc = "something else, and known")
-@Outcome(id = "8, 0", expect = FORBIDDEN, desc = "something else, taken for the rows")
+@Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "the rows, before their reuse")
+@Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the rows, discarded in doubt")
+@Outcome(id = "8, 1", expect = ACCEPTABLE, desc = "other bytes, and discarded")
+@Outcome(id = "8, 0", expect = FORBIDDEN, desc = "other bytes, taken for the rows")
 @State
 public class AbortBeforeReuse {
   private final long aborted = StateMemory.take();

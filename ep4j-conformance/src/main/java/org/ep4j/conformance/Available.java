@@ -55,6 +55,6 @@ final class Available {
         return problem.isEmpty() ? "" : "engine '" + engine + "': " + problem;
       }
     }
-    throw new AssertionError("no engine '" + engine + "' is here to be tested");
+    throw new AssertionError("no engine '" + engine + "' is available for its tests");
   }
 }

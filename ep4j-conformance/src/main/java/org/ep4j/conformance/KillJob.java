@@ -19,10 +19,10 @@ final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
   static final String RUNNING = "kill job: running";
   static final String LOST = "kill job: lost rank ";
-  static final String RECOVERED = "kill job: begun anew";
-  static final String GOING_ON = "kill job: going on";
+  static final String RECOVERED = "kill job: recovered";
+  static final String GOING_ON = "kill job: continuing";
   static final String SURVIVED = "kill job: survived";
-  static final String ABORTED = "kill job: gave up in open: ";
+  static final String ABORTED = "kill job: aborted in open: ";
 
   private static final int ROUNDS_A_REPORT = 16;
 
@@ -85,7 +85,7 @@ final class KillJob implements RankJob {
       }
       throw e;
     }
-    throw new AssertionError("reset() has gone on without a rank");
+    throw new AssertionError("reset() has continued without a rank");
   }
 
   private static void runWithout(ExpertBuffer buffer, int victim) {

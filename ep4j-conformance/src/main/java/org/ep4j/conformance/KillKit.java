@@ -31,7 +31,7 @@ public abstract class KillKit {
 
   /** Reports of such a rank about itself; which one depends on where it was stopped. */
   private static final List<String> WAS_STOPPED =
-      List.of("gone on without", "out of the group", "is this rank itself", "it says: this rank");
+      List.of("continued without", "out of the group", "is this rank itself", "its report: this rank");
 
   /** Below the liveness timeout of ten seconds. */
   private static final int STOPPED_MILLIS = 2_000;
@@ -116,7 +116,7 @@ public abstract class KillKit {
   }
 
   @Test
-  final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
+  final void aRankKilledInAnOperationIsNamedAndTheOthersContinue() throws Exception {
     SplittableRandom random = start("in operations");
     int first = random.nextInt(ranks());
     for (int i = 0; i < times(2); i++) {
@@ -182,13 +182,13 @@ public abstract class KillKit {
   /** The rank continues while the other ranks use the memory that it was writing. */
   @Test
   final void aRankStoppedUntilTheOthersHaveRecoveredTakesNoPart() throws Exception {
-    stopForTooLong("stopped until the others have begun anew", KillJob.RECOVERED);
+    stopForTooLong("stopped until the others have reset", KillJob.RECOVERED);
   }
 
   /** The group detects the stop, whatever the transport between nodes. */
   private void stoppedRanksAreTriedOnOneNode() {
     if (ranksPerNode() > 0) {
-      TestScale.onlyInFull("stopped ranks are tried within a node");
+      TestScale.onlyInFull("stopped ranks are tested within a node");
     }
   }
 
@@ -206,7 +206,7 @@ public abstract class KillKit {
         ranks.awaitOutputs(until, stopped, LIMIT);
         signal("CONT", ranks.pid(stopped));
         assertOthersEndWell(ranks, stopped);
-        assertNotEquals(0, ranks.awaitExit(stopped, LIMIT), "it took part though it was lost");
+        assertNotEquals(0, ranks.awaitExit(stopped, LIMIT), "a lost rank took part");
         String output = ranks.output(stopped);
         assertFalse(output.contains(": rank " + stopped + " is silent"), output);
         assertFalse(output.contains(": rank " + stopped + " is dead"), output);

@@ -19,9 +19,9 @@ import org.ep4j.group.PeerLostException;
  * after it has joined the group, or when it has its buffer.
  */
 final class ReadmitJob implements RankJob {
-  static final String READY = "readmit job: kill me in turn ";
-  static final String MASKED = "readmit job: going on without the victim of turn ";
-  static final String LOST_AGAIN = "readmit job: lost again in turn ";
+  static final String READY = "readmit job: kill me in iteration ";
+  static final String MASKED = "readmit job: continuing without the victim of iteration ";
+  static final String LOST_AGAIN = "readmit job: lost again in iteration ";
   static final String DONE = "readmit job: done";
   static final String CRASH_POINT = "EP4J_TEST_DOOM";
 
@@ -77,7 +77,7 @@ final class ReadmitJob implements RankJob {
     System.out.println(READY + attempt);
     trafficUntilKill(group, buffer, victim);
     if (buffer.rank() == victim) {
-      throw new IllegalStateException("the victim lives, and another rank is lost");
+      throw new IllegalStateException("the victim is alive, and another rank is lost");
     }
     masked(group, buffer, attempt, victim);
     System.out.println(MASKED + attempt);
@@ -85,7 +85,7 @@ final class ReadmitJob implements RankJob {
       masked(group, buffer, attempt, victim);
     }
     if (buffer.isMasked(victim)) {
-      throw new IllegalStateException("rank " + victim + " has come back and is still masked");
+      throw new IllegalStateException("rank " + victim + " has rejoined and is still masked");
     }
   }
 
@@ -123,7 +123,7 @@ final class ReadmitJob implements RankJob {
       throws InterruptedException {
     int[] back = group.readmit(LONG);
     if (!Arrays.equals(back, new int[] {victim})) {
-      throw new IllegalStateException("ranks " + Arrays.toString(back) + " came back");
+      throw new IllegalStateException("ranks " + Arrays.toString(back) + " rejoined");
     }
     try {
       buffer.readmit();
@@ -144,7 +144,7 @@ final class ReadmitJob implements RankJob {
     long end = System.nanoTime() + LONG.toNanos();
     while (group.isAlive(rank)) {
       if (System.nanoTime() > end) {
-        throw new IllegalStateException("rank " + rank + " was to die, but lives");
+        throw new IllegalStateException("rank " + rank + " was to die, but is alive");
       }
       Thread.sleep(1);
     }

@@ -50,14 +50,14 @@ public abstract class ReadmitKit {
   }
 
   @Test
-  final void killedRanksComeBackOneAfterTheOtherAndAllResultsAreRight() throws Exception {
+  final void killedRanksRejoinOneAfterTheOtherAndAllResultsAreRight() throws Exception {
     run(Integer.getInteger("ep4j.kills", kills()), 0);
   }
 
   @Test
   final void newcomersThatDieWhileJoiningDelayNoRank() throws Exception {
     if (ranksPerNode() > 0) {
-      TestScale.onlyInFull("newcomers that die are tried within a node");
+      TestScale.onlyInFull("rejoining ranks that die are tested within a node");
     }
     run(Integer.getInteger("ep4j.kills", TestScale.repetitions(kills())), 2);
   }

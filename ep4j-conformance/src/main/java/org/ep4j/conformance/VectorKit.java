@@ -49,7 +49,7 @@ public abstract class VectorKit {
   }
 
   @TestFactory
-  final Stream<DynamicTest> everyRecordedCaseComesOutBitForBit() {
+  final Stream<DynamicTest> everyRecordedCaseIsReproducedBitForBit() {
     return Available.orSkipped(engine(), missing(), this::recordedCases);
   }
 

@@ -67,7 +67,7 @@ class LostLanesTest {
   }
 
   @Test
-  void aLaneLostAtAnyStepIsToldAndAResetHeals() {
+  void aLaneLostAtAnyStepIsReportedAndAResetHeals() {
     long seed = TestScale.seed();
     int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.part(8));
     System.out.printf("LostLanesTest: -Dep4j.seed=%d -Dep4j.campaigns=%d%n", seed, campaigns);
@@ -117,7 +117,7 @@ class LostLanesTest {
           assertEquals(named, e.peer(), e.getMessage());
         }
       }
-      assertTrue(reported, "rank " + group.rank() + " was never told");
+      assertTrue(reported, "rank " + group.rank() + " got no error");
       buffer.reset();
       for (long round = 0; round < 3; round++) {
         operate(buffer, round);

@@ -13,7 +13,7 @@ class UnevenWireTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
   @Test
-  void allRanksAreToldWhichOneLacksTheWire() {
+  void allRanksGetTheRankWithoutTheWire() {
     WireConfig config = WireConfig.builder().wire(UnevenWireProvider.NAME).timeout(TIMEOUT).build();
     ThreadRanks.run(
         3,

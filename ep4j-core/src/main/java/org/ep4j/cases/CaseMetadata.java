@@ -51,7 +51,7 @@ public record CaseMetadata(
     if (idx.size(0) != x.size(0)) {
       throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
           "topk_idx",
-          "has " + idx.size(0) + " rows, x has " + x.size(0) + ": one row a token is needed");
+          "has " + idx.size(0) + " rows, x has " + x.size(0) + ": pass one row per token");
     }
     boolean lowLatency = in.lowLatency();
     int hidden = in.number(List.of("hidden"), x.size(1));
@@ -132,7 +132,7 @@ public record CaseMetadata(
       }
       if (otherwise == null) {
         throw bad(
-            "metadata '" + keys.getFirst() + "' is missing: add it to the file or pass it beside");
+            "metadata '" + keys.getFirst() + "' is missing: add it to the file, or pass it as an option");
       }
       return Math.toIntExact(otherwise.longValue());
     }
@@ -161,7 +161,7 @@ public record CaseMetadata(
 
     void agree(String tensor, String key, long said, long found) {
       if (said != found) {
-        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), tensor, "has rows of " + found + ", metadata " + key + " says " + said);
+        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), tensor, "has rows of " + found + ", metadata " + key + " is " + said);
       }
     }
 

@@ -116,7 +116,7 @@ public final class Arguments {
       throw invalid(
           ErrorCode.SCALES_TOO_WIDE, "scales",
           scales,
-          "at most " + maxScaleBytes + " bytes a row",
+          "at most " + maxScaleBytes + " bytes per row",
           "use one scale per 16 values or more");
     }
   }

@@ -39,7 +39,7 @@ public final class Members {
   /** How the death was detected; null while the rank is alive. */
   public @Nullable String deathReport(int rank) {
     if (isReplaced(rank)) {
-      return "a restarted process has taken its place; readmit() takes it in";
+      return "a restarted process has replaced it: call readmit()";
     }
     return group.deathReport(rank);
   }
@@ -59,14 +59,14 @@ public final class Members {
     }
     return rank == own
         ? "is this rank itself, which is out of the group (" + out + "),"
-        : "does not wait for this one, " + own + ", which is out of the group (" + out + "),";
+        : "does not wait for this rank (" + own + "), which is out of the group (" + out + "),";
   }
 
   /** The same for a rank that has reset without this rank. */
   public String goneOnWithoutThis() {
-    return "has gone on without this one, "
+    return "has continued without this rank ("
         + group.rank()
-        + ", which was stopped or is out of the group,";
+        + "), which was stopped or is out of the group,";
   }
 
   /**

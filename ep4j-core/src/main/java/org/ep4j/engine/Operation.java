@@ -94,6 +94,6 @@ public final class Operation {
             + " (in "
             + OperationLayout.text(OperationLayout.KIND, words[OperationLayout.KIND])
             + "); all ranks must call the same operations in the same order: call reset() on all"
-            + " ranks to go on");
+            + " ranks to continue");
   }
 }

@@ -208,7 +208,7 @@ public final class SurvivorAgreement implements AutoCloseable {
           ConfigAgreement.hostOf(one.description).equals(ConfigAgreement.hostOf(other.description));
       if (nodes.together(one.rank, other.rank) && !sameHost) {
         differences.add(
-            "ranks %d and %d share memory, but run on different hosts now: a rank must come back on"
+            "ranks %d and %d share memory, but now run on different hosts: restart the rank on"
                     .formatted(one.rank, other.rank)
                 + " the host of its node");
       }

@@ -15,10 +15,10 @@ import org.openjdk.jcstress.infra.results.II_Result;
  * uses the ring itself.
  */
 @JCStressTest
-@Outcome(id = "1, 0", expect = ACCEPTABLE, desc = "the worker came too early, or between the two")
+@Outcome(id = "1, 0", expect = ACCEPTABLE, desc = "the worker looked too early, or between the two")
 @Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the worker has the first")
 @Outcome(id = "1, 2", expect = ACCEPTABLE, desc = "each has one")
-@Outcome(expect = FORBIDDEN, desc = "a unit twice, or one that was not filled in")
+@Outcome(expect = FORBIDDEN, desc = "a unit twice, or an empty one")
 @State
 public class UnitsAreTakenOnce {
   private final UnitRing ring = new UnitRing(1);

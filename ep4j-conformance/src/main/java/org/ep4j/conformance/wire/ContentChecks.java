@@ -57,7 +57,7 @@ final class ContentChecks {
             MemorySegment part = target.segment().asSlice(slot * peer, slot);
             verify(part, to, bytes, tag(peer, round), what);
             check(to == 0 || part.get(ValueLayout.JAVA_BYTE, to - 1L) == 0, "byte before " + what);
-            check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte behind " + what);
+            check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte after " + what);
           }
         }
         barrier.meet();
@@ -287,7 +287,7 @@ final class ContentChecks {
       }
       for (Throwable failure : failures) {
         if (failure != null) {
-          throw new AssertionError("a strand failed", failure);
+          throw new AssertionError("a progress context failed", failure);
         }
       }
       new WireBarrier(wire).meet();
@@ -323,7 +323,7 @@ final class ContentChecks {
     wait.counter(progressContext, expected, -1);
     check(
         counters.get(progressContext) == expected,
-        "strand counted " + counters.get(progressContext));
+        "progress context counted " + counters.get(progressContext));
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != context.rank()) {
         verifyFrom(

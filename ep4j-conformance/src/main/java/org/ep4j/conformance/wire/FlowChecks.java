@@ -56,7 +56,7 @@ final class FlowChecks {
           check(
               context.setup().faults()
                   || inFlight <= window && inFlight * bytes <= bytesWindow + bytes,
-              inFlight + " pieces of work are under way");
+              inFlight + " pieces of work are in flight");
           // The other ranks continue meanwhile.
           for (int peer = 0; peer < slow; peer++) {
             if (peer != context.rank()) {
@@ -251,7 +251,7 @@ final class FlowChecks {
         check(lane.flush(), "a failed lane holds local bytes");
       }
       check(wire.failedLanes() == wire.config().lanes(), wire.failedLanes() + " lanes failed");
-      survivorsGoOn(context, wire, wait, source, target, closer);
+      survivorsContinue(context, wire, wait, source, target, closer);
     }
     check(context.rank() == closer || wire.failedLanes() > 0, "closed wires remember");
   }
@@ -269,7 +269,7 @@ final class FlowChecks {
   }
 
   /** The remaining ranks notify each other; after that no rank needs another. */
-  private static void survivorsGoOn(
+  private static void survivorsContinue(
       WireContext context, Wire wire, WireWait wait, Region source, Region target, int gone) {
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != gone && peer != context.rank()) {

@@ -29,11 +29,11 @@ final class WireBarrier {
     }
     for (int peer = 0; peer < wire.size(); peer++) {
       while (peer != wire.rank() && wire.lane(peer, 0).add(counter, 1) == Lane.BACK_PRESSURED) {
-        poll(start, "room to announce itself");
+        poll(start, "space for its notice");
       }
     }
     while (!allLeft()) {
-      poll(start, "its announcement to leave");
+      poll(start, "its notice to leave");
     }
     while (wire.counters().get(counter) < barriers * (wire.size() - 1)) {
       poll(start, "the other ranks");

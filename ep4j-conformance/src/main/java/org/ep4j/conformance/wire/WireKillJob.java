@@ -99,7 +99,7 @@ public final class WireKillJob implements RankJob {
     for (int peer = 0; peer < wire.size(); peer++) {
       for (int round = 0; peer != rank && round < ROUNDS; round++) {
         long counted = wire.counters().get(peer * ROUNDS + round);
-        check(counted <= 1, "round %d of rank %d came %d times".formatted(round, peer, counted));
+        check(counted <= 1, "round %d of rank %d arrived %d times".formatted(round, peer, counted));
         check(
             counted == 1 || peer == victim,
             "round %d of rank %d is missing".formatted(round, peer));

@@ -89,7 +89,7 @@ final class MatchingCarrier implements Carrier {
       requireOpen(out);
       int at = (int) (out.sent % SLOTS);
       if (out.sent == out.received || out.sizes[at] != bytes) {
-        throw new AssertionError("send " + out.sent + " of " + bytes + " bytes meets no receive");
+        throw new AssertionError("send " + out.sent + " of " + bytes + " bytes has no receive");
       }
       long to = (long) out.slots[at] * SLOT_BYTES;
       MemorySegment.copy(outgoing[slot], 0, Objects.requireNonNull(out.target), to, bytes);
@@ -100,7 +100,7 @@ final class MatchingCarrier implements Carrier {
 
   private static void requireOpen(Direction direction) throws IOException {
     if (direction.closed) {
-      throw new IOException("the other end has given up");
+      throw new IOException("the other end has aborted");
     }
   }
 

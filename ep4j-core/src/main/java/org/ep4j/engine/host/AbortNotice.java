@@ -75,12 +75,12 @@ final class AbortNotice {
     NativeMemory.copy(page + ControlPageLayout.TEXT, MemorySegment.ofArray(bytes), 0, length);
     String state = new String(bytes, StandardCharsets.UTF_8);
     if (failedRank == context.rank) {
-      return new Report(reporter, false, "has given up (it says: this rank " + state + ")");
+      return new Report(reporter, false, "has aborted (its report: this rank " + state + ")");
     }
     return new Report(
         failedRank,
         NativeMemory.getInt(page + ControlPageLayout.FAILED_RANK_DEAD) != 0,
-        reporter == failedRank ? state : state + ", says rank " + reporter);
+        reporter == failedRank ? state : state + ", reported by rank " + reporter);
   }
 
   /**
@@ -104,7 +104,7 @@ final class AbortNotice {
     } else if (cause instanceof PeerTimeoutException timeout) {
       write(page, new Report(timeout.peer(), timeout.peerDead(), timeout.peerState()));
     } else {
-      write(page, new Report(context.rank, false, "has given up (" + reason + ")"));
+      write(page, new Report(context.rank, false, "has aborted (" + reason + ")"));
     }
     release(page);
     ScaleOut connection = context.scaleOut();
@@ -122,7 +122,7 @@ final class AbortNotice {
   void abandonRegion() {
     if (!hasAborted(context.rank)) {
       long page = context.memory.address(context.rank);
-      write(page, new Report(context.rank, false, "has gone on without the ranks that were lost"));
+      write(page, new Report(context.rank, false, "has continued without the lost ranks"));
       release(page);
     }
   }

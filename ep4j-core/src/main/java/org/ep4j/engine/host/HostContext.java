@@ -244,7 +244,7 @@ final class HostContext implements PeerWait.InternodeProgress {
    */
   void settle() {
     if (!entered.isEmpty()) {
-      breakBecause(entered + ", epoch " + epoch + ", ended halfway", null);
+      breakBecause(entered + ", epoch " + epoch + ", ended early", null);
       entered = "";
     }
   }
@@ -252,7 +252,7 @@ final class HostContext implements PeerWait.InternodeProgress {
   /** The same after an exception, which the method returns. */
   <E extends RuntimeException> E settle(E cause) {
     if (!entered.isEmpty()) {
-      breakBecause(entered + ", epoch " + epoch + ", ended halfway: " + cause.getMessage(), cause);
+      breakBecause(entered + ", epoch " + epoch + ", ended early: " + cause.getMessage(), cause);
       entered = "";
     }
     return cause;
@@ -316,7 +316,7 @@ final class HostContext implements PeerWait.InternodeProgress {
     long begin = PeerWait.begin();
     int unsent = trySend(skipped);
     if (unsent != Rails.NONE) {
-      throw wait.failure(0, 0, unsent, operation, "bytes to leave", number, begin);
+      throw wait.failure(0, 0, unsent, operation, "unsent bytes", number, begin);
     }
   }
 

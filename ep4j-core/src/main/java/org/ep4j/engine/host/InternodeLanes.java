@@ -124,7 +124,7 @@ final class InternodeLanes {
       if (waited > timeout.toNanos()) {
         throw new PeerTimeoutException(
             "sending to another node",
-            "room on the wire",
+            "space on the wire",
             lastProgress / ControlPageLayout.PHASES,
             peer,
             lane.accepted(),

@@ -215,7 +215,7 @@ final class LowLatencySignals {
               + " calls a "
               + LowLatencyKind.text(expected)
               + "; all ranks must call the same operations in the same order: call reset() on all"
-              + " ranks to go on");
+              + " ranks to continue");
     }
   }
 
@@ -256,7 +256,7 @@ final class LowLatencySignals {
     if (same && !masking) {
       throw context.wait.failure(sent, now, source, operation, "rows", number, PeerWait.begin());
     }
-    leaveOut(source, number, operation, same ? "has given up" : "has masked this rank", sent, now);
+    leaveOut(source, number, operation, same ? "has aborted" : "has masked this rank", sent, now);
     return false;
   }
 
@@ -277,7 +277,7 @@ final class LowLatencySignals {
     mask(source);
     LOG.log(
         Level.WARNING,
-        "{0} {1} on rank {2}: rank {3} {4} and is masked here in turn",
+        "{0} {1} on rank {2}: rank {3} {4}, so this rank masks it",
         operation,
         number,
         rank,
@@ -351,7 +351,7 @@ final class LowLatencySignals {
     mask(peer);
     LOG.log(
         Level.WARNING,
-        "{0} {1}: rank {2} is {3} and masked from now on; going on without it",
+        "{0} {1}: rank {2} is {3}: masked from now on",
         operation,
         number,
         peer,
@@ -362,7 +362,7 @@ final class LowLatencySignals {
     if (!context.members.isAlive(peer)) {
       return "dead (" + context.members.deathReport(peer) + ")";
     }
-    return context.aborted(peer) ? "out of service until reset()" : "silent";
+    return context.aborted(peer) ? "unusable until reset()" : "silent";
   }
 
   private long own() {

@@ -242,7 +242,7 @@ final class PeerWait {
     }
     String lost = progress.lost(peer);
     if (lost != null) {
-      return new AbortNotice.Report(peer, true, "cannot be reached (" + lost + ")");
+      return new AbortNotice.Report(peer, true, "is unreachable (" + lost + ")");
     }
     int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
     AbortNotice.Report report = reporter == NONE ? null : progress.report(reporter);

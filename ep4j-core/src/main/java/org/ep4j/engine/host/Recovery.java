@@ -109,7 +109,7 @@ final class Recovery {
       connected = true;
     } finally {
       if (!connected) {
-        context.needsReset("its connection with other nodes could not be made anew");
+        context.needsReset("its connection to other nodes could not be opened again");
       }
     }
     context.restart(agreement.highest(EPOCH) + 1);

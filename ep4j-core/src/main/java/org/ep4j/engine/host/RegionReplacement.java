@@ -79,7 +79,7 @@ final class RegionReplacement {
       done = true;
     } finally {
       if (!done) {
-        context.needsReset("memory could not be left to the ranks that were lost");
+        context.needsReset("the memory that lost ranks can write could not be replaced");
       }
     }
   }

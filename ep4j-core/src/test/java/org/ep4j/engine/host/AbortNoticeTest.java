@@ -8,6 +8,7 @@ import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 import static org.ep4j.engine.host.Tensors.heads;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -54,12 +55,12 @@ class AbortNoticeTest {
   }
 
   @Test
-  void othersOnTheNodeAreToldWhatFailed() {
+  void othersOnTheNodeGetTheReason() {
     rowsVanishUnderRank1(RANKS);
   }
 
   @Test
-  void othersOnOtherNodesAreToldWhatFailed() {
+  void othersOnOtherNodesGetTheReason() {
     rowsVanishUnderRank1(2);
   }
 
@@ -85,7 +86,7 @@ class AbortNoticeTest {
                 assertThat(timeout.peer()).as(timeout.getMessage()).isEqualTo(1);
                 assertThat(timeout.peerDead()).isFalse();
                 assertThat(timeout)
-                    .hasMessageContaining("rank 1 has given up (dispatch, epoch ")
+                    .hasMessageContaining("rank 1 has aborted (dispatch, epoch ")
                     .hasMessageContaining("a page of memory");
               }
               buffer.reset();
@@ -114,12 +115,12 @@ class AbortNoticeTest {
             } else {
               assertThatThrownBy(() -> lowLatency(buffer, x))
                   .isInstanceOf(PeerTimeoutException.class)
-                  .hasMessageContaining("rank 1 has given up")
+                  .hasMessageContaining("rank 1 has aborted")
                   .hasMessageContaining("a page of memory");
             }
             assertThatThrownBy(() -> lowLatency(buffer, x))
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("needs reset()");
+                .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
             buffer.reset();
             assertThat(lowLatency(buffer, x).counts().getInt(0)).isEqualTo(RANKS);
           }

@@ -7,6 +7,7 @@ import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 import static org.ep4j.engine.host.Tensors.heads;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -95,13 +96,13 @@ class DeadPeersTest {
   }
 
   /** The two live ranks continue: rows for the dead rank's experts are not sent. */
-  private static void goOnWithTwo(Group group, ExpertBuffer buffer) {
+  private static void continueWithTwo(Group group, ExpertBuffer buffer) {
     assertThatThrownBy(() -> buffer.dispatch(constant(1, 1), EVERYWHERE))
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("the buffer needs reset()");
+        .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
     assertThatThrownBy(buffer::cleanMask)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("the buffer needs reset()");
+        .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
     buffer.reset();
     assertThat(buffer.isMasked(RANKS - 1)).isTrue();
     for (Layout layout : Layout.values()) {
@@ -117,7 +118,7 @@ class DeadPeersTest {
   }
 
   @Test
-  void rankThatDiesBeforeItEntersIsNamedAndTheOthersGoOn() {
+  void rankThatDiesBeforeItEntersIsNamedAndTheOthersContinue() {
     withoutLast(
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, CONFIG)) {
@@ -129,12 +130,12 @@ class DeadPeersTest {
           buffer.barrier();
           nameTheDead(
               timeoutOf(() -> buffer.dispatch(constant(1, 1), EVERYWHERE)), "dispatch", "entry");
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 
   @Test
-  void rankThatDiesWhileItSendsIsNamedAndTheOthersGoOn() {
+  void rankThatDiesWhileItSendsIsNamedAndTheOthersContinue() {
     withoutLast(
         group -> {
           try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
@@ -145,12 +146,12 @@ class DeadPeersTest {
         (group, buffer) -> {
           nameTheDead(
               timeoutOf(() -> buffer.dispatch(constant(1, 1), EVERYWHERE)), "dispatch", "rows");
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 
   @Test
-  void rankThatDiesWhileItSumsIsNamedAndTheOthersGoOn() {
+  void rankThatDiesWhileItSumsIsNamedAndTheOthersContinue() {
     withoutLast(
         group -> {
           try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
@@ -164,7 +165,7 @@ class DeadPeersTest {
           nameTheDead(timeoutOf(() -> buffer.combine(d.x(), d.handle())), "combine", "sums");
           assertThatThrownBy(() -> buffer.combine(d.x(), d.handle()))
               .isInstanceOf(IllegalStateException.class);
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 
@@ -179,7 +180,7 @@ class DeadPeersTest {
         },
         (group, buffer) -> {
           nameTheDead(timeoutOf(buffer::barrier), "barrier", "exit");
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 

@@ -9,6 +9,7 @@ import static org.ep4j.engine.host.Tensors.ints;
 import static org.ep4j.engine.host.Tensors.longs;
 import static org.ep4j.engine.host.Tensors.required;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -67,7 +68,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void flatRowsComeOnceARankOrderedBySourceAndToken() {
+  void flatRowsArriveOncePerRankOrderedBySourceAndToken() {
     ThreadRanks.run(
         2,
         group -> {
@@ -163,7 +164,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void biasesComeFirstAndTheSumIsRoundedOnce() {
+  void biasesAreAddedFirstAndTheSumIsRoundedOnce() {
     ThreadRanks.run(
         2,
         group -> {
@@ -232,7 +233,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void staticOverflowIsReportedAndRowsWithoutPlaceAreLeftOut() {
+  void overflowOfALimitIsReportedAndRowsWithoutSlotAreSkipped() {
     ThreadRanks.run(
         2,
         group -> {
@@ -247,7 +248,7 @@ class HighThroughputTest {
               assertThat(overflow.rank()).isZero();
               assertThat(overflow.needed()).isEqualTo(3);
               assertThat(overflow.available()).isEqualTo(2);
-              assertThat(overflow).hasMessageContaining("rank 0 holds 2 rows but 3 are needed");
+              assertThat(overflow).hasMessageStartingWith(ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "));
               assertThat(heads(d.x())).containsExactly(1, 2);
             } else {
               assertThat(d.overflow()).isNull();
@@ -269,7 +270,7 @@ class HighThroughputTest {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, small)) {
             assertThatThrownBy(() -> buffer.dispatch(rows(group.rank()), routing(group.rank())))
                 .isInstanceOf(ReceiveOverflowException.class)
-                .hasMessageContaining("rank 0 holds 2 rows but 3 are needed")
+                .hasMessageStartingWith(ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "))
                 .hasMessageContaining("raise BufferConfig.maxReceiveRows");
             // The buffer remains usable: one token per rank fits.
             Routing one = Routing.of(Tensor.of(new long[] {group.rank(), -1}, 1, 2));

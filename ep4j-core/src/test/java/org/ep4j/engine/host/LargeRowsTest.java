@@ -22,7 +22,7 @@ class LargeRowsTest {
   private static final long ROW = 2L * HIDDEN;
 
   @Test
-  void largeBatchesArriveAndComeBack() {
+  void largeBatchesArriveAndReturn() {
     BufferConfig config =
         BufferConfig.builder()
             .hidden(HIDDEN)

@@ -22,7 +22,7 @@ class LowLatencyPropertyTest {
   private static final int ROUNDS = 8;
 
   @Test
-  void everyWorldDeliversWhatTheOracleSays() {
+  void everyWorldMatchesTheOracle() {
     long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("LowLatencyPropertyTest: -Dep4j.seed=" + seed);
     for (int i = 0; i < WORLDS; i++) {

@@ -44,7 +44,7 @@ class RandomWorldsTest {
   private static final DType[] SUMMABLE = {DType.BF16, DType.FP16, DType.FP32};
 
   @Test
-  void everyResultIsWhatTheOracleSays() {
+  void everyResultMatchesTheOracle() {
     long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("RandomWorldsTest: seed " + seed);
     run(seed, WORLDS);

@@ -7,6 +7,7 @@ import static org.ep4j.engine.host.Steps.on;
 import static org.ep4j.engine.host.Steps.start;
 import static org.ep4j.engine.host.Tensors.bf16;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -106,11 +107,11 @@ class ReadmittedRanksTest {
   }
 
   /** A new process joins the group without the buffer. */
-  private void comeBack(int rank) throws Exception {
-    comeBack(rank, without(rank));
+  private void startAgain(int rank) throws Exception {
+    startAgain(rank, without(rank));
   }
 
-  private void comeBack(int rank, int... others) throws Exception {
+  private void startAgain(int rank, int... others) throws Exception {
     List<FutureTask<Boolean>> all = new ArrayList<>();
     all.add(start(rank, r -> groups[r] = Group.rejoin(rendezvous.configOf(r))));
     for (int other : others) {
@@ -195,7 +196,7 @@ class ReadmittedRanksTest {
     LowLatencyDispatch ahead = send(buffers[2], 99);
     assertThat(ahead).isNotNull();
     lose(2);
-    comeBack(2);
+    startAgain(2);
     takeIn(2);
     FutureTask<Boolean> others =
         start(0, rank -> assertThat(receive(send(buffers[rank], 1))).containsExactly(1, 2, 3));
@@ -210,10 +211,10 @@ class ReadmittedRanksTest {
   }
 
   @Test
-  void inBetweenTheRankIsStillLeftOut() throws Exception {
+  void inBetweenTheRankIsStillExcluded() throws Exception {
     lose(1);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3), 0, 2);
-    comeBack(1);
+    startAgain(1);
     // The group counts the new process; the buffer does not know its memory.
     on(
         rank -> {
@@ -222,7 +223,7 @@ class ReadmittedRanksTest {
           assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3);
           assertThatThrownBy(() -> buffers[rank].reset())
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("call readmit() on all ranks that have the buffer");
+              .hasMessageStartingWith(ErrorCode.READMIT_NEEDED.id());
         },
         0,
         2);
@@ -237,12 +238,12 @@ class ReadmittedRanksTest {
     lose(1);
     rendezvous.close();
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3), 0, 2);
-    comeBack(1);
+    startAgain(1);
     takeIn(1);
     assertAllWork();
     // Rank 0 is now the rendezvous host, and the next rank finds it.
     lose(2);
-    comeBack(2);
+    startAgain(2);
     takeIn(2);
     assertAllWork();
   }
@@ -251,7 +252,7 @@ class ReadmittedRanksTest {
   void aRankThatCameBackWhileAnotherWasLostAdmitsThatOneToo() throws Exception {
     lose(1);
     lose(2);
-    comeBack(2, 0);
+    startAgain(2, 0);
     takeIn(2, 0);
     on(
         rank -> {
@@ -261,7 +262,7 @@ class ReadmittedRanksTest {
         },
         0,
         2);
-    comeBack(1, 0, 2);
+    startAgain(1, 0, 2);
     takeIn(1, 0, 2);
     assertAllWork();
   }
@@ -270,17 +271,18 @@ class ReadmittedRanksTest {
   void withoutAReplacementThereIsNothingToDo() throws Exception {
     assertThatThrownBy(() -> buffers[0].readmit())
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("no rank has come back: Group.readmit() first");
+        .hasMessageStartingWith(ErrorCode.NOTHING_TO_READMIT.id());
     assertAllWork();
   }
 
   @Test
-  void anotherConfigurationIsRefusedOnAllRanksAndTheNextProcessIsTakenIn() throws Exception {
+  void anotherConfigurationIsRefusedOnAllRanksAndTheNextProcessRejoins() throws Exception {
     lose(0);
-    comeBack(0);
+    startAgain(0);
     BufferConfig other = CONFIG.toBuilder().maxTokens(5).build();
     String difference =
-        "a rank cannot come back to the buffer: rank 0 differs in maxTokens: 5 there, 4 on rank 1";
+        ErrorCode.CONFIGURATIONS_DIFFER.message(
+            "a rank cannot rejoin the buffer: rank 0 differs in maxTokens: 5 there, 4 on rank 1");
     FutureTask<Boolean> newcomer =
         start(
             0,
@@ -309,7 +311,7 @@ class ReadmittedRanksTest {
         1,
         2);
     lose(2);
-    comeBack(2);
+    startAgain(2);
     // Joins the group of the live ranks, and sends nothing there.
     FutureTask<Boolean> newcomer =
         start(
@@ -330,27 +332,27 @@ class ReadmittedRanksTest {
     await(newcomer);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 0), 0, 1);
     // Lost before it joins the group of the live ranks.
-    comeBack(2);
+    startAgain(2);
     groups[2].fail("and again");
     on(
         rank ->
             assertThatThrownBy(() -> buffers[rank].readmit())
                 .isInstanceOf(GroupException.class)
-                .hasMessageContaining("gone again"),
+                .hasMessageStartingWith(ErrorCode.REJOINING_RANK_LOST.id()),
         0,
         1);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 0), 0, 1);
-    comeBack(2);
+    startAgain(2);
     takeIn(2);
     assertAllWork();
   }
 
   @Test
-  void threadsDoNotComeBack() {
+  void threadsCannotRejoin() {
     try (Group group = Group.inProcess(1).getFirst()) {
       assertThatThrownBy(() -> ExpertBuffer.rejoin(group, CONFIG))
           .isInstanceOf(IllegalStateException.class)
-          .hasMessageContaining("only ranks that are processes come back");
+          .hasMessageStartingWith(ErrorCode.REJOIN_OF_THREADS.id());
     }
   }
 }

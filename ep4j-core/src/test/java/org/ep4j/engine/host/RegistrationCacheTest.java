@@ -27,7 +27,7 @@ class RegistrationCacheTest {
   private final RegistrationCache rows = new RegistrationCache(wire());
 
   @Test
-  void memoryThatComesAgainIsRegisteredOnce() {
+  void reusedMemoryIsRegisteredOnce() {
     try (Arena arena = Arena.ofConfined()) {
       long address = arena.allocate(2 * BYTES).address();
 

@@ -115,7 +115,7 @@ final class ScriptedRank implements AutoCloseable {
   }
 
   /** Report of a rank that has aborted or left; null if this rank has seen none. */
-  @Nullable String lastWords(int of) {
+  @Nullable String abortReport(int of) {
     AbortNotice.Report report = context.report(of);
     return report == null ? null : report.state();
   }

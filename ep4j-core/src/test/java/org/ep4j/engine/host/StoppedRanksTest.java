@@ -49,7 +49,7 @@ class StoppedRanksTest {
 
   private final Group[] groups = new Group[RANKS];
   private final ExpertBuffer[] buffers = new ExpertBuffer[RANKS];
-  private final ScriptedRank[] puppets = new ScriptedRank[RANKS];
+  private final ScriptedRank[] scripted = new ScriptedRank[RANKS];
 
   @Test
   void aRankWhoseCombineAnotherHasAbortedGetsNoSums() {
@@ -72,7 +72,7 @@ class StoppedRanksTest {
             group.barrier(LONG);
             assertThatThrownBy(() -> buffer.combine(dispatch.x(), dispatch.handle()))
                 .isInstanceOf(PeerTimeoutException.class)
-                .hasMessageContaining("rank 1 has given up (tired of waiting)")
+                .hasMessageContaining("rank 1 has aborted (tired of waiting)")
                 .hasMessageContaining("phase 'sums'");
             group.barrier(LONG);
           }
@@ -87,9 +87,9 @@ class StoppedRanksTest {
           lose(STOPPED);
           lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].lastWords(0))
-              .isEqualTo("has gone on without the ranks that were lost");
+          othersAreUnreachable(0, 1);
+          assertThat(scripted[STOPPED].abortReport(0))
+              .isEqualTo("has continued without the lost ranks");
         });
   }
 
@@ -99,12 +99,12 @@ class StoppedRanksTest {
         2,
         _ -> {
           FutureTask<Boolean> stoppedRank =
-              start(STOPPED_RANK, rank -> puppets[rank].enterDispatch());
+              start(STOPPED_RANK, rank -> scripted[rank].enterDispatch());
           FutureTask<Boolean> stopped =
               start(
                   STOPPED,
                   rank -> {
-                    puppets[rank].enterDispatch();
+                    scripted[rank].enterDispatch();
                     await(stoppedRank);
                     lose(rank);
                     lose(STOPPED_RANK);
@@ -118,8 +118,8 @@ class StoppedRanksTest {
               1);
           await(stopped);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].lastWords(0)).contains("has given up (it says: this rank");
+          othersAreUnreachable(0, 1);
+          assertThat(scripted[STOPPED].abortReport(0)).contains("has aborted (its report: this rank");
         });
   }
 
@@ -134,17 +134,17 @@ class StoppedRanksTest {
         _ -> {
           lose(STOPPED);
           FutureTask<Boolean> early =
-              start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(false));
+              start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(false));
           resetFails();
           await(early);
           // No other rank has been lost. If the live ranks did not replace the memory, they would
           // not gather with this one.
-          FutureTask<Boolean> again = start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(true));
+          FutureTask<Boolean> again = start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(true));
           on(rank -> buffers[rank].reset(), 0, 1);
           await(again);
           lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
+          othersAreUnreachable(0, 1);
         });
   }
 
@@ -154,12 +154,12 @@ class StoppedRanksTest {
         2,
         _ -> {
           lose(STOPPED);
-          FutureTask<Boolean> early = start(STOPPED_RANK, rank -> puppets[rank].beginReset());
+          FutureTask<Boolean> early = start(STOPPED_RANK, rank -> scripted[rank].beginReset());
           resetFails();
           await(early);
           lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
+          othersAreUnreachable(0, 1);
         });
   }
 
@@ -172,14 +172,14 @@ class StoppedRanksTest {
 
   /** The rank's own number stays unchanged while those of the other ranks grow. */
   @Test
-  void aRankLeftOutForLongStillSeesThatOthersAborted() throws Exception {
+  void aRankExcludedForLongStillSeesThatOthersAborted() throws Exception {
     inProcesses(
         1,
         rendezvous -> {
-          ScriptedRank old = puppets[STOPPED];
+          ScriptedRank old = scripted[STOPPED];
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
-          assertThat(old.lastWords(0)).isNull();
+          startAgain(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
+          assertThat(old.abortReport(0)).isNull();
           on(
               rank -> {
                 if (rank == STOPPED_RANK) {
@@ -193,19 +193,19 @@ class StoppedRanksTest {
               1,
               STOPPED,
               STOPPED_RANK);
-          assertThat(old.lastWords(0)).contains("dead");
+          assertThat(old.abortReport(0)).contains("dead");
         });
   }
 
   @Test
-  void soDoesALostRankWhenAnotherComesBack() throws Exception {
+  void aLostRankAbortsWhenAnotherRejoins() throws Exception {
     inProcesses(
         2,
         rendezvous -> {
           lose(STOPPED);
           lose(STOPPED_RANK);
-          comeBack(STOPPED_RANK, rendezvous, 0, 1);
-          othersAreOutOfReach(0, 1, STOPPED_RANK);
+          startAgain(STOPPED_RANK, rendezvous, 0, 1);
+          othersAreUnreachable(0, 1, STOPPED_RANK);
         });
   }
 
@@ -215,9 +215,9 @@ class StoppedRanksTest {
         1,
         rendezvous -> {
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
+          startAgain(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1, STOPPED, STOPPED_RANK);
-          othersAreOutOfReach(0, 1, STOPPED, STOPPED_RANK);
+          othersAreUnreachable(0, 1, STOPPED, STOPPED_RANK);
         });
   }
 
@@ -239,7 +239,7 @@ class StoppedRanksTest {
             if (rank < STOPPED || rank >= STOPPED + many) {
               buffers[rank] = ExpertBuffer.open(groups[rank], CONFIG);
             } else {
-              puppets[rank] = new ScriptedRank(groups[rank], CONFIG);
+              scripted[rank] = new ScriptedRank(groups[rank], CONFIG);
             }
           },
           0,
@@ -252,7 +252,7 @@ class StoppedRanksTest {
           buffer.close();
         }
       }
-      for (ScriptedRank scripted : puppets) {
+      for (ScriptedRank each : scripted) {
         if (scripted != null) {
           scripted.close();
         }
@@ -272,7 +272,7 @@ class StoppedRanksTest {
   }
 
   /** A new process replaces the rank; the old one keeps its mappings. */
-  private void comeBack(int back, Rendezvous rendezvous, int... others) throws Exception {
+  private void startAgain(int back, Rendezvous rendezvous, int... others) throws Exception {
     FutureTask<Boolean> newcomer =
         start(
             back,
@@ -300,15 +300,15 @@ class StoppedRanksTest {
   }
 
   /** The live ranks dispatch, and later stores of the stopped rank do not change their rows. */
-  private void othersAreOutOfReach(int... live) throws Exception {
+  private void othersAreUnreachable(int... live) throws Exception {
     float[] values = new float[live.length];
     for (int i = 0; i < live.length; i++) {
       values[i] = 1 + live[i];
     }
     Dispatch[] dispatches = new Dispatch[RANKS];
     on(rank -> dispatches[rank] = buffers[rank].dispatch(constant(1 + rank, 1), EVERYWHERE), live);
-    puppets[STOPPED].scribble(0);
-    puppets[STOPPED].scribble(1);
+    scripted[STOPPED].scribble(0);
+    scripted[STOPPED].scribble(1);
     on(
         rank -> {
           assertThat(heads(dispatches[rank].x())).containsExactly(values);

@@ -20,7 +20,7 @@ class StreamedWorldsTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
-  void everyResultIsWhatTheOracleSays(boolean streaming) throws Exception {
+  void everyResultMatchesTheOracle(boolean streaming) throws Exception {
     long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("StreamedWorldsTest: seed " + seed);
     List<String> lines =

@@ -96,7 +96,7 @@ class WorkQueueTest {
   }
 
   @Test
-  void urgentUnitsComeFirstAndEachKindInItsOrder() {
+  void urgentUnitsRunFirstAndEachKindInItsOrder() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
       WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();

@@ -78,7 +78,7 @@ class WorkerTeamTest {
   }
 
   @Test
-  void aTeamOfOneStartsNobody() {
+  void aTeamOfOneStartsNoThread() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
       AtomicIntegerArray parts = new AtomicIntegerArray(1);
       team.start((worker, workers) -> parts.incrementAndGet(worker));

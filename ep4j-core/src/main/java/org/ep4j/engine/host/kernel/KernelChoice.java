@@ -21,7 +21,7 @@ final class KernelChoice {
   static final int BITS;
 
   private static final @Nullable RowKernels KERNELS;
-  /** What the class was initialised with: a refusal is thrown anew at each call. */
+  /** What the class was initialised with: each call throws a new exception. */
   private static final @Nullable String VALUE = System.getProperty(PROPERTY);
 
   private static final boolean MODULE_PRESENT = ModuleLayer.boot().findModule(MODULE).isPresent();
