@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.Optional;
 import java.util.ServiceLoader;
 import org.ep4j.EngineUnavailableException;
@@ -27,8 +28,7 @@ public final class Devices {
   public static DeviceAccess access(int device) {
     return Found.ACCESS.orElseThrow(
         () ->
-            new EngineUnavailableException(
-                "no module on the module path accesses the memory of device "
+            new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "no module on the module path accesses the memory of device "
                     + device
                     + ": add ep4j-cuda (module org.ep4j.cuda)"));
   }

@@ -62,8 +62,7 @@ public final class Engines {
       seen.append(problem.isEmpty() ? "available" : problem);
       if (wanted.equals(provider.name())) {
         if (!problem.isEmpty()) {
-          throw new EngineUnavailableException(
-              "engine '"
+          throw new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "engine '"
                   + wanted
                   + "' cannot run here: "
                   + problem
@@ -76,8 +75,7 @@ public final class Engines {
       }
     }
     if (!wanted.equals("auto") || best == null) {
-      throw new EngineUnavailableException(
-          "engine '"
+      throw new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "engine '"
               + wanted
               + "' is not on the module path or class path"
               + (wanted.equals("cuda") ? " (add ep4j-cuda)" : "")
