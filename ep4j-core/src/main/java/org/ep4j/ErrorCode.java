@@ -162,7 +162,8 @@ public enum ErrorCode {
   ZERO_COPY_MISMATCH(
       1423,
       "zeroCopy and the address of the rows contradict each other.",
-      "With zeroCopy write the rows to lowLatencyCombineBuffer(handle); without zeroCopy use other memory."),
+      "With zeroCopy write the rows to lowLatencyCombineBuffer(handle); without"
+ + " zeroCopy use other memory."),
 
   /** A handle is not one of a dispatch of this buffer. */
   WRONG_HANDLE(
@@ -198,7 +199,8 @@ public enum ErrorCode {
   BAD_VECTOR_WIDTH(
       1429,
       "The property ep4j.host.vectorBits has a value that this JVM cannot use.",
-      "Leave the property out, set it to 0, or start java with --add-modules jdk.incubator.vector."),
+      "Leave the property out, set it to 0, or start java with --add-modules"
+ + " jdk.incubator.vector."),
 
   // 1700 to 1899: arguments of CUDA bindings, the CUDA engine and backends.
 
@@ -284,7 +286,8 @@ public enum ErrorCode {
   NO_RESULTS(
       2313,
       "The operation failed or was aborted, so it has no results.",
-      "Read the error of the operation, call reset() if it asks for that, and repeat the operation."),
+      "Read the error of the operation, call reset() if it asks for that, and repeat"
+ + " the operation."),
 
   /** The hook of a low-latency operation has not been called yet. */
   HOOK_NOT_CALLED(
@@ -353,7 +356,8 @@ public enum ErrorCode {
   OUT_OF_SHARED_MEMORY(
       4002,
       "The system cannot provide a page of shared memory.",
-      "Enlarge /dev/shm (or EP4J_SHM_DIR), or lower maxTokens. Then call reset() on all live ranks."),
+      "Enlarge /dev/shm (or EP4J_SHM_DIR), or lower maxTokens. Then call reset() on all"
+ + " live ranks."),
 
   /** The thread was interrupted while it waited for an asynchronous operation. */
   OPERATION_INTERRUPTED(
@@ -495,7 +499,8 @@ public enum ErrorCode {
   ROUTINGS_DO_NOT_MATCH(
       7304,
       "The routings do not match the ranks, the experts or each other.",
-      "Pass one routing for each rank, all with the same top-k and at most as many choices as experts."),
+      "Pass one routing for each rank, all with the same top-k and at most as many"
+ + " choices as experts."),
 
   // 8000 to 8999: the command line.
 

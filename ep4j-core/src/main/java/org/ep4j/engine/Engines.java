@@ -24,7 +24,8 @@ public final class Engines {
   /** Opens the buffer of a rank that rejoins; collective with readmit() on the other ranks. */
   public static ExpertBuffer rejoin(Group group, BufferConfig config) {
     if (group.inProcess()) {
-      throw new IllegalUseException(ErrorCode.REJOIN_OF_THREADS, "rejoin: the ranks are threads of one process; only ranks that are processes can rejoin: open a new buffer on all ranks");
+      throw new IllegalUseException(ErrorCode.REJOIN_OF_THREADS, "rejoin: the ranks are threads of one process; only ranks that are processes can"
+ + " rejoin: open a new buffer on all ranks");
     }
     return choose(config).rejoin(group, settle(config, group.size()));
   }

@@ -81,7 +81,8 @@ public final class Nodes {
     for (int rank = 0; rank < hosts.length; rank++) {
       int head = rank / ranksPerNode * ranksPerNode;
       if (!hosts[rank].equals(hosts[head])) {
-        throw new ConfigurationMismatchException(ErrorCode.NODE_ON_TWO_HOSTS, "ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one node: start that many ranks on each host, or leave ranksPerNode out"
+        throw new ConfigurationMismatchException(ErrorCode.NODE_ON_TWO_HOSTS, "ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
+ + " node: start that many ranks on each host, or leave ranksPerNode out"
                 .formatted(rank, head, ranksPerNode));
       }
     }
@@ -110,7 +111,8 @@ public final class Nodes {
       }
       for (int earlier = 0; earlier < rank; earlier++) {
         if (hosts[earlier].equals(hosts[rank])) {
-          throw new ConfigurationMismatchException(ErrorCode.HOST_RANKS_NOT_CONSECUTIVE, "ranks %d and %d run on one host, but rank %d between them on another: number the ranks host by host (mpirun --map-by slot, srun --distribution=block)"
+          throw new ConfigurationMismatchException(ErrorCode.HOST_RANKS_NOT_CONSECUTIVE, "ranks %d and %d run on one host, but rank %d between them on another: number the"
+ + " ranks host by host (mpirun --map-by slot, srun --distribution=block)"
                   .formatted(earlier, rank, rank - 1));
         }
       }

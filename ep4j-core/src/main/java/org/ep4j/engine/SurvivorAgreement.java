@@ -98,7 +98,8 @@ public final class SurvivorAgreement implements AutoCloseable {
    */
   public static void requireNoReplacement(Members members) {
     if (members.anyIsBack()) {
-      throw new IllegalUseException(ErrorCode.READMIT_NEEDED, "a restarted process has replaced a rank of the buffer: call readmit() instead of reset() on all ranks that have the buffer");
+      throw new IllegalUseException(ErrorCode.READMIT_NEEDED, "a restarted process has replaced a rank of the buffer: call readmit() instead of"
+ + " reset() on all ranks that have the buffer");
     }
   }
 
@@ -113,7 +114,8 @@ public final class SurvivorAgreement implements AutoCloseable {
   public static SurvivorAgreement withNewcomers(
       Group group, Members members, BufferConfig config, Nodes nodes, long... words) {
     if (!members.anyIsReplaced()) {
-      throw new IllegalUseException(ErrorCode.NOTHING_TO_READMIT, "no restarted rank waits for readmission: call Group.readmit() on all live ranks first");
+      throw new IllegalUseException(ErrorCode.NOTHING_TO_READMIT, "no restarted rank waits for readmission: call Group.readmit() on all live ranks"
+ + " first");
     }
     byte[] description = ConfigAgreement.describe(group, config);
     Hello hello = new Hello(group.rank(), words, nodes.words(), description);
@@ -151,7 +153,8 @@ public final class SurvivorAgreement implements AutoCloseable {
     long[] highest = new long[hellos[0].words.length];
     for (Hello hello : hellos) {
       if (hello.description.length == 0 != (hellos[0].description.length == 0)) {
-        throw new ConfigurationMismatchException(ErrorCode.RESET_AND_READMIT_MIXED, "some ranks call reset() and others readmit(): call the same method on all live ranks");
+        throw new ConfigurationMismatchException(ErrorCode.RESET_AND_READMIT_MIXED, "some ranks call reset() and others readmit(): call the same method on all live"
+ + " ranks");
       }
       gone[hello.rank] = false;
       newcomers[hello.rank] = hello.description.length > 0 && hello.nodes.length == 0;
@@ -183,7 +186,8 @@ public final class SurvivorAgreement implements AutoCloseable {
       throw new PeerLostException(ErrorCode.BUFFER_LOST, "rejoin: no live rank has the buffer: open a new buffer on all ranks", -1);
     }
     if (back == 0) {
-      throw new PeerLostException(ErrorCode.REJOINING_RANK_LOST, "readmit: the restarted ranks have died again; the buffer is unchanged: start them again and repeat readmit()", -1);
+      throw new PeerLostException(ErrorCode.REJOINING_RANK_LOST, "readmit: the restarted ranks have died again; the buffer is unchanged: start"
+ + " them again and repeat readmit()", -1);
     }
     List<String> differences = new ArrayList<>();
     Nodes nodes = Nodes.of(reference.nodes);

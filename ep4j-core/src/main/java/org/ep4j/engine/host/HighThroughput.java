@@ -195,12 +195,14 @@ final class HighThroughput {
     Arguments.highThroughput(context.config);
     context.requireUsable();
     if (!(handle instanceof HostHandle hostHandle) || !hostHandle.isOf(pool)) {
-      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made it");
+      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made"
+ + " it");
     }
     hostHandle.acquire();
     if (hostHandle.generation != context.generation) {
       hostHandle.release();
-      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows: dispatch again");
+      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows:"
+ + " dispatch again");
     }
     return hostHandle;
   }

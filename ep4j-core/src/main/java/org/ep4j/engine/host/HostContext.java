@@ -260,7 +260,8 @@ final class HostContext implements PeerWait.InternodeProgress {
 
   /** The error for a memory fault during an access. */
   static Ep4jException outOfPages(String operation, InternalError fault) {
-    return new Ep4jException(ErrorCode.OUT_OF_SHARED_MEMORY, operation + ": the system cannot provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is full: enlarge it, or lower maxTokens; then call reset() on all live ranks",
+    return new Ep4jException(ErrorCode.OUT_OF_SHARED_MEMORY, operation + ": the system cannot provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is"
+ + " full: enlarge it, or lower maxTokens; then call reset() on all live ranks",
         fault);
   }
 

@@ -129,9 +129,9 @@ final class InternodeLowLatency {
     put(
         peer,
         shadow,
-        words.line(number, peer),
-        words.line(number, rank),
-        LowLatencyLayout.LINE_BYTES);
+        words.header(number, peer),
+        words.header(number, rank),
+        LowLatencyLayout.HEADER_BYTES);
     long[] infos = numbers[(int) (number & 1)];
     lanes.add(peer, ROWS, layout.number(rank, number), number - infos[peer]);
     infos[peer] = number;

@@ -87,17 +87,17 @@ final class LowLatencyCombineReceiver {
 
   /** Finds this rank's rows at an owner. */
   private void locate(LowLatencyCombineOperation op, int owner) {
-    long line = signals.await(owner, op.number, op.operation, op.waitStats);
-    if (line == 0) {
+    long header = signals.await(owner, op.number, op.operation, op.waitStats);
+    if (header == 0) {
       return;
     }
-    long kind = NativeMemory.getLong(line + LowLatencyLayout.KIND);
+    long kind = NativeMemory.getLong(header + LowLatencyLayout.KIND);
     if (!LowLatencyKind.isCombine(kind)) {
       signals.requireSame(owner, op.number, LowLatencyKind.DENSE, kind);
     }
     signals.requireSameDispatch(
-        owner, op.number, op.record.number, NativeMemory.getLong(line + LowLatencyLayout.DISPATCH));
-    long held = NativeMemory.getLong(line + LowLatencyLayout.COUNT);
+        owner, op.number, op.record.number, NativeMemory.getLong(header + LowLatencyLayout.DISPATCH));
+    long held = NativeMemory.getLong(header + LowLatencyLayout.COUNT);
     if (held != op.record.sent[owner]) {
       signals.hasNoRows(owner, op.number, op.operation, op.record.sent[owner], held);
       return;
@@ -108,7 +108,7 @@ final class LowLatencyCombineReceiver {
     InternodeLowLatency internode = paths.internodeSource(owner);
     base[owner] =
         internode == null
-            ? context.lowLatency(owner) + NativeMemory.getLong(line + LowLatencyLayout.PLACE)
+            ? context.lowLatency(owner) + NativeMemory.getLong(header + LowLatencyLayout.PLACE)
             : internode.answers(op.number, op.record.answerFrom[owner]);
   }
 

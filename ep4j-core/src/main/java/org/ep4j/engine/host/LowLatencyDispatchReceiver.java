@@ -53,15 +53,15 @@ final class LowLatencyDispatchReceiver {
     boolean byRanks = op.record.byRanks;
     for (int source = 0; source < context.ranks; source++) {
       System.arraycopy(next, 0, first, 0, experts);
-      long line = signals.await(source, op.number, op.operation, op.waitStats);
+      long header = signals.await(source, op.number, op.operation, op.waitStats);
       op.record.received[source] = 0;
-      if (line != 0) {
+      if (header != 0) {
         signals.requireSame(
-            source, op.number, kind, NativeMemory.getLong(line + LowLatencyLayout.KIND));
-        int entries = (int) NativeMemory.getLong(line + LowLatencyLayout.COUNT);
+            source, op.number, kind, NativeMemory.getLong(header + LowLatencyLayout.KIND));
+        int entries = (int) NativeMemory.getLong(header + LowLatencyLayout.COUNT);
         op.record.received[source] =
             byRanks ? placeByRank(op, source, entries) : place(op, source, entries);
-        op.record.answerTo[source] = (int) NativeMemory.getLong(line + LowLatencyLayout.PLACE);
+        op.record.answerTo[source] = (int) NativeMemory.getLong(header + LowLatencyLayout.PLACE);
       }
       if (byRanks) {
         writeRange(op, source);

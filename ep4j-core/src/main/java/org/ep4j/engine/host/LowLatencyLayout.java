@@ -19,7 +19,7 @@ import org.ep4j.engine.host.kernel.LogFmt;
  * operation n - 2, the last one of this parity, and has finished its pulls from p.
  * <li>p fills its own list and its own rows ({@link #list}, {@link #row}). Each source has its own
  * areas, so a source that was masked cannot overwrite the data of another.
- * <li>p fills its header ({@link #line}) and stores {@link #NUMBER} = n in it with release order.
+ * <li>p fills its header ({@link #header}) and stores {@link #NUMBER} = n in it with release order.
  * <li>q waits for NUMBER at least n with acquire order, reads header, list and rows, or, in a
  * combine, pulls the rows from p's {@link #combine} region.
  * <li>q stores RECEIVED = n in its own part with release order. Ranks receive operations in the
@@ -61,11 +61,11 @@ final class LowLatencyLayout {
   static final long MASK = 40;
 
   /** Bytes of a header in use. */
-  static final long LINE_BYTES = 48;
+  static final long HEADER_BYTES = 48;
 
   private final int ranks;
   private final long maskWords;
-  private final long lines;
+  private final long headers;
   private final long lists;
   private final long listBytes;
   private final long rows;
@@ -85,8 +85,8 @@ final class LowLatencyLayout {
     long rowBytes = 2L * config.hidden();
     ranks = placement.ranks();
     maskWords = 2 * ControlPageLayout.LINE;
-    lines = wholeLines(maskWords + 8L * ranks);
-    lists = wholePages(lines + 2L * ranks * ControlPageLayout.LINE);
+    headers = wholeLines(maskWords + 8L * ranks);
+    lists = wholePages(headers + 2L * ranks * ControlPageLayout.LINE);
     // A token's entry in a dispatch list: the token, then one local expert per choice; by ranks,
     // then one weight per choice.
     listBytes = wholeLines(maxTokens * (1 + 2L * config.topK()) * 4);
@@ -112,8 +112,8 @@ final class LowLatencyLayout {
   }
 
   /** The header that {@code source} writes. */
-  long line(long number, int source) {
-    return lines + ((number & 1) * ranks + source) * ControlPageLayout.LINE;
+  long header(long number, int source) {
+    return headers + ((number & 1) * ranks + source) * ControlPageLayout.LINE;
   }
 
   /**

@@ -36,11 +36,11 @@ final class LowLatencyPaths {
   }
 
   /** Address at which to write the header to {@code destination}. */
-  long lineTo(int destination, long number) {
+  long headerTo(int destination, long number) {
     InternodeLowLatency internode = internodeSource(destination);
     return internode == null
-        ? context.lowLatency(destination) + layout.line(number, rank)
-        : internode.shadow() + layout.line(number, destination);
+        ? context.lowLatency(destination) + layout.header(number, rank)
+        : internode.shadow() + layout.header(number, destination);
   }
 
   /** Address at which to write the list to {@code destination}. */
@@ -72,7 +72,7 @@ final class LowLatencyPaths {
   long number(int source, long number) {
     InternodeLowLatency internode = internodeSource(source);
     return internode == null
-        ? context.lowLatency(rank) + layout.line(number, source) + LowLatencyLayout.NUMBER
+        ? context.lowLatency(rank) + layout.header(number, source) + LowLatencyLayout.NUMBER
         : internode.number(source, number);
   }
 

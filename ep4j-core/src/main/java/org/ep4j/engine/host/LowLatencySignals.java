@@ -69,7 +69,7 @@ final class LowLatencySignals {
    */
   void takeIn(int peer) {
     for (int parity = 0; parity < 2; parity++) {
-      NativeMemory.putLongRelease(own() + layout.line(parity, peer) + LowLatencyLayout.NUMBER, 0);
+      NativeMemory.putLongRelease(own() + layout.header(parity, peer) + LowLatencyLayout.NUMBER, 0);
     }
     if (context.isIntranode(peer)) {
       admit(peer);
@@ -149,15 +149,15 @@ final class LowLatencySignals {
       long dispatch,
       int entries,
       long rowBytes) {
-    long line = paths.lineTo(destination, number);
-    NativeMemory.putLong(line + LowLatencyLayout.KIND, kind);
-    NativeMemory.putLong(line + LowLatencyLayout.COUNT, count);
-    NativeMemory.putLong(line + LowLatencyLayout.PLACE, place);
-    NativeMemory.putLong(line + LowLatencyLayout.DISPATCH, dispatch);
-    NativeMemory.putLong(line + LowLatencyLayout.MASK, words[destination]);
+    long header = paths.headerTo(destination, number);
+    NativeMemory.putLong(header + LowLatencyLayout.KIND, kind);
+    NativeMemory.putLong(header + LowLatencyLayout.COUNT, count);
+    NativeMemory.putLong(header + LowLatencyLayout.PLACE, place);
+    NativeMemory.putLong(header + LowLatencyLayout.DISPATCH, dispatch);
+    NativeMemory.putLong(header + LowLatencyLayout.MASK, words[destination]);
     InternodeLowLatency internode = paths.internodeSource(destination);
     if (internode == null) {
-      NativeMemory.putLongRelease(line + LowLatencyLayout.NUMBER, number);
+      NativeMemory.putLongRelease(header + LowLatencyLayout.NUMBER, number);
     } else {
       internode.send(destination, number, (long) entries * Integer.BYTES, rowBytes);
     }
@@ -183,7 +183,7 @@ final class LowLatencySignals {
       return 0;
     }
     requireInStep(source, number, NativeMemory.getLong(word));
-    return paths.from(source) + layout.line(number, source);
+    return paths.from(source) + layout.header(number, source);
   }
 
   /**
@@ -245,10 +245,10 @@ final class LowLatencySignals {
     if (!context.isIntranode(source)) {
       return true;
     }
-    long line = own() + layout.line(number, source);
+    long header = own() + layout.header(number, source);
     VarHandle.acquireFence();
     long now = NativeMemory.getLong(context.lowLatency(source) + layout.mask(rank));
-    long sent = NativeMemory.getLong(line + LowLatencyLayout.MASK);
+    long sent = NativeMemory.getLong(header + LowLatencyLayout.MASK);
     boolean same = now == sent;
     if (same && !context.aborted(source)) {
       return true;

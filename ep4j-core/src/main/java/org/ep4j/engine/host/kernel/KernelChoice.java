@@ -40,7 +40,8 @@ final class KernelChoice {
       System.getLogger("org.ep4j.host")
           .log(
               System.Logger.Level.WARNING,
-              "The host engine runs without vector instructions and is several times slower: start java"
+              "The host engine runs without vector instructions and is several times slower:"
+ + " start java"
                   + " with "
                   + FLAG);
     }
