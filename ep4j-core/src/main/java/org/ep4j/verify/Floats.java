@@ -1,5 +1,7 @@
 package org.ep4j.verify;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
@@ -69,7 +71,7 @@ final class Floats {
           sum[i] += row.get(ValueLayout.JAVA_FLOAT_UNALIGNED, 4L * i);
         }
       }
-      default -> throw new IllegalArgumentException(dtype + " rows are not summed");
+      default -> throw notSummed(dtype);
     }
   }
 
@@ -106,7 +108,16 @@ final class Floats {
           row.set(ValueLayout.JAVA_FLOAT_UNALIGNED, 4L * i, toFp32(sum[i]));
         }
       }
-      default -> throw new IllegalArgumentException(dtype + " rows are not summed");
+      default -> throw notSummed(dtype);
     }
+  }
+
+  private static InvalidArgumentException notSummed(DType dtype) {
+    return new InvalidArgumentException(
+        ErrorCode.TYPE_NOT_SUMMED,
+        "dtype",
+        dtype.name(),
+        "BF16, FP16 or FP32",
+        "sum rows of these types");
   }
 }
