@@ -52,7 +52,7 @@ class HighThroughputErrorsTest {
             InvalidArgumentException.class,
             e -> {
               assertThat(e.argument()).isEqualTo(argument);
-              assertThat(e.code()).isEqualTo(code);
+              assertThat(e.errorCode()).isEqualTo(code);
             })
         .hasMessageContainingAll(parts);
   }

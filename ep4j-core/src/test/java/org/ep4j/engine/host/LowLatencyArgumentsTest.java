@@ -278,7 +278,8 @@ class LowLatencyArgumentsTest {
         (buffer, rank) -> {
           assertThatThrownBy(() -> buffer.updateMask(2, true))
               .isInstanceOf(InvalidArgumentException.class)
-              .hasMessageStartingWith(ErrorCode.WRONG_TENSOR, "rank = 2");
+              .hasMessageStartingWith(
+                  ErrorCode.NO_SUCH_RANK.message("rank = 2; it must be a rank of 0..1"));
           assertThatThrownBy(() -> buffer.updateMask(rank, true))
               .isInstanceOf(InvalidArgumentException.class)
               .hasMessageStartingWith(ErrorCode.NO_SUCH_RANK.message("rank = " + rank));

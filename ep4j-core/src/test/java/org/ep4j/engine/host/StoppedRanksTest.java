@@ -253,8 +253,8 @@ class StoppedRanksTest {
         }
       }
       for (ScriptedRank each : scripted) {
-        if (scripted != null) {
-          scripted.close();
+        if (each != null) {
+          each.close();
         }
       }
       on(rank -> groups[rank].close(), 0, 1, STOPPED, STOPPED_RANK);
