@@ -225,7 +225,7 @@ class VectorsCommandTest {
     assertThat(missing.code()).isEqualTo(ExitCodes.FAILED);
     assertThat(missing.err()).contains("/absent: is not there: name ").doesNotContain("Exception");
     assertThat(CommandLineRun.of("run", "--input", nothing + "/absent", "--output", "o").err())
-        .contains("/absent: does not exist: name ")
+        .contains("/absent: is not there: name ")
         .doesNotContain("Exception");
     assertThat(CommandLineRun.of("run", "--input", nothing, "--output", nothing + "/o").err())
         .contains("holds no rank0.safetensors");
