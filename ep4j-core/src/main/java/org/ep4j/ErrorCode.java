@@ -202,6 +202,188 @@ public enum ErrorCode {
 
   // 1400 to 1699: arguments of operations, checked by engines and by the host engine.
 
+  /** A tensor has another type or shape than the operation takes. */
+  WRONG_TENSOR(
+      1400,
+      "A tensor has another type or shape than the operation takes.",
+      "Pass a tensor of the type and shape in the message."),
+
+  /** The host engine got a tensor in device memory. */
+  TENSOR_NOT_ON_HOST(
+      1401,
+      "The host engine got a tensor in device memory.",
+      "Copy the tensor to the host, or open the buffer with engine 'cuda'."),
+
+  /** The memory of a tensor is closed. */
+  TENSOR_CLOSED(
+      1402,
+      "The memory of a tensor is closed.",
+      "Close its arena after the last operation that uses the tensor."),
+
+  /** An output tensor lies in read-only memory. */
+  TENSOR_READ_ONLY(
+      1403,
+      "An output tensor lies in read-only memory.",
+      "Pass a writable segment."),
+
+  /** The host engine got a device stream. */
+  STREAM_ON_HOST(
+      1404,
+      "The host engine got a device stream.",
+      "Pass no stream, or open the buffer with engine 'cuda'."),
+
+  /** The rows have a type that the buffer cannot carry. */
+  ROW_TYPE_TOO_WIDE(
+      1405,
+      "The rows have a type that the buffer cannot carry.",
+      "Convert the rows, or open the buffer with a wider rowDType."),
+
+  /** The scales of a row need more bytes than the buffer reserves. */
+  SCALES_TOO_WIDE(
+      1406,
+      "The scales of a row need more bytes than the buffer reserves.",
+      "Use one scale for 16 values or more."),
+
+  /** The bytes of a row are not a multiple of 16. */
+  ROWS_NOT_ALIGNED(
+      1407,
+      "The bytes of a row are not a multiple of 16.",
+      "Pad hidden to the multiple in the message."),
+
+  /** A batch has more tokens than the buffer takes. */
+  TOO_MANY_TOKENS(
+      1408,
+      "A batch has more tokens than the buffer takes.",
+      "Split the batch, or open the buffer with a larger maximum."),
+
+  /** A routing has another top-k than the buffer takes. */
+  TOP_K_TOO_LARGE(
+      1409,
+      "A routing has another top-k than the buffer takes.",
+      "Open the buffer with a larger topK."),
+
+  /** Two arguments of one operation have different numbers of tokens. */
+  TOKENS_DIFFER(
+      1410,
+      "Two arguments of one operation have different numbers of tokens.",
+      "Pass one row for each token in both, with expert -1 for a token without experts."),
+
+  /** The expert alignment exceeds that of the buffer. */
+  ALIGNMENT_TOO_LARGE(
+      1411,
+      "The expert alignment exceeds that of the buffer.",
+      "Open the buffer with a larger expertAlignment."),
+
+  /** The row limit of a dispatch exceeds the receive region. */
+  ROW_LIMIT_TOO_LARGE(
+      1412,
+      "The row limit of a dispatch exceeds the receive region.",
+      "Pass a smaller limit, or open the buffer with a larger maxReceiveRows."),
+
+  /** A tensor has fewer rows than this rank received. */
+  TOO_FEW_ROWS(
+      1413,
+      "A tensor has fewer rows than this rank received.",
+      "Pass one row for each received row."),
+
+  /** The output overlaps an input that is read at the same time. */
+  OUTPUT_OVERLAPS(
+      1414,
+      "The output overlaps an input that is read at the same time.",
+      "Pass other memory as output."),
+
+  /** A routing names an expert that does not exist. */
+  NO_SUCH_EXPERT(
+      1415,
+      "A routing names an expert that does not exist.",
+      "Use an id below BufferConfig.experts, or -1 for no expert."),
+
+  /** A combine got another routing than its dispatch. */
+  ROUTING_CHANGED(
+      1416,
+      "A combine got another routing than its dispatch.",
+      "Pass the routing of the dispatch, with -1 for entries to skip."),
+
+  /** A token names an expert twice. */
+  EXPERT_TWICE(
+      1417,
+      "A token names an expert twice.",
+      "Name each expert once for a token; use -1 for no expert."),
+
+  /** A rank argument is outside the group, or names the caller. */
+  NO_SUCH_RANK(
+      1418,
+      "A rank argument is outside the group, or names the caller.",
+      "Pass a rank of the group in the range of the message."),
+
+  /** The rank was dead at the last reset. */
+  RANK_EXCLUDED(
+      1419,
+      "The rank was dead at the last reset.",
+      "Restart the rank and call readmit() on all ranks."),
+
+  /** A combine that weights rows got no weights. */
+  WEIGHTS_MISSING(
+      1420,
+      "A combine that weights rows got no weights.",
+      "Pass topkWeights in the routing."),
+
+  /** The scale kind needs hidden in whole blocks. */
+  HIDDEN_NOT_IN_BLOCKS(
+      1421,
+      "The scale kind needs hidden in whole blocks.",
+      "Use FLOAT32_POW2, or pad hidden to the multiple in the message."),
+
+  /** An option of a combine does not exist for the layout of its dispatch. */
+  OPTION_NOT_FOR_LAYOUT(
+      1422,
+      "An option of a combine does not exist for the layout of its dispatch.",
+      "Leave the option out, or dispatch with EXPERT_MAJOR."),
+
+  /** zeroCopy and the address of the rows contradict each other. */
+  ZERO_COPY_MISMATCH(
+      1423,
+      "zeroCopy and the address of the rows contradict each other.",
+      "With zeroCopy write the rows to lowLatencyCombineBuffer(handle); without"
+ + " zeroCopy use other memory."),
+
+  /** A handle is not one of a dispatch of this buffer. */
+  WRONG_HANDLE(
+      1424,
+      "A handle is not one of a dispatch of this buffer.",
+      "Pass the handle that the dispatch of the same buffer returned."),
+
+  /** The expert placement is for another number of ranks. */
+  PLACEMENT_OF_OTHER_GROUP(
+      1425,
+      "The expert placement is for another number of ranks.",
+      "Build the placement with the size of the group."),
+
+  /** The receive region needs more rows than an int can count. */
+  RECEIVE_REGION_TOO_LARGE(
+      1426,
+      "The receive region needs more rows than an int can count.",
+      "Set maxReceiveRows to what the batches need, or lower maxTokens."),
+
+  /** A combine cannot sum rows of this type. */
+  TYPE_NOT_SUMMED(
+      1427,
+      "A combine cannot sum rows of this type.",
+      "Use BF16, FP16 or FP32."),
+
+  /** The number of SMs or threads is negative. */
+  BAD_SM_COUNT(
+      1428,
+      "The number of SMs or threads is negative.",
+      "Pass 0 for the choice of the engine, or a positive number."),
+
+  /** The property ep4j.host.vectorBits has a value that this JVM cannot use. */
+  BAD_VECTOR_WIDTH(
+      1429,
+      "The property ep4j.host.vectorBits has a value that this JVM cannot use.",
+      "Leave the property out, set it to 0, or start java with --add-modules"
+ + " jdk.incubator.vector."),
+
   // 1700 to 1899: arguments of CUDA bindings, the CUDA engine and backends.
 
   // 1900 to 1999: arguments of RDMA and the command line.
@@ -260,6 +442,115 @@ public enum ErrorCode {
       "Use Region.memory() for the device address."),
 
   // 2300 to 2599: calls that the state of a buffer, a handle or a hook does not allow.
+
+  /** The buffer was opened without high-throughput operations. */
+  HIGH_THROUGHPUT_OFF(
+      2300,
+      "The buffer was opened without high-throughput operations.",
+      "Set BufferConfig.maxTokens."),
+
+  /** The buffer was opened without low-latency operations. */
+  LOW_LATENCY_OFF(
+      2301,
+      "The buffer was opened without low-latency operations.",
+      "Set BufferConfig.lowLatencyMaxTokens."),
+
+  /** Two threads use one buffer at the same time. */
+  BUFFER_IN_USE(
+      2302,
+      "Two threads use one buffer at the same time.",
+      "Let one thread at a time call a buffer, and close it after the last call has returned."),
+
+  /** The buffer is closed. */
+  BUFFER_CLOSED(
+      2303,
+      "The buffer is closed.",
+      "Open a new buffer."),
+
+  /** An earlier operation failed, so the buffer accepts only reset() and close(). */
+  RESET_NEEDED(
+      2304,
+      "An earlier operation failed, so the buffer accepts only reset() and close().",
+      "Call reset() on all live ranks."),
+
+  /** A restarted process has replaced a rank of the buffer. */
+  READMIT_NEEDED(
+      2305,
+      "A restarted process has replaced a rank of the buffer.",
+      "Call readmit() on all ranks that have the buffer."),
+
+  /** No restarted rank waits for readmission. */
+  NOTHING_TO_READMIT(
+      2306,
+      "No restarted rank waits for readmission.",
+      "Call Group.readmit() on all live ranks first."),
+
+  /** Ranks that are threads of one process cannot rejoin a buffer. */
+  REJOIN_OF_THREADS(
+      2307,
+      "Ranks that are threads of one process cannot rejoin a buffer.",
+      "Open a new buffer on all ranks."),
+
+  /** The dispatch handle is closed. */
+  HANDLE_CLOSED(
+      2310,
+      "The dispatch handle is closed.",
+      "Close a handle after its last use."),
+
+  /** The dispatch handle belongs to another buffer. */
+  HANDLE_OF_OTHER_BUFFER(
+      2311,
+      "The dispatch handle belongs to another buffer.",
+      "Use a handle with the buffer that made it."),
+
+  /** The dispatch handle is older than the last reset(), which discarded its rows. */
+  HANDLE_STALE(
+      2312,
+      "The dispatch handle is older than the last reset(), which discarded its rows.",
+      "Dispatch again."),
+
+  /** The operation failed or was aborted, so it has no results. */
+  NO_RESULTS(
+      2313,
+      "The operation failed or was aborted, so it has no results.",
+      "Read the error of the operation, call reset() if it asks for that, and repeat"
+ + " the operation."),
+
+  /** The hook of a low-latency operation has not been called yet. */
+  HOOK_NOT_CALLED(
+      2320,
+      "The hook of a low-latency operation has not been called yet.",
+      "Call the hook, then use the results."),
+
+  /** A low-latency operation without returnHook has no hook. */
+  NO_HOOK(
+      2321,
+      "A low-latency operation without returnHook has no hook.",
+      "Read the results at once, or start the operation with returnHook."),
+
+  /** The hook of a low-latency operation has been called before. */
+  HOOK_CALLED_TWICE(
+      2322,
+      "The hook of a low-latency operation has been called before.",
+      "Call each hook once."),
+
+  /** Later low-latency operations have overwritten the results. */
+  RESULTS_OVERWRITTEN(
+      2323,
+      "Later low-latency operations have overwritten the results.",
+      "Use or copy results before the second next operation of that kind."),
+
+  /** A third low-latency operation would be in flight. */
+  TOO_MANY_IN_FLIGHT(
+      2324,
+      "A third low-latency operation would be in flight.",
+      "Call the hook of an earlier operation first."),
+
+  /** The combine region of the handle holds rows that an operation still sends. */
+  COMBINE_REGION_IN_USE(
+      2325,
+      "The combine region of the handle holds rows that an operation still sends.",
+      "Call the hook of that combine first."),
 
   // 2600 to 2799: calls that the state of CUDA objects or backends does not allow.
 
@@ -447,6 +738,97 @@ public enum ErrorCode {
       "The message names the rank. Find the cause on that rank, then call reset() on all live"
           + " ranks."),
 
+  /** More rows are routed to a rank than its receive region holds. */
+  RECEIVE_OVERFLOW(
+      4001,
+      "More rows are routed to a rank than its receive region holds.",
+      "Raise BufferConfig.maxReceiveRows, or the limit of Sizing.atMost(n)."),
+
+  /** The system cannot provide a page of shared memory. */
+  OUT_OF_SHARED_MEMORY(
+      4002,
+      "The system cannot provide a page of shared memory.",
+      "Enlarge /dev/shm (or EP4J_SHM_DIR), or lower maxTokens. Then call reset() on all"
+ + " live ranks."),
+
+  /** The thread was interrupted while it waited for an asynchronous operation. */
+  OPERATION_INTERRUPTED(
+      4003,
+      "The thread was interrupted while it waited for an asynchronous operation.",
+      "Wait again: the operation continues and has a deadline of its own."),
+
+  /** The event that an operation waits for has not completed before the deadline. */
+  PREVIOUS_EVENT_LATE(
+      4004,
+      "The event that an operation waits for has not completed before the deadline.",
+      "Complete the event, then repeat the operation. Nothing was sent."),
+
+  /** The ranks call different operations, or one operation with different arguments. */
+  OPERATIONS_DIFFER(
+      4010,
+      "The ranks call different operations, or one operation with different arguments.",
+      "Call the same operations in the same order on all ranks. Call reset() on all ranks first."),
+
+  /** The ranks use handles of different dispatches. */
+  HANDLES_DIFFER(
+      4011,
+      "The ranks use handles of different dispatches.",
+      "Use the handle of the same dispatch on all ranks. Call reset() on all ranks first."),
+
+  /** A rank was masked and has missed low-latency operations. */
+  OPERATIONS_MISSED(
+      4012,
+      "A rank was masked and has missed low-latency operations.",
+      "Call cleanMask() on all ranks while none is inside an operation, or call reset()."),
+
+  /** The ranks cannot share a buffer, because their configurations differ. */
+  CONFIGURATIONS_DIFFER(
+      4020,
+      "The ranks cannot share a buffer, because their configurations differ.",
+      "Open the buffer with the same configuration on all ranks."),
+
+  /** ranksPerNode puts ranks of different hosts into one node. */
+  NODE_ON_TWO_HOSTS(
+      4021,
+      "ranksPerNode puts ranks of different hosts into one node.",
+      "Start ranksPerNode ranks on each host, or leave ranksPerNode out."),
+
+  /** The ranks of a host are not consecutive. */
+  HOST_RANKS_NOT_CONSECUTIVE(
+      4022,
+      "The ranks of a host are not consecutive.",
+      "Number the ranks host by host (mpirun --map-by slot, srun --distribution=block)."),
+
+  /** Some ranks call reset() and others readmit(). */
+  RESET_AND_READMIT_MIXED(
+      4023,
+      "Some ranks call reset() and others readmit().",
+      "Call the same method on all live ranks."),
+
+  /** No live rank has the buffer that a rank wants to rejoin. */
+  BUFFER_LOST(
+      4024,
+      "No live rank has the buffer that a rank wants to rejoin.",
+      "Open a new buffer on all ranks."),
+
+  /** The ranks that were to rejoin the buffer have died again. */
+  REJOINING_RANK_LOST(
+      4025,
+      "The ranks that were to rejoin the buffer have died again.",
+      "Start the ranks again and repeat readmit(). The buffer is unchanged."),
+
+  /** Another rank reports that its part of opening or recovering a buffer failed. */
+  PEER_FAILED(
+      4026,
+      "Another rank reports that its part of opening or recovering a buffer failed.",
+      "Read the error of the named rank, which the message contains."),
+
+  /** An operation ended with an unexpected exception. */
+  CALL_FAILED(
+      4027,
+      "An operation ended with an unexpected exception.",
+      "Read the cause. Report it as a defect of ep4j, then call reset() on all live ranks."),
+
   // 5000 to 5499: wires between nodes.
 
   /** A wire cannot be opened or cannot do its work. */
@@ -535,6 +917,43 @@ public enum ErrorCode {
       7004, "A file cannot be written.", "Check the path, the permissions and the free space."),
 
   // 7300 to 7599: verification and recorded cases.
+
+  /** An output differs from the result of the oracle. */
+  VERIFICATION_FAILED(
+      7300,
+      "An output differs from the result of the oracle.",
+      "The message names the operation, the rank, the position and both values."),
+
+  /** The path is not a directory of recorded cases. */
+  NO_CASE(
+      7301,
+      "The path is not a directory of recorded cases.",
+      "Name the directory that holds rank0.safetensors, rank1.safetensors and so on."),
+
+  /** A recorded case lacks the file of a rank, a tensor or a metadata entry. */
+  CASE_INCOMPLETE(
+      7302,
+      "A recorded case lacks the file of a rank, a tensor or a metadata entry.",
+      "Record the case again with all ranks."),
+
+  /** Parts of a recorded case contradict each other. */
+  CASE_INCONSISTENT(
+      7303,
+      "Parts of a recorded case contradict each other.",
+      "Record the case again; all files must come from one run."),
+
+  /** A metadata entry of a recorded case is missing or has a wrong value. */
+  CASE_METADATA(
+      7305,
+      "A metadata entry of a recorded case is missing or has a wrong value.",
+      "Correct the entry that the message names, or pass the value as an option."),
+
+  /** The routings do not match the ranks, the experts or each other. */
+  ROUTINGS_DO_NOT_MATCH(
+      7304,
+      "The routings do not match the ranks, the experts or each other.",
+      "Pass one routing for each rank, all with the same top-k and at most as many"
+ + " choices as experts."),
 
   // 8000 to 8999: the command line.
 

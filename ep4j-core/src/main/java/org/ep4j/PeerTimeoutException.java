@@ -71,9 +71,7 @@ public final class PeerTimeoutException extends Ep4jException {
       long waitedMillis,
       String peerState,
       boolean dead) {
-    super(
-        operation
-            + ", epoch "
+    super(ErrorCode.PEER_TIMEOUT, operation + ", epoch "
             + epoch
             + ": rank "
             + peer
@@ -87,7 +85,7 @@ public final class PeerTimeoutException extends Ep4jException {
             + expected
             + ", seen "
             + seen
-            + "; call reset() on the live ranks to go on");
+            + ": call reset() on all live ranks");
     this.operation = operation;
     this.phase = phase;
     this.epoch = epoch;

@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** What pages say about files and versions is what is there. */
+/** Statements of pages about files and versions are true. */
 class DocumentsTest {
   private static final Pattern LINK = Pattern.compile("\\]\\(([^)#\\s]*)(?:#([^)\\s]+))?\\)");
   private static final Pattern HEADING = Pattern.compile("(?m)^#+ (.+)$");
@@ -27,7 +27,7 @@ class DocumentsTest {
   private static final Pattern FIELD =
       Pattern.compile("(?:tree|item)\\.put\\(\\s*\"([a-z0-9_]+)\"");
 
-  /** Its fields are the options, by their names. */
+  /** The fields of the class name the options. */
   private static final String OPTIONS = "BenchSettings.java";
 
   @Test
@@ -96,7 +96,7 @@ class DocumentsTest {
     return FENCE.matcher(Files.readString(page)).replaceAll("");
   }
 
-  /** The anchors that a page's headings make: lower case, words joined by dashes. */
+  /** The anchors of a page's headings: lower case, words joined by dashes. */
   private static Set<String> headings(String page) {
     Set<String> anchors = new HashSet<>();
     for (MatchResult heading : HEADING.matcher(page).results().toList()) {

@@ -20,7 +20,7 @@ import java.util.TreeSet;
 import org.jspecify.annotations.NullMarked;
 import org.junit.jupiter.api.Test;
 
-/** What holds for all modules alike. */
+/** Rules for all modules. */
 class ModulesTest {
   @Test
   void everyPackageIsNullMarked() {
@@ -76,7 +76,7 @@ class ModulesTest {
     library.should().callMethod(Runtime.class, "halt", int.class).check(Repository.CLASSES);
   }
 
-  /** On a class path only META-INF/services counts, on a module path only the descriptor. */
+  /** On a class path only META-INF/services is read, on a module path only the descriptor. */
   @Test
   void servicesAreTheSameOnClassPathAndModulePath() throws IOException {
     for (URL url : Collections.list(loader().getResources("module-info.class"))) {

@@ -18,8 +18,8 @@ import java.lang.invoke.MethodHandle;
 import org.junit.jupiter.api.Test;
 
 /**
- * Rule 3: native functions are called in binding classes only, and nothing above sees a method
- * handle. A binding class is one that links native functions; being one, it may be nothing else.
+ * Rule 3: only binding classes call native functions, and no class above them uses a method handle.
+ * A binding class links native functions and has no other purpose.
  */
 class NativeCodeTest {
   private static final DescribedPredicate<JavaClass> METHOD_HANDLE =

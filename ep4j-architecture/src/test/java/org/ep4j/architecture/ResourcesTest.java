@@ -5,7 +5,7 @@ import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noMethods;
 
 import org.junit.jupiter.api.Test;
 
-/** Rule 4: every resource has one owner that closes it; the garbage collector owns none. */
+/** Rule 4: every resource has one owner that closes it; none is left to the garbage collector. */
 class ResourcesTest {
   @Test
   void nobodyFinalizes() {
@@ -13,7 +13,7 @@ class ResourcesTest {
   }
 
   @Test
-  void nobodyLeavesClosingToTheGarbageCollector() {
+  void noClassLeavesClosingToTheGarbageCollector() {
     noClasses()
         .should()
         .dependOnClassesThat()
@@ -22,7 +22,7 @@ class ResourcesTest {
     noClasses()
         .should()
         .callMethod(java.lang.foreign.Arena.class, "ofAuto")
-        .because("memory of an automatic arena lives until a collection nobody controls")
+        .because("memory of an automatic arena lives until a collection that no code controls")
         .check(Repository.CLASSES);
   }
 

@@ -11,7 +11,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** Rule 2: one idea a file, a screenful or few; and nothing left for later. */
+/** Rule 2: one idea per file, one screenful or a few; and no unfinished work. */
 class SourcesTest {
   private static final Pattern LEFTOVER = Pattern.compile("\\b(TO" + "DO|FIX" + "ME|XX" + "X)\\b");
 

@@ -18,7 +18,7 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
-/** Rule: identifiers use the terms of the field. Comments and strings are not looked at. */
+/** Rule: identifiers use the terms of the field. Comments and strings are not checked. */
 class VocabularyTest {
   /** Each line: a term to use, a colon, the words that it replaces. */
   private static final String TERMS =
@@ -64,7 +64,7 @@ class VocabularyTest {
       orphaned, unlisted: homeless
       """;
 
-  /** Identifiers that hold such a word for a reason. */
+  /** Identifiers that contain such a word, with the reason. */
   private static final Map<String, String> EXCEPTIONS =
       Map.of(
           "atMost", "the API of Sizing: at most n rows",
@@ -107,7 +107,7 @@ class VocabularyTest {
     assertThat(found).as("identifiers with words that the field does not use").isEmpty();
     Set<String> exceptions = new TreeSet<>(EXCEPTIONS.keySet());
     exceptions.removeAll(used);
-    assertThat(exceptions).as("exceptions that guard nothing: remove them").isEmpty();
+    assertThat(exceptions).as("unused exceptions: remove them").isEmpty();
   }
 
   @Test
@@ -144,7 +144,7 @@ class VocabularyTest {
     return names;
   }
 
-  /** The term for the first word of an identifier that is to be replaced; null if there is none. */
+  /** The term for the first replaced word of an identifier; null if there is none. */
   private static @Nullable String term(String identifier, Map<String, String> terms) {
     for (MatchResult word : WORD.matcher(identifier).results().toList()) {
       String term = terms.get(word.group().toLowerCase(Locale.ROOT));

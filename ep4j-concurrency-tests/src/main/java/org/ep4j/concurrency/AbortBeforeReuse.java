@@ -12,20 +12,20 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.JJ_Result;
 
 /**
- * A rank gives up waiting for one that reads its rows, and uses their memory for something else:
- * who has read any of that sees that it has given up.
+ * A rank aborts its wait for a peer that reads its rows, and reuses their memory: a peer that has
+ * read any new byte also sees the abort.
  */
 @JCStressTest
-@Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "the rows, in time")
-@Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the rows, thrown away in doubt")
-@Outcome(id = "8, 1", expect = ACCEPTABLE, desc = "something else, and known")
-@Outcome(id = "8, 0", expect = FORBIDDEN, desc = "something else, taken for the rows")
+@Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "the rows, before their reuse")
+@Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the rows, discarded in doubt")
+@Outcome(id = "8, 1", expect = ACCEPTABLE, desc = "other bytes, and discarded")
+@Outcome(id = "8, 0", expect = FORBIDDEN, desc = "other bytes, taken for the rows")
 @State
 public class AbortBeforeReuse {
   private final long aborted = StateMemory.take();
   private final long row = aborted + StateMemory.LINE;
 
-  /** The rank that reads, stopped or slow. */
+  /** The reading rank, stopped or slow. */
   @Actor
   public void reader(JJ_Result seen) {
     seen.r1 = NativeMemory.getLong(row);
@@ -33,7 +33,7 @@ public class AbortBeforeReuse {
     seen.r2 = NativeMemory.getLongAcquire(aborted);
   }
 
-  /** The rank that has waited long enough. */
+  /** The rank that aborts. */
   @Actor
   public void owner() {
     NativeMemory.putLongRelease(aborted, 1);

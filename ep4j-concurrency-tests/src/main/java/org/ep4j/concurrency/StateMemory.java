@@ -5,11 +5,11 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Native memory for test states, which jcstress makes by the million and never closes. Slots are
- * handed out in a ring of 131072; at most some ten thousand states are alive at once.
+ * Native memory for test states, which jcstress creates by the million and never closes. Slots are
+ * assigned from a ring of 131072; at most some ten thousand states are live at once.
  */
 final class StateMemory {
-  /** Distance between words that different ranks write, so that they share no cache line. */
+  /** Distance between words of different ranks: they never share a cache line. */
   static final long LINE = 128;
 
   private static final long LINES = 4;

@@ -14,8 +14,8 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.JJ_Result;
 
 /**
- * The same for a row that goes around the cache: such stores are ordered by the fence alone, not by
- * the release store that follows it. The receiver looks at the row's end.
+ * The same for a row written with non-temporal stores: only the fence orders them, not the release
+ * store after it. The receiver reads the end of the row.
  */
 @JCStressTest
 @Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "nothing arrived yet")
@@ -48,7 +48,7 @@ public class StreamedRowBeforeProgress {
     NativeMemory.putLongRelease(progress, 1);
   }
 
-  /** The rank that receives it. */
+  /** The receiving rank. */
   @Actor
   public void receiver(JJ_Result seen) {
     seen.r1 = NativeMemory.getLongAcquire(progress);

@@ -8,14 +8,14 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * Tells of a case that takes long where it is, so that a hang can be told from slowness: after ten
- * seconds, then each time as much time again has passed, and when it has ended. Silent otherwise.
+ * Reports the position of a slow case, so that a hang can be distinguished from slowness: after ten
+ * seconds, then each time its duration has doubled, and at its end. Silent otherwise.
  */
 final class CaseWatchdog implements AutoCloseable {
-  /** In every line about a case that has not ended; {@link RankProcesses} passes those on. */
+  /** In every line about an unfinished case; {@link RankProcesses} forwards these lines. */
   static final String STILL = " still runs after ";
 
-  /** In the line about the end of a case of which was told before. */
+  /** In the line about the end of a reported case. */
   static final String ENDED = " ended after ";
 
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
@@ -34,7 +34,7 @@ final class CaseWatchdog implements AutoCloseable {
    * Begins to watch.
    *
    * @param what the case, and how to repeat it
-   * @param place where it is; called by another thread
+   * @param place current position of the case; called by another thread
    */
   CaseWatchdog(String what, Supplier<String> place) {
     this(what, place, TIMEOUT, System.out::println);

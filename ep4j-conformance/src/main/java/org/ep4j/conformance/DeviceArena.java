@@ -12,9 +12,9 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory on the device of one rank, for tensors that live as long as a step; none where the engine
+ * Memory on the device of one rank, for tensors that live as long as a step; empty if the engine
  * works on the host. Allocated once and reused: allocating and freeing may wait for a whole device,
- * and so for the kernels of another rank that is waiting for this one.
+ * and so for the kernels of another rank that waits for this one.
  */
 final class DeviceArena implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofMinutes(1);
@@ -34,7 +34,7 @@ final class DeviceArena implements AutoCloseable {
     this.address = device < 0 ? 0 : Devices.access(device).allocate(device, BYTES);
   }
 
-  /** Room on the device that {@code engine} gives to this rank; collective. */
+  /** Memory on the device that {@code engine} assigns to this rank; collective. */
   static DeviceArena open(Group group, String engine) {
     int device = deviceOf(group, engine);
     group.barrier(TIMEOUT);
@@ -43,7 +43,7 @@ final class DeviceArena implements AutoCloseable {
     return deviceArena;
   }
 
-  /** Where the results of the engine lie, -1 for the host. */
+  /** Device of the engine's results, -1 for the host. */
   private static int deviceOf(Group group, String engine) {
     BufferConfig config =
         BufferConfig.builder()
@@ -62,12 +62,12 @@ final class DeviceArena implements AutoCloseable {
     }
   }
 
-  /** Whether there is any: whether the engine works on devices. */
+  /** Whether there is device memory: whether the engine works on devices. */
   boolean exists() {
     return device >= 0;
   }
 
-  /** A tensor whose bytes are anything, or null if there is no room left for it. */
+  /** A tensor with undefined content, or null if no memory is left for it. */
   @Nullable Tensor tensor(DType dtype, long... shape) {
     long elements = 1;
     for (long extent : shape) {
@@ -82,17 +82,17 @@ final class DeviceArena implements AutoCloseable {
     return Tensor.ofDevice(at, device, dtype, shape);
   }
 
-  /** How much is taken; what is taken after it is given back by {@link #release}. */
+  /** Current allocation mark; {@link #release} frees later allocations. */
   long mark() {
     return used;
   }
 
-  /** Gives back everything that was taken since {@code mark}. */
+  /** Frees all allocations since {@code mark}. */
   void release(long mark) {
     used = mark;
   }
 
-  /** Waits until no rank is inside an operation any more; collective, before the end. */
+  /** Waits until no rank is inside an operation; collective, before the end. */
   void settle() {
     group.barrier(TIMEOUT);
   }

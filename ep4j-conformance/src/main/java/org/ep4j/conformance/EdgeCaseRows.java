@@ -6,8 +6,8 @@ import java.util.SplittableRandom;
 import org.ep4j.verify.Rows;
 
 /**
- * BF16 rows of every temper, from (seed, rank, row): around 1, below 1, all of one binade, mostly
- * zero, all the same, of all magnitudes, subnormal. Finite, and modest enough that sums are finite.
+ * BF16 rows of every kind, from (seed, rank, row): around 1, below 1, all of one binade, mostly
+ * zero, all equal, of all magnitudes, subnormal. Finite, and small enough that sums are finite.
  */
 final class EdgeCaseRows implements Rows {
   private static final int BLOCK = 128;
@@ -26,7 +26,7 @@ final class EdgeCaseRows implements Rows {
     return scratch;
   }
 
-  /** Makes a row in {@code target}. */
+  /** Generates a row in {@code target}. */
   void fill(MemorySegment target, int rank, long row) {
     SplittableRandom random =
         new SplittableRandom(seed ^ (rank * 0x9E3779B97F4A7C15L + row * 0xBF58476D1CE4E5B9L));

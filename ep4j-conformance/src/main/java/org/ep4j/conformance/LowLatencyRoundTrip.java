@@ -25,8 +25,8 @@ import org.ep4j.verify.WorldRouting;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A low-latency dispatch and its combine, in four steps so that two flights can overlap. Every
- * result is checked, then poisoned.
+ * A low-latency dispatch and its combine, in four steps so that two pairs can overlap. Checks every
+ * result, then poisons it.
  */
 final class LowLatencyRoundTrip {
   private static final int UE8M0_MULTIPLE = 512;
@@ -39,7 +39,7 @@ final class LowLatencyRoundTrip {
   private final Routing routing;
   private final LowLatencyOracle oracle;
 
-  /** Instead of the oracle with {@link RowLayout#RANK_MAJOR}. */
+  /** Replaces the oracle with {@link RowLayout#RANK_MAJOR}. */
   private final @Nullable RankMajorOracle byRanks;
 
   private final LowLatencyDispatchOptions dispatching;
@@ -54,7 +54,7 @@ final class LowLatencyRoundTrip {
   private LowLatencyCombineOptions combining = LowLatencyCombineOptions.DEFAULT;
 
   /**
-   * @param hooked whether dispatch and combine are split by their hooks; else as this rank likes
+   * @param hooked whether dispatch and combine are split by their hooks; else this rank chooses
    * @param masked ranks that take no part
    */
   LowLatencyRoundTrip(RankContext in, Arena arena, boolean hooked, boolean[] masked) {
@@ -160,7 +160,7 @@ final class LowLatencyRoundTrip {
     }
   }
 
-  /** Sends the experts' rows back. */
+  /** Returns the experts' rows. */
   void sendCombine() {
     LowLatencyDispatch received = Objects.requireNonNull(dispatch);
     // 0: LogFMT, 1: partial rounding
@@ -247,7 +247,7 @@ final class LowLatencyRoundTrip {
     }
   }
 
-  /** The routing of the dispatch with new weights and, sometimes, choices that were given up. */
+  /** The routing of the dispatch with new weights and, sometimes, masked choices. */
   private Routing combinedRouting() {
     long seed = in.shared().nextLong();
     boolean gaps = in.shared().nextInt(3) == 0;
@@ -267,7 +267,7 @@ final class LowLatencyRoundTrip {
     return all.get(in.rank());
   }
 
-  /** A third operation in flight must be refused, and must do no harm. */
+  /** A third operation in flight must be refused without side effects. */
   void tryThird() {
     try {
       sendDispatch();

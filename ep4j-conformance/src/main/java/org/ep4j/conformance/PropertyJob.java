@@ -10,9 +10,9 @@ import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 
 /**
- * Random cases against the oracle. Arguments: engine, seed, number of cases, whether low-latency
- * operations are among them, wire between nodes (empty: one node), whether high-throughput
- * operations are among them, whether ranks are masked; case i has seed + i. Every case is a buffer
+ * Random cases against the oracle. Arguments: engine, seed, number of cases, whether they include
+ * low-latency operations, wire between nodes (empty: one node), whether they include
+ * high-throughput operations, whether ranks are masked; case i has seed + i. Every case is a buffer
  * of a random shape and a random sequence of operations on it.
  */
 final class PropertyJob implements RankJob {
@@ -43,7 +43,7 @@ final class PropertyJob implements RankJob {
     }
   }
 
-  /** What cases are made of. */
+  /** Kinds of operations in the cases. */
   private record Drawing(boolean lowLatency, boolean highThroughput, boolean masks, String wire) {}
 
   private static void runCase(
@@ -134,7 +134,7 @@ final class PropertyJob implements RankJob {
     roundTrip.receiveCombine();
   }
 
-  /** One rank stands aside, masked by the others; then all are admitted again. */
+  /** One rank takes no part, masked by the others; then all ranks are admitted again. */
   private static void runMasked(RankContext in) {
     int ranks = in.shape().ranks();
     int aside = in.shared().nextInt(ranks);
@@ -144,7 +144,7 @@ final class PropertyJob implements RankJob {
     try (Arena arena = Arena.ofShared()) {
       LowLatencyRoundTrip roundTrip =
           new LowLatencyRoundTrip(in.branch(), arena, in.shared().nextBoolean(), masked);
-      // A rank that is masked may still be reading what the others sent it before.
+      // A masked rank may still read rows that the others sent before.
       in.buffer().barrier();
       if (in.rank() != aside) {
         in.buffer().updateMask(aside, true);

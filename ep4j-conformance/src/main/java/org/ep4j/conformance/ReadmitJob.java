@@ -11,21 +11,21 @@ import org.ep4j.group.PeerLostException;
 
 /**
  * Verified operations of all ranks, then low-latency traffic in which a rank is killed, then
- * verified low-latency operations of the others while it is masked, until a new process has taken
- * its place; and so on with other ranks. Arguments: engine, and who is killed in turn, by commas;
- * then {@link NodeArguments}.
+ * verified low-latency operations of the others while it is masked, until a new process has
+ * replaced it; the same for further ranks. Arguments: engine, and the ranks to kill in order,
+ * separated by commas; then {@link NodeArguments}.
  *
- * <p>With the variable {@link #CRASH_POINT} a process in the place of another kills itself so many
- * milliseconds after it has come into the group, or when it has its buffer.
+ * <p>With the variable {@link #CRASH_POINT} a replacing process kills itself that many milliseconds
+ * after it has joined the group, or when it has its buffer.
  */
 final class ReadmitJob implements RankJob {
-  static final String READY = "readmit job: kill me in turn ";
-  static final String MASKED = "readmit job: going on without the victim of turn ";
-  static final String LOST_AGAIN = "readmit job: lost again in turn ";
+  static final String READY = "readmit job: kill me in iteration ";
+  static final String MASKED = "readmit job: continuing without the victim of iteration ";
+  static final String LOST_AGAIN = "readmit job: lost again in iteration ";
   static final String DONE = "readmit job: done";
   static final String CRASH_POINT = "EP4J_TEST_DOOM";
 
-  /** The first turn of a process that comes later. */
+  /** The first iteration of a replacing process. */
   static final String ATTEMPT = "EP4J_TEST_TURN";
 
   private static final Duration LONG = Duration.ofSeconds(60);
@@ -77,7 +77,7 @@ final class ReadmitJob implements RankJob {
     System.out.println(READY + attempt);
     trafficUntilKill(group, buffer, victim);
     if (buffer.rank() == victim) {
-      throw new IllegalStateException("the victim lives, and another rank is lost");
+      throw new IllegalStateException("the victim is alive, and another rank is lost");
     }
     masked(group, buffer, attempt, victim);
     System.out.println(MASKED + attempt);
@@ -85,7 +85,7 @@ final class ReadmitJob implements RankJob {
       masked(group, buffer, attempt, victim);
     }
     if (buffer.isMasked(victim)) {
-      throw new IllegalStateException("rank " + victim + " has come back and is still masked");
+      throw new IllegalStateException("rank " + victim + " has rejoined and is still masked");
     }
   }
 
@@ -118,12 +118,12 @@ final class ReadmitJob implements RankJob {
     }
   }
 
-  /** Whether a process has come back and lives; the same on all ranks. */
+  /** Whether a live process has rejoined; the same on all ranks. */
   private static boolean takenIn(Group group, ExpertBuffer buffer, int attempt, int victim)
       throws InterruptedException {
     int[] back = group.readmit(LONG);
     if (!Arrays.equals(back, new int[] {victim})) {
-      throw new IllegalStateException("ranks " + Arrays.toString(back) + " came back");
+      throw new IllegalStateException("ranks " + Arrays.toString(back) + " rejoined");
     }
     try {
       buffer.readmit();
@@ -133,7 +133,7 @@ final class ReadmitJob implements RankJob {
       System.out.println(LOST_AGAIN + attempt + ": " + e.getMessage());
       awaitDeath(group, victim);
       if (buffer.config().ranksPerNode() > 0 || !buffer.engine().equals("host")) {
-        // A connection was to be made anew, or words were to be cleared.
+        // A connection had to be opened, or words to be cleared.
         buffer.reset();
       }
       return false;
@@ -144,7 +144,7 @@ final class ReadmitJob implements RankJob {
     long end = System.nanoTime() + LONG.toNanos();
     while (group.isAlive(rank)) {
       if (System.nanoTime() > end) {
-        throw new IllegalStateException("rank " + rank + " was to die, but lives");
+        throw new IllegalStateException("rank " + rank + " was to die, but is alive");
       }
       Thread.sleep(1);
     }
@@ -160,7 +160,7 @@ final class ReadmitJob implements RankJob {
                 try {
                   Thread.sleep(Integer.parseInt(crashPoint));
                 } catch (InterruptedException e) {
-                  // Dies all the same.
+                  // Dies anyway.
                 }
                 Runtime.getRuntime().halt(9);
               });

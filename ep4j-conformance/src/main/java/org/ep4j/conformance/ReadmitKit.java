@@ -13,9 +13,9 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 /**
- * Ranks are killed (signal 9) in low-latency traffic, one after the other, and each time a new
- * process takes the place of the one that was killed: the others go on meanwhile, keep their
- * buffers, and all results are right afterwards. Subclasses name the engine.
+ * Ranks are killed (signal 9) in low-latency traffic, one after the other, and a new process
+ * replaces each of them: the other ranks continue meanwhile, keep their buffers, and all results
+ * are correct afterwards. Subclasses name the engine.
  *
  * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.kills} is the number of kills.
  */
@@ -23,7 +23,7 @@ public abstract class ReadmitKit {
   private static final int RANKS = 3;
   private static final Duration LIMIT = Duration.ofMinutes(2);
 
-  /** Most that a process needs from its arrival in the group to its buffer. */
+  /** Maximum time of a process from its arrival in the group to its buffer. */
   private static final int CRASH_MILLIS = 400;
 
   private final long seed = TestScale.seed();
@@ -34,7 +34,7 @@ public abstract class ReadmitKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
-  /** Ranks of a node, 0 = all of them. */
+  /** Ranks per node, 0 = all of them. */
   protected int ranksPerNode() {
     return 0;
   }
@@ -44,20 +44,20 @@ public abstract class ReadmitKit {
     return "auto";
   }
 
-  /** How many are killed one after the other: each rank once. */
+  /** Number of kills, one after the other: each rank once. */
   protected int kills() {
     return RANKS;
   }
 
   @Test
-  final void killedRanksComeBackOneAfterTheOtherAndAllResultsAreRight() throws Exception {
+  final void killedRanksRejoinOneAfterTheOtherAndAllResultsAreRight() throws Exception {
     run(Integer.getInteger("ep4j.kills", kills()), 0);
   }
 
   @Test
   final void newcomersThatDieWhileJoiningDelayNoRank() throws Exception {
     if (ranksPerNode() > 0) {
-      TestScale.onlyInFull("newcomers that die are tried within a node");
+      TestScale.onlyInFull("rejoining ranks that die are tested within a node");
     }
     run(Integer.getInteger("ep4j.kills", TestScale.of(1, kills())), 2);
   }

@@ -8,9 +8,9 @@ import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.Group;
 
 /**
- * A rank stays away from an operation; the others are told in time, all begin anew, and verified
- * rounds in the same buffer follow. Ranks stay away in turn, from each operation of a round.
- * Arguments: engine, and a seed; then {@link NodeArguments}.
+ * A rank skips an operation; the other ranks get an error at their deadline, all ranks reset, and
+ * verified rounds in the same buffer follow. Ranks skip in rotation, each operation of a round
+ * once. Arguments: engine, and a seed; then {@link NodeArguments}.
  */
 final class ResetJob implements RankJob {
   private static final Duration DEADLINE = Duration.ofSeconds(1);
@@ -38,7 +38,7 @@ final class ResetJob implements RankJob {
         buffer.reset();
         VerifiedRound.operate(buffer, round + 1, -1);
         VerifiedRound.operate(buffer, round + 2, -1);
-        // Who is still in an operation must not be taken for late.
+        // A rank that is still in an operation must not count as late.
         group.barrier(TIMEOUT);
       }
     }

@@ -12,15 +12,15 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * Native libraries that are not what a binding expects, made with gcc for a test, and a program
- * that meets them in a JVM of its own: a library that is loaded stays.
+ * Native libraries that violate the expectations of a binding, compiled with gcc for a test, and a
+ * program that loads them in a separate JVM: a JVM does not unload libraries.
  */
 public final class StubLibraries {
   private static final long LONGEST_SECONDS = 60;
 
   private StubLibraries() {}
 
-  /** Compiles a library; skips the test where there is no gcc. */
+  /** Compiles a library; skips the test without gcc. */
   public static Path compile(Path directory, String file, String source)
       throws IOException, InterruptedException {
     Path code = Files.writeString(directory.resolve(file + ".c"), source);
@@ -38,7 +38,7 @@ public final class StubLibraries {
     return library;
   }
 
-  /** What {@code main} prints, warnings of the JVM left out. */
+  /** Output of {@code main}, without warnings of the JVM. */
   public static String run(Class<?> main, Map<String, String> variables)
       throws IOException, InterruptedException {
     List<String> command = new ArrayList<>();

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 class CaseWatchdogTest {
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
-  /** Says that it is slow, at once, and ends when somebody kills it. */
+  /** Reports at once that it is slow, and runs until its process is killed. */
   static final class SlowJob implements RankJob {
     @Override
     public void run(Group group, List<String> arguments) throws InterruptedException {
@@ -30,7 +30,7 @@ class CaseWatchdogTest {
   }
 
   @Test
-  void aCaseThatTakesLongSaysWhereItIsAndThenThatItHasEnded() throws InterruptedException {
+  void aSlowCaseReportsItsPositionAndItsEnd() throws InterruptedException {
     List<String> lines = new CopyOnWriteArrayList<>();
     CountDownLatch twice = new CountDownLatch(2);
     try (CaseWatchdog _ =
@@ -50,14 +50,14 @@ class CaseWatchdogTest {
   }
 
   @Test
-  void aCaseThatEndsInTimeSaysNothing() {
+  void aCaseThatEndsInTimeReportsNothing() {
     List<String> lines = new CopyOnWriteArrayList<>();
     new CaseWatchdog("case", () -> "nowhere", LIMIT, lines::add).close();
     assertEquals(List.of(), lines);
   }
 
   @Test
-  void whatProcessesSayAboutSlowCasesIsPassedOnOnce() {
+  void reportsOfProcessesAboutSlowCasesAreForwardedOnce() {
     try (RankProcesses ranks = new ProcessWorld().start(1, SlowJob.class, List.of())) {
       ranks.awaitOutput(0, CaseWatchdog.STILL, LIMIT);
       List<String> reports = new ArrayList<>(ranks.reportSlowCases());

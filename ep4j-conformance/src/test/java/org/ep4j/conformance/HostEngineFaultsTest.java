@@ -2,7 +2,10 @@ package org.ep4j.conformance;
 
 import org.junit.jupiter.api.BeforeAll;
 
-/** Nodes over a wire that delays, reorders, cuts up, repeats and refuses what it may. */
+/**
+ * Nodes over a wire that delays, reorders, splits, repeats and refuses work as far as the contract
+ * allows.
+ */
 class HostEngineFaultsTest extends EngineKit {
   @BeforeAll
   static void legal() {

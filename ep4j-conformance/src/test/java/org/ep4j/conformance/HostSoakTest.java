@@ -9,7 +9,7 @@ class HostSoakTest {
   private static final NodeArguments ONE_NODE = new NodeArguments(0, "auto");
   private static final NodeArguments TWO_NODES = new NodeArguments(2, "tcp");
 
-  /** A long loop in a build; ten thousand in a full run. */
+  /** A long loop in a build; ten thousand operations in a full run. */
   private static final String OPERATIONS = String.valueOf(TestScale.part(10_000));
 
   @Test
@@ -22,7 +22,7 @@ class HostSoakTest {
     new ThreadWorld().run(3, SoakJob.class, TWO_NODES.behind(List.of("host", OPERATIONS, "true")));
   }
 
-  /** Runs with {@code -Dgroups=soak} only, as the next. */
+  /** Runs with {@code -Dgroups=soak} only, like the next test. */
   @Test
   @Tag("soak")
   void manyOperationsAcrossNodesLeaveMemoryAsItWas() {
@@ -33,7 +33,7 @@ class HostSoakTest {
             TWO_NODES.behind(List.of("host", System.getProperty("ep4j.soak", "100000"), "true")));
   }
 
-  /** Runs with {@code -Dgroups=soak} only; {@code -Dep4j.soak} is another number. */
+  /** Runs with {@code -Dgroups=soak} only; {@code -Dep4j.soak} sets the number. */
   @Test
   @Tag("soak")
   void aMillionOperationsLeaveMemoryAsItWas() {

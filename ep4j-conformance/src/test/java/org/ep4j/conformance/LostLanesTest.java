@@ -40,7 +40,7 @@ import org.junit.jupiter.api.Test;
 
 /**
  * One rank loses its lanes to a rank of another node at any step: no rank gets wrong bytes, every
- * rank is told at once which rank is out of reach, and after a reset all go on.
+ * rank gets an error at once that names the unreachable rank, and after a reset all ranks continue.
  */
 class LostLanesTest {
   private static final int RANKS = 4;
@@ -51,13 +51,13 @@ class LostLanesTest {
   private static final int TOKENS = 60;
   private static final int MAX_STEPS = 600;
 
-  /** Longer than a campaign may take: nobody may wait for it. */
+  /** Longer than a campaign may take: no rank may wait that long. */
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
   private static final ExpertPlacement PLACEMENT = ExpertPlacement.blocks(EXPERTS, RANKS);
 
-  /** Without rounding of partial sums nodes make no difference to the bits. */
+  /** Without rounding of partial sums nodes do not change the bits. */
   private static final CombineOptions EXACT =
       CombineOptions.builder().partialRounding(false).build();
 
@@ -67,7 +67,7 @@ class LostLanesTest {
   }
 
   @Test
-  void aLaneLostAtAnyStepIsToldAndAResetHeals() {
+  void aLaneLostAtAnyStepIsReportedAndAResetHeals() {
     long seed = TestScale.seed();
     int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.part(8));
     System.out.printf("LostLanesTest: -Dep4j.seed=%d -Dep4j.campaigns=%d%n", seed, campaigns);
@@ -83,7 +83,7 @@ class LostLanesTest {
       FaultyWireProvider.plan(
           rank -> {
             FaultPlan plan = FaultPlan.legal(faults + rank);
-            // Only the first connection is lost, not the one that the reset makes.
+            // Only the first connection fails, not the one of the reset.
             return opened.getAndIncrement() < RANKS && rank == unlucky
                 ? plan.dropping(distance, step)
                 : plan;
@@ -117,7 +117,7 @@ class LostLanesTest {
           assertEquals(named, e.peer(), e.getMessage());
         }
       }
-      assertTrue(reported, "rank " + group.rank() + " was never told");
+      assertTrue(reported, "rank " + group.rank() + " got no error");
       buffer.reset();
       for (long round = 0; round < 3; round++) {
         operate(buffer, round);

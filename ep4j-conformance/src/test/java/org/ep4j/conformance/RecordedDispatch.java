@@ -15,8 +15,8 @@ import org.ep4j.cases.CaseFile;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What another implementation delivered, as if this library had. Outputs that the recording lacks
- * are made from its {@code is_token_in_rank} tables.
+ * Outputs of another implementation as a dispatch of this library. Outputs that the recording lacks
+ * are computed from its {@code is_token_in_rank} tables.
  */
 record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements Dispatch {
   @Override

@@ -13,7 +13,7 @@ class UnevenWireTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
   @Test
-  void allRanksAreToldWhichOneLacksTheWire() {
+  void allRanksGetTheRankWithoutTheWire() {
     WireConfig config = WireConfig.builder().wire(UnevenWireProvider.NAME).timeout(TIMEOUT).build();
     ThreadRanks.run(
         3,
@@ -24,7 +24,7 @@ class UnevenWireTest {
               .hasMessage(
                   "rank 2: wire 'uneven' cannot connect these ranks:"
                       + " there is no port: load its driver");
-          // A rank that is done early would close its group under the others.
+          // A rank that finishes early must not close its group while others use it.
           group.barrier(TIMEOUT);
         });
   }

@@ -12,12 +12,12 @@ import org.ep4j.verify.Mismatch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compares outputs of {@link CaseRunner#run} with those that a file recorded, bit for bit. Rows of
- * low-latency dispatches are paired through {@code layout_range} and {@code src_info}, because
- * their order is the implementation's own.
+ * Compares outputs of {@link CaseRunner#run} with those in a recorded file, bit for bit. Rows of
+ * low-latency dispatches are paired through {@code layout_range} and {@code src_info}, because each
+ * implementation has its own order.
  *
- * @param compared names of the outputs that were compared
- * @param wrong the first difference of every output that differs
+ * @param compared names of the compared outputs
+ * @param wrong the first difference of each output that differs
  */
 public record CaseComparison(List<String> compared, List<Mismatch> wrong) {
   private static final List<String> HIGH_THROUGHPUT =
@@ -38,7 +38,7 @@ public record CaseComparison(List<String> compared, List<Mismatch> wrong) {
       Set.of("combined_x", "combined_topk_weights");
   private static final Set<String> PAIRED = Set.of("recv_x", "recv_x_scales");
 
-  /** Whether something was compared and nothing differs. */
+  /** Whether at least one output was compared and none differs. */
   public boolean passed() {
     return wrong.isEmpty() && !compared.isEmpty();
   }
@@ -102,7 +102,7 @@ public record CaseComparison(List<String> compared, List<Mismatch> wrong) {
           && (tensor.dtype() == DType.INT32 || tensor.dtype() == DType.INT64);
     }
 
-    /** INT32 and INT64 alike: what counts is the number. */
+    /** Treats INT32 and INT64 alike: compares numbers. */
     private void compareIntegers(String name, Tensor expected, Tensor actual) {
       if (!Arrays.equals(expected.shape(), actual.shape())) {
         mismatch(name, -1, -1, -1, -1, expected.toString(), actual.toString());

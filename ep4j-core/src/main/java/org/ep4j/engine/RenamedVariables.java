@@ -10,7 +10,9 @@ import org.jspecify.annotations.Nullable;
  * warning a process; the next version does not.
  */
 public final class RenamedVariables {
-  /** The old name of each variable by its new name. Every renamed variable is listed here only. */
+  /**
+   * The old name of each renamed variable by its new name. No other place lists renamed variables.
+   */
   private static final Map<String, String> OLD_NAMES =
       Map.of(
           "EP4J_CUDA_LL_PACKETS", "EP4J_CUDA_LINES",
@@ -22,7 +24,7 @@ public final class RenamedVariables {
 
   private RenamedVariables() {}
 
-  /** The old names: read, so not misspelled. */
+  /** The old names: this version reads them, so they are not misspelled. */
   public static Set<String> oldNames() {
     return Set.copyOf(OLD_NAMES.values());
   }
@@ -37,7 +39,7 @@ public final class RenamedVariables {
     return null;
   }
 
-  /** The value of a variable, by its new name or else by its old one; null if neither is set. */
+  /** The value of a variable by its new name, else by its old name; null if neither is set. */
   public static @Nullable String value(Map<String, String> environment, String name) {
     String value = environment.get(name);
     String oldName = OLD_NAMES.get(name);

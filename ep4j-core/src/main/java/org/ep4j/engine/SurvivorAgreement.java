@@ -1,5 +1,7 @@
 package org.ep4j.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -15,9 +17,9 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The live ranks of a buffer found together in a group of their own, to begin anew: after a loss,
- * or to take in restarted ranks. What they tell each other first is here; what follows is the
- * engine's. Until {@link #keep} it closes the group.
+ * A group of the live ranks of a buffer that starts the buffer again, after a loss or to admit
+ * restarted ranks. The first exchange of these ranks is here; the engine does the rest. Closes the
+ * group unless {@link #keep} is called.
  */
 public final class SurvivorAgreement implements AutoCloseable {
   private final Participants participants;
@@ -41,12 +43,13 @@ public final class SurvivorAgreement implements AutoCloseable {
   }
 
   /**
-   * What a rank says first.
+   * First message of a rank.
    *
    * @param rank its number
-   * @param words what the ranks are to go on with the highest of, all of them in the same order
-   * @param nodes the nodes as it knows them; empty if it is new
-   * @param description its configuration; empty if nobody is new
+   * @param words counters; the ranks continue with the highest value of each, in the same order on
+   *     all ranks
+   * @param nodes the nodes as the rank knows them; empty for a rank that rejoins
+   * @param description its configuration; empty if no rank rejoins
    */
   private record Hello(int rank, long[] words, int[] nodes, byte[] description) {
     byte[] encoded() {
@@ -77,10 +80,10 @@ public final class SurvivorAgreement implements AutoCloseable {
   }
 
   /**
-   * Gathers the ranks that are left; collective among them.
+   * Gathers the live ranks; collective among them.
    *
-   * @param words of this rank, of which {@link #highest} is agreed on
-   * @throws IllegalStateException if a restarted process waits to be taken in
+   * @param words counters of this rank; the ranks agree on the {@link #highest} of each
+   * @throws IllegalUseException if a restarted process waits for readmission
    */
   public static SurvivorAgreement ofSurvivors(
       Group group, Members members, Duration timeout, long... words) {
@@ -89,38 +92,37 @@ public final class SurvivorAgreement implements AutoCloseable {
   }
 
   /**
-   * Refuses to begin anew without a restarted process that waits to be taken in.
+   * Requires that no restarted process waits for readmission.
    *
-   * @throws IllegalStateException if there is one
+   * @throws IllegalUseException if one waits
    */
   public static void requireNoReplacement(Members members) {
     if (members.anyIsBack()) {
-      throw new IllegalStateException(
-          "a restarted process has taken the place of a rank: call readmit() on all ranks that have"
-              + " the buffer, which does what reset() does, and takes it in");
+      throw new IllegalUseException(ErrorCode.READMIT_NEEDED, "a restarted process has replaced a rank of the buffer: call readmit() instead of"
+ + " reset() on all ranks that have the buffer");
     }
   }
 
   /**
-   * The same with those that come back, which call {@link #ofNewcomer}.
+   * Gathers the live ranks and the ranks that rejoin, which call {@link #ofNewcomer}.
    *
    * @param nodes of the buffer
-   * @throws IllegalStateException if nobody has come back into the group
-   * @throws ConfigurationMismatchException if one that comes back has another configuration
-   * @throws PeerLostException if all that have come back are gone again
+   * @throws IllegalUseException if no rank has been readmitted into the group
+   * @throws ConfigurationMismatchException if a rank that rejoins has another configuration
+   * @throws PeerLostException if all ranks that rejoin have died again
    */
   public static SurvivorAgreement withNewcomers(
       Group group, Members members, BufferConfig config, Nodes nodes, long... words) {
     if (!members.anyIsReplaced()) {
-      throw new IllegalStateException(
-          "no rank has come back: Group.readmit() first, on all live ranks");
+      throw new IllegalUseException(ErrorCode.NOTHING_TO_READMIT, "no restarted rank waits for readmission: call Group.readmit() on all live ranks"
+ + " first");
     }
     byte[] description = ConfigAgreement.describe(group, config);
     Hello hello = new Hello(group.rank(), words, nodes.words(), description);
     return of(group, config.timeout().multipliedBy(2), hello);
   }
 
-  /** A rank that comes back. */
+  /** A rank that rejoins. */
   public static SurvivorAgreement ofNewcomer(Group group, BufferConfig config, int words) {
     byte[] description = ConfigAgreement.describe(group, config);
     Hello hello = new Hello(group.rank(), new long[words], new int[0], description);
@@ -151,8 +153,8 @@ public final class SurvivorAgreement implements AutoCloseable {
     long[] highest = new long[hellos[0].words.length];
     for (Hello hello : hellos) {
       if (hello.description.length == 0 != (hellos[0].description.length == 0)) {
-        throw new ConfigurationMismatchException(
-            "some ranks call reset(), others readmit(); all must call the same");
+        throw new ConfigurationMismatchException(ErrorCode.RESET_AND_READMIT_MIXED, "some ranks call reset() and others readmit(): call the same method on all live"
+ + " ranks");
       }
       gone[hello.rank] = false;
       newcomers[hello.rank] = hello.description.length > 0 && hello.nodes.length == 0;
@@ -166,7 +168,10 @@ public final class SurvivorAgreement implements AutoCloseable {
         new Participants(live, numbers, newcomers), gone, highest, nodes, timeout);
   }
 
-  /** Checks that those who come back fit to those who are there; the nodes of the latter. */
+  /**
+   * Compares the ranks that rejoin with the ranks that have the buffer; returns the nodes of the
+   * latter.
+   */
   private static Nodes nodes(Hello[] hellos, boolean[] newcomers) {
     Hello reference = null;
     int back = 0;
@@ -178,12 +183,11 @@ public final class SurvivorAgreement implements AutoCloseable {
       }
     }
     if (reference == null) {
-      throw new PeerLostException(
-          "rejoin: no rank that is alive has the buffer any more: open it anew on all ranks", -1);
+      throw new PeerLostException(ErrorCode.BUFFER_LOST, "rejoin: no live rank has the buffer: open a new buffer on all ranks", -1);
     }
     if (back == 0) {
-      throw new PeerLostException(
-          "readmit: the ranks that have come back are gone again; the buffer is as it was", -1);
+      throw new PeerLostException(ErrorCode.REJOINING_RANK_LOST, "readmit: the restarted ranks have died again; the buffer is unchanged: start"
+ + " them again and repeat readmit()", -1);
     }
     List<String> differences = new ArrayList<>();
     Nodes nodes = Nodes.of(reference.nodes);
@@ -195,8 +199,7 @@ public final class SurvivorAgreement implements AutoCloseable {
       compareHosts(hellos, nodes, differences);
     }
     if (!differences.isEmpty()) {
-      throw new ConfigurationMismatchException(
-          "a rank cannot come back to the buffer: " + String.join("; ", differences));
+      throw new ConfigurationMismatchException(ErrorCode.CONFIGURATIONS_DIFFER, "a rank cannot rejoin the buffer: " + String.join("; ", differences));
     }
     return nodes;
   }
@@ -209,14 +212,14 @@ public final class SurvivorAgreement implements AutoCloseable {
           ConfigAgreement.hostOf(one.description).equals(ConfigAgreement.hostOf(other.description));
       if (nodes.together(one.rank, other.rank) && !sameHost) {
         differences.add(
-            "ranks %d and %d share memory, but run on different hosts now: a rank must come back on"
+            "ranks %d and %d share memory, but now run on different hosts: restart the rank on"
                     .formatted(one.rank, other.rank)
                 + " the host of its node");
       }
     }
   }
 
-  /** Who takes part. */
+  /** The ranks that take part. */
   public Participants participants() {
     return participants;
   }
@@ -226,46 +229,45 @@ public final class SurvivorAgreement implements AutoCloseable {
     return participants.group();
   }
 
-  /** By rank, whether it is gone. */
+  /** By rank, whether the rank is dead. */
   public boolean[] gone() {
     return gone.clone();
   }
 
-  /** How long to wait in each step. */
+  /** Timeout of each step. */
   public Duration timeout() {
     return timeout;
   }
 
   /**
-   * Tells the others how a step went; collective.
+   * Reports the outcome of a step to the other ranks; collective.
    *
-   * @param problem empty, or what went wrong here
-   * @throws Ep4jException on all ranks if something went wrong on one; names it
+   * @param problem empty, or the failure on this rank
+   * @throws Ep4jException on all ranks if the step failed on one; names that rank
    */
   public void agree(String problem, Duration timeout) {
     byte[][] all = live().allGather(problem.getBytes(StandardCharsets.UTF_8), timeout);
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new Ep4jException(
-            "rank " + participants.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+        throw new Ep4jException(ErrorCode.PEER_FAILED, "rank " + participants.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }
 
-  /** Of each word, the highest that a rank has passed. */
+  /** The highest value that a rank has passed for a word. */
   public long highest(int word) {
     return highest[word];
   }
 
-  /** The nodes of the buffer, where some come back. */
+  /** The nodes of the buffer, when ranks rejoin. */
   public Nodes nodes() {
     if (nodes == null) {
-      throw new IllegalStateException("nobody has come back");
+      throw new IllegalStateException("no rank rejoins");
     }
     return nodes;
   }
 
-  /** From now on somebody else closes the group. */
+  /** Passes ownership of the group to the caller, which closes it. */
   public Group keep() {
     kept = true;
     return live();

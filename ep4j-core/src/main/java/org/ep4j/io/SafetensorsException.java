@@ -1,5 +1,6 @@
 package org.ep4j.io;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
@@ -10,6 +11,17 @@ import org.jspecify.annotations.Nullable;
  */
 public final class SafetensorsException extends Ep4jException {
   private static final long serialVersionUID = 1L;
+
+  /**
+   * @param code stable code of the error
+   * @param file the file
+   * @param tensor name of the tensor, or null if the problem is not one tensor's
+   * @param problem what is wrong
+   */
+  public SafetensorsException(
+      ErrorCode code, String file, @Nullable String tensor, String problem) {
+    super(code, file + (tensor == null ? "" : ": tensor '" + tensor + "'") + ": " + problem);
+  }
 
   /**
    * @param file the file

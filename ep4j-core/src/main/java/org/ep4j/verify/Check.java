@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Compares outputs of one operation on one rank and throws at the first difference. Tensors on a
- * device are compared in copies on the host, which live until this is closed.
+ * device are compared in host copies, which live until {@link #close}.
  */
 final class Check implements AutoCloseable {
   private final String operation;
@@ -21,7 +21,7 @@ final class Check implements AutoCloseable {
     this.rank = rank;
   }
 
-  /** What a row is: named in the blame when it is wrong. */
+  /** Identity of a row, for the report of a mismatch. */
   record Location(long row, int sourceRank, int sourceToken, int expert) {
     static final Location NONE = new Location(-1, -1, -1, -1);
 
@@ -30,12 +30,12 @@ final class Check implements AutoCloseable {
     }
   }
 
-  /** Checks existence, dtype and shape; returns the tensor where the host can read it. */
+  /** Checks existence, dtype and shape; returns the tensor in host memory. */
   Tensor tensor(String output, @Nullable Tensor actual, DType dtype, long... shape) {
     return rows(output, actual, Long.MAX_VALUE, dtype, shape);
   }
 
-  /** The same, returning the first {@code wanted} rows only, or as many as there are. */
+  /** The same for the first {@code wanted} rows only, or all rows if there are fewer. */
   Tensor rows(String output, @Nullable Tensor actual, long wanted, DType dtype, long... shape) {
     String expected = dtype + Arrays.toString(shape);
     if (actual == null) {
@@ -60,10 +60,10 @@ final class Check implements AutoCloseable {
     }
   }
 
-  /** An element of low latency's layoutRange: where rows begin, and how many there are. */
+  /** An element of low latency's layoutRange: the first row and the number of rows. */
   void range(Location place, long first, long count, long actual) {
     value("layoutRange (count)", place, count, actual & 0xFFFF_FFFFL);
-    // Without rows there is no first row.
+    // The first row is undefined without rows.
     if (count > 0) {
       value("layoutRange (first row)", place, first, actual >>> 32);
     }
@@ -90,7 +90,7 @@ final class Check implements AutoCloseable {
     }
   }
 
-  /** One row of {@code actual}, which begins at {@code offset}, against all of {@code expected}. */
+  /** Compares one row of {@code actual}, which begins at {@code offset}, with {@code expected}. */
   void bytes(
       String output, MemorySegment expected, MemorySegment actual, long offset, Location place) {
     long bytes = expected.byteSize();

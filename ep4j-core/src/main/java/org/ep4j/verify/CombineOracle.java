@@ -10,8 +10,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a high-throughput combine must deliver. Every check throws {@link VerificationException} at
- * the first difference. Not for several threads.
+ * Expected results of a high-throughput combine. Every check throws {@link VerificationException}
+ * at the first difference. Not thread-safe.
  */
 public final class CombineOracle {
   private static final int NOWHERE = -1;
@@ -21,7 +21,7 @@ public final class CombineOracle {
   private final int ranksPerNode;
 
   /**
-   * An oracle for the combines that follow one dispatch, in one node.
+   * An oracle for the combines after one dispatch, in one node.
    *
    * @param layout row order of the dispatch
    * @param expertAlignment alignment of the dispatch
@@ -46,7 +46,7 @@ public final class CombineOracle {
   }
 
   /**
-   * What is summed.
+   * Inputs of the sum.
    *
    * @param dtype of rows, biases and result
    * @param hidden elements of a row
@@ -72,7 +72,7 @@ public final class CombineOracle {
     }
   }
 
-  /** Checks what {@code rank} got for its own tokens. */
+  /** Checks the sums of {@code rank}'s own tokens. */
   public void checkCombine(int rank, Combine actual, Terms terms) {
     check(rank, actual.x(), actual.topkWeights(), terms);
   }
@@ -212,7 +212,7 @@ public final class CombineOracle {
   }
 
   /**
-   * Where the tokens of {@code rank} lie: by holder, then by token (FLAT) or by token and choice
+   * Rows of the tokens of {@code rank}: by holder, then by token (FLAT) or by token and choice
    * (EXPERT_MAJOR).
    */
   private int[][] rowsOfTokens(int rank, boolean flat) {

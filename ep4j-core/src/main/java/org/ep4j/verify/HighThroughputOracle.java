@@ -12,8 +12,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a high-throughput dispatch must deliver. Every check throws {@link VerificationException} at
- * the first difference. Not for several threads.
+ * Expected results of a high-throughput dispatch. Every check throws {@link VerificationException}
+ * at the first difference. Not thread-safe.
  */
 public final class HighThroughputOracle {
   private static final String DISPATCH = "dispatch";
@@ -37,13 +37,13 @@ public final class HighThroughputOracle {
   }
 
   /**
-   * What was dispatched.
+   * Inputs of the dispatch.
    *
    * @param dtype element type of the rows
    * @param hidden elements of a row
    * @param x rows by (rank, token)
    * @param scales block scales by (rank, token), or null
-   * @param globalScales one FP32 a token by (rank, token), or null
+   * @param globalScales one FP32 per token by (rank, token), or null
    */
   public record Payload(
       DType dtype, int hidden, Rows x, @Nullable Blocks scales, @Nullable Rows globalScales) {
@@ -57,12 +57,12 @@ public final class HighThroughputOracle {
    * Block scales of a payload.
    *
    * @param dtype element type
-   * @param columns scales a row
+   * @param columns scales per row
    * @param rows by (rank, token)
    */
   public record Blocks(DType dtype, int columns, Rows rows) {}
 
-  /** Checks the layout that {@code rank} computed of its own routing. */
+  /** Checks the layout that {@code rank} computed from its own routing. */
   public void checkLayout(int rank, DispatchLayout actual) {
     int ranks = world.ranks();
     int tokens = world.tokens(rank);
@@ -104,12 +104,12 @@ public final class HighThroughputOracle {
     }
   }
 
-  /** Rows that {@code rank} receives, padding included. */
+  /** Number of rows that {@code rank} receives, including padding. */
   public int rows(int rank, Layout layout, int expertAlignment) {
     return ReceivePlan.of(world, rank, layout, expertAlignment).rows;
   }
 
-  /** Checks a dispatch that sent indices and, if the routing has them, weights. */
+  /** Checks a dispatch that sends indices and, if the routing has them, weights. */
   public void checkDispatch(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
     try (Check check = new Check(DISPATCH, rank)) {
       check(check, rank, actual, payload, options, false);

@@ -5,18 +5,18 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The first thing that is wrong in the output of an operation. Numbers that do not apply are -1.
+ * The first wrong value in the output of an operation. Numbers that do not apply are -1.
  *
  * @param operation public operation, for example {@code dispatch}
  * @param output accessor of the output, for example {@code x}
- * @param rank rank whose output it is
+ * @param rank rank of the output
  * @param row row (slot) of the output; for one-dimensional outputs the element
  * @param sourceRank rank that sent the token
  * @param sourceToken number of the token at its source
  * @param expert global expert of the row
  * @param byteOffset first wrong byte, counted from the start of the row
- * @param expected what should be there: bytes from the first wrong one on, or a value
- * @param actual what is there
+ * @param expected expected bytes from the first wrong one, or a value
+ * @param actual actual bytes or value
  */
 public record Mismatch(
     String operation,
@@ -51,7 +51,10 @@ public record Mismatch(
     return text.append(": expected ").append(expected).append(", found ").append(actual).toString();
   }
 
-  /** The bytes of a row from its first wrong one on, at most 16, for {@code expected} and so on. */
+  /**
+   * The bytes of a row from the first wrong one, at most 16, for {@code expected} and {@code
+   * actual}.
+   */
   public static String hex(MemorySegment row, long from) {
     StringBuilder text = new StringBuilder();
     long end = Math.min(row.byteSize(), from + SHOWN_BYTES);

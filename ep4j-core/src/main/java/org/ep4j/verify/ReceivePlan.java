@@ -5,18 +5,18 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 
 /**
- * What a rank receives in a high-throughput dispatch: which token lies in which row, and the
- * counts. Arrays are as long as the rows, -1 on padding.
+ * Rows that a rank receives in a high-throughput dispatch: the token of each row, and the counts.
+ * Arrays are as long as the rows, -1 on padding.
  */
 final class ReceivePlan {
   private static final int NONE = -1;
 
   final Layout layout;
 
-  /** Rows N, padding included. */
+  /** Number of rows N, including padding. */
   final int rows;
 
-  /** Rows with a token. */
+  /** Number of rows with a token. */
   final int received;
 
   final int[] sourceRank;
@@ -25,7 +25,7 @@ final class ReceivePlan {
   /** EXPERT_MAJOR: global expert of each row; FLAT: -1. */
   final int[] expert;
 
-  /** EXPERT_MAJOR: the choice k of the token that the row stands for; FLAT: -1. */
+  /** EXPERT_MAJOR: the choice k of the token that the row belongs to; FLAT: -1. */
   final int[] choice;
 
   final int[] counts;

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.RepetitionInfo;
 
 class RailsTest {
-  /** So that what was laid out for all ranks has room for those that are left. */
+  /** Memory that is laid out for all ranks suffices for the remaining ones. */
   @RepeatedTest(20)
   void withoutWholeNodesOthersKeepTheirRails(RepetitionInfo repetition) {
     long seed = Long.getLong("ep4j.seed", 1) + repetition.getCurrentRepetition();

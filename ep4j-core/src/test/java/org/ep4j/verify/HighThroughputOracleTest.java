@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -150,7 +151,8 @@ class HighThroughputOracleTest {
       assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, options))
           .isInstanceOf(VerificationException.class)
           .hasMessageMatching(
-              "dispatch: x of rank 2, row 3 \\(token \\d of rank \\d, expert \\d\\), byte 30: "
+              ErrorCode.VERIFICATION_FAILED.id()
+                  + ": dispatch: x of rank 2, row 3 \\(token \\d of rank \\d, expert \\d\\), byte 30: "
                   + "expected "
                   + right
                   + ", found 00 "
@@ -171,7 +173,9 @@ class HighThroughputOracleTest {
       }
       delivered.x.segment().set(ValueLayout.JAVA_BYTE, row * (long) HIDDEN + 7, (byte) 1);
       assertThatThrownBy(() -> oracle.checkDispatch(0, delivered, PAYLOAD, options))
-          .hasMessageStartingWith("dispatch: x (padding) of rank 0, row " + row + ", byte 7:");
+          .hasMessageStartingWith(
+              ErrorCode.VERIFICATION_FAILED.message(
+                  "dispatch: x (padding) of rank 0, row " + row + ", byte 7:"));
     }
   }
 

@@ -12,9 +12,9 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.junit.jupiter.api.Test;
 
 /**
- * The host engine's kernels and the oracle were written apart, from the same definitions: on rows
- * of every temper they must agree. {@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases}
- * lengthens it.
+ * The kernels of the host engine and the oracle were written independently, from the same
+ * definitions: they must agree on rows of every kind. {@code -Dep4j.seed} repeats a run, {@code
+ * -Dep4j.cases} lengthens it.
  */
 class KernelsAgreeWithOracleTest {
   private static final int[] HIDDEN = {128, 384, 512, 1024, 1536};

@@ -28,7 +28,7 @@ import org.ep4j.verify.Inputs.Part;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The low-latency oracles find what is damaged of what the host engine delivers. */
+/** The low-latency oracles find damage in the outputs of the host engine. */
 class LowLatencyOracleTest {
   private static final int HIDDEN = 256;
   private static final int TOP_K = 3;
@@ -72,7 +72,7 @@ class LowLatencyOracleTest {
         });
   }
 
-  /** A dispatch and its combine on one rank, and what both oracles say of them. */
+  /** A dispatch and its combine on one rank, and the verdicts of both oracles. */
   private static final class Trial {
     private final ExpertBuffer buffer;
     private final int rank;
@@ -125,7 +125,7 @@ class LowLatencyOracleTest {
       }
       Tensor ranges = d.handle().layoutRange();
       for (long at = 0; at < ranges.byteSize(); at++) {
-        // The number of rows comes first; without any there is no first row.
+        // The number of rows precedes the first row, which is undefined without rows.
         if (at % Long.BYTES < Integer.BYTES || (int) ranges.getLong(at / Long.BYTES) != 0) {
           flip(ranges, at, "layoutRange", check);
         }
@@ -137,7 +137,7 @@ class LowLatencyOracleTest {
       combine(d);
     }
 
-    /** An output where there must be none. */
+    /** An output that must not exist. */
     private void refusesMore(LowLatencyDispatch d, String output) {
       LowLatencyDispatch more =
           (LowLatencyDispatch)
@@ -204,7 +204,7 @@ class LowLatencyOracleTest {
       }
     }
 
-    /** Flips a bit of a byte while {@code check} looks; returns what it blames. */
+    /** Flips a bit of a byte during {@code check}; returns the reported mismatch. */
     private Mismatch flip(Tensor tensor, long at, String output, Runnable check) {
       MemorySegment bytes = tensor.segment();
       byte old = bytes.get(ValueLayout.JAVA_BYTE, at);

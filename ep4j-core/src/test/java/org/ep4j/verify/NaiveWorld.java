@@ -19,8 +19,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A second opinion on what a dispatch delivers, made differently from the oracle: every (token,
- * expert) pair of the world becomes an object, and the rows of a rank are those objects, sorted.
+ * Expected outputs of a dispatch, computed independently of the oracle: every (token, expert) pair
+ * of the world becomes an object, and the rows of a rank are those objects, sorted.
  */
 final class NaiveWorld {
   private final WorldRouting world;
@@ -81,7 +81,7 @@ final class NaiveWorld {
     }
   }
 
-  /** What a faultless engine delivers to {@code rank}. */
+  /** Outputs of a correct engine on {@code rank}. */
   Delivered deliver(
       int rank, HighThroughputOracle.Payload payload, DispatchOptions options, Arena arena) {
     List<@Nullable Pair> rows = rowsOf(rank, options.layout(), options.expertAlignment());
@@ -193,7 +193,7 @@ final class NaiveWorld {
     MemorySegment.copy(from, 0, to.segment(), row * from.byteSize(), from.byteSize());
   }
 
-  /** A dispatch that is a set of values. */
+  /** A dispatch that holds given values. */
   static final class Delivered implements Dispatch {
     long rows;
     long receivedRows;
@@ -294,7 +294,7 @@ final class NaiveWorld {
       return Event.completed();
     }
 
-    /** All tensors that are there, by name. */
+    /** All existing tensors, by name. */
     Map<String, Tensor> tensors() {
       Map<String, Tensor> all = new LinkedHashMap<>();
       put(all, "x", x);

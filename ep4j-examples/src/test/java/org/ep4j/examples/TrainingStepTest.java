@@ -34,7 +34,7 @@ class TrainingStepTest {
               TrainingStep step =
                   new TrainingStep(Arrays.copyOfRange(scales, first, first + local), HIDDEN);
               try (ExpertBuffer buffer = TrainingStep.open(group, EXPERTS, HIDDEN, TOP_K, TOKENS)) {
-                // Twice: nothing of a step may be left in the next.
+                // Twice: no state of a step may remain in the next.
                 step.run(buffer, values(2, TOKENS * HIDDEN), routing(group.rank() + 1));
                 return step.run(buffer, tokens(group.rank()), routing(group.rank()));
               }
@@ -94,7 +94,7 @@ class TrainingStepTest {
     return values(20 + rank, TOKENS * TOP_K);
   }
 
-  /** Different ones for each token. */
+  /** Different experts for each token. */
   private static int[] experts(int rank) {
     Random random = new Random(30 + rank);
     int[] idx = new int[TOKENS * TOP_K];

@@ -19,7 +19,7 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.WireWait;
 
-/** What arrives, and that the counters say so truthfully. */
+/** Checks of arriving bytes and counters. */
 final class ContentChecks {
   private static final int[] SIZES = {
     0, 1, 3, 7, 8, 9, 31, 64, 127, 1000, 4095, 4096, 4097, 16_383, 16_385, 65_537, 262_143
@@ -28,7 +28,9 @@ final class ContentChecks {
 
   private ContentChecks() {}
 
-  /** Every byte of a put is there once its counter has grown, and no byte beside it. */
+  /**
+   * Every byte of a put is visible once its counter has grown; bytes outside the put are unchanged.
+   */
   static void bytesAreVisibleOnceCounted(WireContext context) {
     long slot = LARGEST + 64;
     try (Wire wire = context.open()) {
@@ -56,7 +58,7 @@ final class ContentChecks {
             MemorySegment part = target.segment().asSlice(slot * peer, slot);
             verify(part, to, bytes, tag(peer, round), what);
             check(to == 0 || part.get(ValueLayout.JAVA_BYTE, to - 1L) == 0, "byte before " + what);
-            check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte behind " + what);
+            check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte after " + what);
           }
         }
         barrier.meet();
@@ -70,7 +72,7 @@ final class ContentChecks {
     return rank * 1000L + round;
   }
 
-  /** A counter counts each put once, from whatever peer and lane. */
+  /** A counter counts each put once, for every peer and lane. */
   static void everyPutIsCountedOnce(WireContext context) {
     int puts = 300;
     try (Wire wire = context.open()) {
@@ -98,7 +100,7 @@ final class ContentChecks {
     }
   }
 
-  /** An add is seen only after every put that was given to its lane before. */
+  /** An add is visible only after every earlier put of its lane. */
   static void addFollowsThePutsBeforeIt(WireContext context) {
     int rounds = 200;
     int depth = 4;
@@ -112,7 +114,7 @@ final class ContentChecks {
       Region target = context.region(wire, slot * depth);
       WireWait wait = context.waiting(wire, 0);
       WireBarrier barrier = new WireBarrier(wire);
-      // Counter 0: rounds that came from the left; 1: rounds that the right has read.
+      // Counter 0: rounds that arrived from the left; 1: rounds that the right has read.
       for (int round = 0; round < rounds; round++) {
         wait.counter(1, round - depth + 1L, right);
         Lane lane = lane(wire, right, 1);
@@ -135,7 +137,7 @@ final class ContentChecks {
     }
   }
 
-  /** What was flushed may be overwritten: the peer still gets what was put. */
+  /** Flushed memory may be overwritten: the peer still gets the bytes of the put. */
   static void bytesMayChangeOnceTheyHaveLeft(WireContext context) {
     long slot = 3_000_000;
     try (Wire wire = context.open()) {
@@ -163,7 +165,7 @@ final class ContentChecks {
     }
   }
 
-  /** Many small puts, as fast as they go. */
+  /** Many small puts at full speed. */
   static void manySmallPutsArrive(WireContext context) {
     int puts = Integer.getInteger("ep4j.puts", context.setup().faults() ? 2_000 : TestScale.of(100_000, 1_000_000));
     int slots = 4096;
@@ -214,7 +216,7 @@ final class ContentChecks {
     }
   }
 
-  /** Memory of the caller as source everywhere, and as target where the wire says so. */
+  /** Memory of the caller as source of all puts, and as target if the wire supports it. */
   static void memoryOfTheCallerTravels(WireContext context) {
     long bytes = 100_001;
     try (Arena arena = Arena.ofShared();
@@ -241,7 +243,7 @@ final class ContentChecks {
     }
   }
 
-  /** Ranks give regions of different sizes, also none. */
+  /** Ranks register regions of different sizes, and some none. */
   static void regionsMayDiffer(WireContext context) {
     try (Wire wire = context.open()) {
       Region source = context.region(wire, 64);
@@ -258,7 +260,7 @@ final class ContentChecks {
     }
   }
 
-  /** Threads that drive a strand each do not disturb each other. */
+  /** Threads that each drive one progress context do not affect each other. */
   static void progressContextsRunConcurrently(WireContext context) throws InterruptedException {
     int progressContexts = 3;
     int puts = 400;
@@ -286,7 +288,7 @@ final class ContentChecks {
       }
       for (Throwable failure : failures) {
         if (failure != null) {
-          throw new AssertionError("a strand failed", failure);
+          throw new AssertionError("a progress context failed", failure);
         }
       }
       new WireBarrier(wire).meet();
@@ -309,7 +311,7 @@ final class ContentChecks {
         }
       }
     }
-    // Nobody polls for this strand later, so its work must have left.
+    // No thread polls this progress context later, so its work must have left.
     for (int peer = 0; peer < context.size(); peer++) {
       for (int i = progressContext;
           peer != context.rank() && i < wire.config().lanes();
@@ -322,7 +324,7 @@ final class ContentChecks {
     wait.counter(progressContext, expected, -1);
     check(
         counters.get(progressContext) == expected,
-        "strand counted " + counters.get(progressContext));
+        "progress context counted " + counters.get(progressContext));
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != context.rank()) {
         verifyFrom(

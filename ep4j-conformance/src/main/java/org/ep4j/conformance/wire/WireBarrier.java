@@ -6,7 +6,7 @@ import org.ep4j.wire.Wire;
 
 /**
  * A barrier over the wire itself, whose ranks keep polling: after it, all work of all ranks has
- * taken effect. It uses the last counter, and drives all strands from one thread.
+ * taken effect. Uses the last counter, and drives all progress contexts from one thread.
  */
 final class WireBarrier {
   private static final Duration TIMEOUT = WireContext.TIMEOUT;
@@ -29,11 +29,11 @@ final class WireBarrier {
     }
     for (int peer = 0; peer < wire.size(); peer++) {
       while (peer != wire.rank() && wire.lane(peer, 0).add(counter, 1) == Lane.BACK_PRESSURED) {
-        poll(start, "room to announce itself");
+        poll(start, "space for its notice");
       }
     }
     while (!allLeft()) {
-      poll(start, "its announcement to leave");
+      poll(start, "its notice to leave");
     }
     while (wire.counters().get(counter) < barriers * (wire.size() - 1)) {
       poll(start, "the other ranks");
@@ -68,7 +68,7 @@ final class WireBarrier {
   private boolean allLeft() {
     boolean all = true;
     for (int peer = 0; peer < wire.size(); peer++) {
-      // Who has heard everybody may have closed its wire already.
+      // A rank that has received all notices may already have closed its wire.
       all &= peer == wire.rank() || wire.lane(peer, 0).flush();
     }
     return all;

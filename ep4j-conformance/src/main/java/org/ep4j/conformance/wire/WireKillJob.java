@@ -20,8 +20,8 @@ import org.ep4j.wire.Wires;
 
 /**
  * One campaign: the ranks exchange rounds over a faulty wire while one of them dies at a step drawn
- * from the seed. The others must notice, name it and go on; what was counted must be whole, on all
- * ranks, nothing twice.
+ * from the seed. The other ranks must detect the death, name the rank and continue; counted data
+ * must be complete, on all ranks, and never duplicated.
  */
 public final class WireKillJob implements RankJob {
   private static final int ROUNDS = 12;
@@ -49,7 +49,7 @@ public final class WireKillJob implements RankJob {
       wire.close();
     } catch (RankKilled e) {
       if (group.inProcess()) {
-        // As if its thread had ended: the wire stays as it is.
+        // As if its thread had ended: the wire is left unchanged.
         group.fail(e.toString());
       } else {
         Runtime.getRuntime().halt(0);
@@ -99,7 +99,7 @@ public final class WireKillJob implements RankJob {
     for (int peer = 0; peer < wire.size(); peer++) {
       for (int round = 0; peer != rank && round < ROUNDS; round++) {
         long counted = wire.counters().get(peer * ROUNDS + round);
-        check(counted <= 1, "round %d of rank %d came %d times".formatted(round, peer, counted));
+        check(counted <= 1, "round %d of rank %d arrived %d times".formatted(round, peer, counted));
         check(
             counted == 1 || peer == victim,
             "round %d of rank %d is missing".formatted(round, peer));
@@ -115,7 +115,7 @@ public final class WireKillJob implements RankJob {
     }
   }
 
-  /** A put that is announced by an add, in every other round; else one that counts itself. */
+  /** A put that an add announces, in every other round; else a put with its own count. */
   private static void send(
       WireWait wait, Lane lane, Region source, long at, Region target, long to, int round) {
     int counter = (int) (to / SLOT);
@@ -127,7 +127,7 @@ public final class WireKillJob implements RankJob {
     }
   }
 
-  /** Does something with a peer, which may fail if the peer is the victim. */
+  /** Runs an action with a peer, which may fail if the peer is the victim. */
   private static void tolerated(int victim, int peer, Runnable work) {
     try {
       work.run();

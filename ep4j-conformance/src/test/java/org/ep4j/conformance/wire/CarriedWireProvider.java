@@ -12,7 +12,9 @@ import org.ep4j.wire.tcp.CarriedWires;
 import org.ep4j.wire.tcp.Carrier;
 import org.ep4j.wire.tcp.CarrierService;
 
-/** The wire {@code carried}: threads of this JVM, with a {@link MatchingCarrier} a connection. */
+/**
+ * The wire {@code carried}: threads of this JVM, with one {@link MatchingCarrier} per connection.
+ */
 public final class CarriedWireProvider implements WireProvider {
   static final String NAME = "carried";
 
@@ -66,7 +68,7 @@ public final class CarriedWireProvider implements WireProvider {
 
     @Override
     public void close() {
-      // Carriers leave nothing behind.
+      // Carriers hold no resources.
     }
   }
 }

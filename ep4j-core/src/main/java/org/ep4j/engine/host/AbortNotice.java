@@ -9,26 +9,26 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a rank that has left an operation halfway tells the others, who wait for what it will never
- * do, and why: the words of {@link ControlPageLayout#ABORTED}. Who ends because of such a rank
- * tells its reason on, so ranks hear that cannot reach each other any more. Used by the thread that
- * is inside an operation.
+ * Notice that a rank has aborted an operation, with the reason, for peers that wait for it: the
+ * words of {@link ControlPageLayout#ABORTED}. A rank that aborts because of such a notice forwards
+ * the reason, so the notice also reaches ranks that the first one cannot reach. Used by the thread
+ * inside an operation.
  */
 final class AbortNotice {
   private final HostContext context;
 
-  /** Addresses of all ranks' words. */
+  /** Addresses of the words of all ranks. */
   private final long[] words;
 
-  /** What the word of a rank is that has given up since the last reset. */
+  /** Value of the word of a rank that has aborted since the last reset. */
   private long current = 1;
 
   /**
-   * Why a rank has given up.
+   * Reason of an abort.
    *
-   * @param peer the rank where the trouble began
-   * @param dead whether that rank is dead or cannot be reached
-   * @param state what to say of that rank
+   * @param peer the rank that caused it
+   * @param dead whether that rank is dead or unreachable
+   * @param state what to report of that rank
    */
   record Report(int peer, boolean dead, String state) {}
 
@@ -40,7 +40,7 @@ final class AbortNotice {
     }
   }
 
-  /** From now on words of ranks of other nodes are those of the connection. */
+  /** Reads the words of ranks on other nodes from the connection. */
   void connect(ScaleOut connection) {
     for (int r = 0; r < words.length; r++) {
       if (!context.isIntranode(r)) {
@@ -49,20 +49,20 @@ final class AbortNotice {
     }
   }
 
-  /** All ranks begin anew with an epoch that none has used. */
+  /** Starts again on all ranks with an epoch that no rank has used. */
   void restart(long agreedEpoch) {
     current = agreedEpoch + 1;
   }
 
   /**
-   * Whether {@code peer} has given up; what it did before is visible then. Words only grow: one of
-   * a later reset says that this rank has been left out.
+   * Whether {@code peer} has aborted; its writes before the abort are then visible. Words only
+   * grow: a word of a later reset means that this rank was excluded.
    */
   boolean hasAborted(int peer) {
     return NativeMemory.getLongAcquire(words[peer]) >= current;
   }
 
-  /** Why {@code peer} has given up; null if it has not. */
+  /** Reason why {@code peer} has aborted; null if it has not. */
   @Nullable Report report(int peer) {
     if (!hasAborted(peer)) {
       return null;
@@ -75,20 +75,20 @@ final class AbortNotice {
     NativeMemory.copy(page + ControlPageLayout.TEXT, MemorySegment.ofArray(bytes), 0, length);
     String state = new String(bytes, StandardCharsets.UTF_8);
     if (failedRank == context.rank) {
-      return new Report(reporter, false, "has given up (it says: this rank " + state + ")");
+      return new Report(reporter, false, "has aborted (its report: this rank " + state + ")");
     }
     return new Report(
         failedRank,
         NativeMemory.getInt(page + ControlPageLayout.FAILED_RANK_DEAD) != 0,
-        reporter == failedRank ? state : state + ", says rank " + reporter);
+        reporter == failedRank ? state : state + ", reported by rank " + reporter);
   }
 
   /**
-   * Tells all others that this rank has given up, unless it has told them. Waits for the wire, but
-   * only for a moment.
+   * Notifies all other ranks that this rank has aborted, once. Waits for the wire for a short time
+   * only.
    *
-   * @param reason what has ended the operation
-   * @param cause the same, if it is an exception
+   * @param reason what ended the operation
+   * @param cause the same as an exception, or null
    */
   void publish(String reason, @Nullable Throwable cause) {
     if (hasAborted(context.rank)) {
@@ -104,7 +104,7 @@ final class AbortNotice {
     } else if (cause instanceof PeerTimeoutException timeout) {
       write(page, new Report(timeout.peer(), timeout.peerDead(), timeout.peerState()));
     } else {
-      write(page, new Report(context.rank, false, "has given up (" + reason + ")"));
+      write(page, new Report(context.rank, false, "has aborted (" + reason + ")"));
     }
     release(page);
     ScaleOut connection = context.scaleOut();
@@ -116,25 +116,25 @@ final class AbortNotice {
   }
 
   /**
-   * Before this rank leaves its memory to a rank that was lost, and may only have been stopped:
-   * tells that one, if it goes on, that nobody is there. It alone will look there.
+   * Called before this rank leaves its memory to a lost rank that may only have been stopped: that
+   * rank, if it continues, finds the notice there. No other rank reads this memory.
    */
   void abandonRegion() {
     if (!hasAborted(context.rank)) {
       long page = context.memory.address(context.rank);
-      write(page, new Report(context.rank, false, "has gone on without the ranks that were lost"));
+      write(page, new Report(context.rank, false, "has continued without the lost ranks"));
       release(page);
     }
   }
 
   private void release(long page) {
     NativeMemory.putLongRelease(page + ControlPageLayout.ABORTED, current);
-    // Whoever sees other rows in this rank's memory sees the word too; stores around the cache, of
-    // which the next epoch may have some, are ordered by nothing less.
+    // A rank that sees other rows in this memory must see the word too. Only a full fence orders
+    // non-temporal stores, which the next epoch may use.
     VarHandle.fullFence();
   }
 
-  /** Another rank that has given up; -1 if there is none. */
+  /** Another rank that has aborted; -1 if there is none. */
   int any() {
     for (int r = 0; r < words.length; r++) {
       if (r != context.rank && !context.excluded[r] && hasAborted(r)) {

@@ -1,15 +1,15 @@
 package org.ep4j.engine.host;
 
 /**
- * Takes what one other node has for this rank's tokens, and says up to which token everything is
- * there. Chunks stay until the tokens in them have been summed.
+ * Receives the rows of one other node for this rank's tokens, and reports up to which token the
+ * rows are complete. A chunk is held until the tokens in it have been summed.
  */
 final class CombineReceiver {
   private final ChunkReceiver receiver;
   private final NodeRoutes there;
   private final CombineChunk chunk = new CombineChunk();
 
-  /** For each chunk that is held, the first token behind those in it, oldest first. */
+  /** For each held chunk, oldest first, the token after the last one in it. */
   private final int[] behind = new int[ScaleOutLayout.SLOTS];
 
   private int held;
@@ -21,12 +21,12 @@ final class CombineReceiver {
     this.there = there;
   }
 
-  /** The rank that sends. */
+  /** The sending rank. */
   int peer() {
     return receiver.peer;
   }
 
-  /** Chunks that have come, for reports. */
+  /** Number of received chunks, for reports. */
   long taken() {
     return receiver.taken();
   }
@@ -38,24 +38,24 @@ final class CombineReceiver {
     skip(handle);
   }
 
-  /** Moves to the next token that has ways to the node. */
+  /** Advances to the next token that has routes to the node. */
   private void skip(HostHandle handle) {
     while (next < handle.tokens && there.firstOf(handle, next) < 0) {
       next++;
     }
   }
 
-  /** Tokens before this one have all that they get from the node. */
+  /** Tokens before this one have all rows from the node. */
   int ready() {
     return next;
   }
 
-  /** Whether everything has come and been given back. */
+  /** Whether all chunks have arrived and been released. */
   boolean done() {
     return last && held == 0 && receiver.push();
   }
 
-  /** Takes a chunk if one has come; whether it did. */
+  /** Reads a chunk if one has arrived; returns whether it did. */
   boolean step(HostHandle handle, SumTerms terms, InternodeRows internode, long epoch) {
     receiver.push();
     if (last || held == behind.length) {
@@ -90,7 +90,7 @@ final class CombineReceiver {
     return true;
   }
 
-  /** Tokens before {@code summed} need their chunks no more. */
+  /** Releases the chunks that hold only tokens before {@code summed}. */
   void release(int summed) {
     int gone = 0;
     while (gone < held && behind[gone] <= summed) {

@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.group.Group;
 
 /**
- * Connects a rank with those of other nodes, if there are any: when its buffer is opened, and at
+ * Connects a rank with ranks of other nodes, if there are any: when its buffer is opened, and at
  * each reset.
  */
 final class Connector implements AutoCloseable {
@@ -62,12 +62,12 @@ final class Connector implements AutoCloseable {
   }
 
   /**
-   * Connects the ranks that are left anew; collective among them. What was under way between them
-   * is of no use any more.
+   * Connects the live ranks again; collective among them. Transfers that were in flight between
+   * them are lost.
    *
    * @param live their group
-   * @param numbers their numbers in the buffer
-   * @return whether the connection keeps the group, and closes it in the end
+   * @param numbers their ranks in the buffer
+   * @return whether the connection keeps the group and closes it later
    */
   boolean reconnect(Group live, int[] numbers) {
     if (oneNode()) {

@@ -1,21 +1,24 @@
 package org.ep4j.engine.host;
 
 /**
- * A rank's counts in a dispatch: how many rows it sends where, and how many it takes.
+ * A rank's counts in a dispatch: how many rows it sends to each rank and expert, and how many it
+ * can receive.
  *
- * <p>Protocol. The owner writes them plainly before it publishes {@link ControlPageLayout#ENTERED};
- * every rank reads those of all ranks after it has seen that and before it publishes {@link
- * ControlPageLayout#FINISHED}. From the same numbers all ranks compute the same slots, without
- * atomics.
+ * <p>Protocol. The owner writes the counts with plain stores before it publishes {@link
+ * ControlPageLayout#ENTERED}. Every rank reads the counts of all ranks after it observes ENTERED
+ * and before it publishes {@link ControlPageLayout#FINISHED}. All ranks compute the same slots from
+ * the same numbers, without atomics.
  */
 final class CountsLayout {
-  /** Long: rows that the owner's receive region takes in this dispatch. */
+  /** Long: rows that the owner's receive region can take in this dispatch. */
   static final long LIMIT = 0;
 
-  /** Int[ranks]: tokens of the owner that go to each rank. */
+  /** Int[ranks]: number of the owner's tokens for each rank. */
   static final long PER_RANK = ControlPageLayout.LINE;
 
-  /** Int[experts]: tokens of the owner that go to each expert, in order of (rank, local number). */
+  /**
+   * Int[experts]: number of the owner's tokens for each expert, in order of (rank, local number).
+   */
   final long perExpert;
 
   /** Bytes in all. */

@@ -3,15 +3,14 @@ package org.ep4j.engine.host;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * How a chunk of a dispatch is laid out: tokens of one source on their way to one node, as arrays.
- * Written by the source before it is announced, read by its rail in that node ({@link
- * ScaleOutLayout}).
+ * Layout of a chunk of a dispatch: tokens from one source to one node, as arrays. Written by the
+ * source before it signals the chunk, read by its rail in that node ({@link ScaleOutLayout}).
  *
- * <p>Header, then ways, ids, source tokens, ends of ways, weights, factors, scales and rows of its
- * tokens; what a payload does not have takes no bytes.
+ * <p>Header, then routes, ids, source tokens, ends of routes, weights, factors, scales and rows of
+ * its tokens; arrays that a payload does not have take no bytes.
  */
 final class DispatchChunk {
-  /** Bytes that headers and gaps between arrays take at most. */
+  /** Upper bound of the bytes of headers and padding. */
   static final long OVERHEAD = 512;
 
   private static final long TOKENS = 0;
@@ -24,10 +23,10 @@ final class DispatchChunk {
   int tokens;
   int routes;
 
-  /** Whether nothing follows in this operation. */
+  /** Whether this is the last chunk of the operation. */
   boolean last;
 
-  /** Whether ids are long; ranks may differ in that. */
+  /** Whether ids are long; ranks may differ in this. */
   boolean wideIds;
 
   /** Epoch of the operation. */
@@ -44,10 +43,10 @@ final class DispatchChunk {
   long scales;
   long rows;
 
-  /** Behind the last byte. */
+  /** End of the last array. */
   long end;
 
-  /** Bytes that a token takes at most, without its ways. */
+  /** Upper bound of the bytes of a token, without its routes. */
   static long tokenBytes(Payload payload, int topK) {
     return payload.rowBytes
         + payload.scaleBytes
@@ -60,7 +59,7 @@ final class DispatchChunk {
     return payload.ids == 0 ? 0 : wide ? Long.BYTES : Integer.BYTES;
   }
 
-  /** Bytes of a token with everything that a buffer may be asked to send. */
+  /** Upper bound of the bytes of a token over all dispatches of the buffer. */
   static long max(HighThroughputLayout layout, int topK) {
     return OVERHEAD
         + layout.maxRowBytes

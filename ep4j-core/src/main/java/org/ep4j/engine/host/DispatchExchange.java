@@ -5,26 +5,26 @@ import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and has
- * what arrives for this node pushed to it, until both are done. Tokens for this node itself are
- * pushed meanwhile.
+ * The internode part of a dispatch: sends this rank's tokens to its rails, and has workers push
+ * tokens that arrive for this node, until both are done. Workers push the tokens for this node
+ * itself meanwhile.
  */
 final class DispatchExchange extends Exchange {
-  /** Own tokens of a unit of work. */
+  /** Number of own tokens of a unit of work. */
   private static final int TOKENS_OF_A_UNIT = 256;
 
-  /** Units of own tokens that are with the workers at most. */
+  /** Maximum number of units of own tokens in progress. */
   private static final int UNITS = 16;
 
   private final Payload payload;
 
-  /** To each other node that has ranks left. */
+  /** One for each other node with live ranks. */
   private final DispatchSender[] senders;
 
   /** For each partner that sends to this node through this rank; null for others. */
   private final @Nullable DispatchForwarder[] forwarders;
 
-  /** Pushes own tokens, in units by their order; how many were given, and are to be. */
+  /** Pushes own tokens, in units in order; the numbers of submitted units and of all units. */
   private final RowPush ownRows;
 
   private final PushUnit[] units = new PushUnit[UNITS];
@@ -32,7 +32,7 @@ final class DispatchExchange extends Exchange {
   private int parts;
 
   /**
-   * @param payload of the dispatch that runs
+   * @param payload of the running dispatch
    * @param ownRows pushes this rank's own tokens to its node
    */
   DispatchExchange(
@@ -43,7 +43,7 @@ final class DispatchExchange extends Exchange {
       WorkerTeam team,
       Payload payload,
       RowPush ownRows) {
-    // What comes from other nodes goes first: others wait for the room that it takes.
+    // Chunks from other nodes have priority: their senders wait for the space.
     super(context, connection, team, connection.receivers().length * ScaleOutLayout.SLOTS, UNITS);
     this.payload = payload;
     this.ownRows = ownRows;
@@ -130,7 +130,7 @@ final class DispatchExchange extends Exchange {
     return giveOwn(handle.tokens, work) || moved;
   }
 
-  /** Gives own tokens to the workers as far as there is room; whether it did. */
+  /** Submits own tokens to the workers while there is space; returns whether it did. */
   private boolean giveOwn(long tokens, WorkQueue work) {
     int before = given;
     while (given < parts) {

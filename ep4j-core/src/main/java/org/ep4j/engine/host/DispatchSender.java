@@ -5,12 +5,11 @@ import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Sends the tokens of one dispatch that go to one other node, a chunk at a time. Long runs of
- * consecutive rows leave from where the caller has them, where the wire can do that; other rows are
- * copied into the chunk.
+ * Sends the tokens of one dispatch to one other node, a chunk at a time. The wire reads long runs
+ * of consecutive rows from the caller's memory where it can; other rows are copied into the chunk.
  */
 final class DispatchSender {
-  /** Bytes of such a run at least: less is not worth a put, and short puts are copied anyway. */
+  /** Minimum bytes of such a run: shorter puts do not pay, and wires copy them anyway. */
   private static final long RUN = 64 << 10;
 
   private final ChunkSender sender;
@@ -18,12 +17,12 @@ final class DispatchSender {
   private final long chunkBytes;
   private final DispatchChunk chunk = new DispatchChunk();
 
-  /** The tokens of the chunk that is being filled, and the first of their ways to the node. */
+  /** The tokens of the chunk that is being filled, and for each its first route to the node. */
   private int[] chosen = new int[0];
 
   private int[] firstRoute = new int[0];
 
-  /** The rows of all tokens; null if they cannot leave from there. */
+  /** The rows of all tokens; null if the wire cannot read them in place. */
   private @Nullable Region rows;
 
   private int next;
@@ -35,12 +34,12 @@ final class DispatchSender {
     this.chunkBytes = chunkBytes;
   }
 
-  /** The rank that takes the tokens. */
+  /** The receiving rank. */
   int peer() {
     return sender.peer;
   }
 
-  /** Chunks that were sent, for reports. */
+  /** Number of sent chunks, for reports. */
   long sent() {
     return sender.sent();
   }
@@ -54,14 +53,14 @@ final class DispatchSender {
     done = false;
   }
 
-  /** Whether all is with the wire. */
+  /** Whether the wire has accepted all chunks. */
   boolean done() {
     return done && sender.push();
   }
 
-  /** Sends a chunk if there is room for one; whether it did. */
+  /** Sends a chunk if there is space; returns whether it did. */
   boolean step(HostHandle handle, Payload payload, long epoch) {
-    // Also at the end: the wire may not have taken the last chunk yet.
+    // Also after the last chunk: the wire may not have accepted it yet.
     boolean taken = sender.push();
     if (done || !taken) {
       return false;
@@ -81,7 +80,7 @@ final class DispatchSender {
     return true;
   }
 
-  /** Takes as many tokens as fit. */
+  /** Chooses as many tokens as fit. */
   private void choose(HostHandle handle, Payload payload) {
     long tokenBytes = DispatchChunk.tokenBytes(payload, handle.topK);
     long left = chunkBytes - DispatchChunk.OVERHEAD;
@@ -133,7 +132,7 @@ final class DispatchSender {
     }
   }
 
-  /** Collects the pieces of the chunk: runs of rows, and what lies in the room between them. */
+  /** Collects the pieces of the chunk: runs of rows, and the parts of the space between them. */
   private void collect(long space, Payload payload) {
     long rowBytes = payload.rowBytes;
     Region all = rows;

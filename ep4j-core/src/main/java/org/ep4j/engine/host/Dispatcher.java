@@ -12,15 +12,15 @@ import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * High-throughput dispatch, step by step: read the routing (and refuse it), publish counts, enter,
- * compute slots from everybody's counts, push rows to their slots, finish. Arguments have been
- * checked against the configuration; runs on one thread at a time.
+ * High-throughput dispatch, step by step: read and check the routing, publish counts, enter,
+ * compute slots from the counts of all ranks, push rows to their slots, finish. The caller has
+ * checked the arguments against the configuration; one thread at a time.
  */
 final class Dispatcher {
   private static final String DISPATCH = "dispatch";
   private static final String CACHED = "cached dispatch";
 
-  /** What finishing waits for. */
+  /** Phase name of the wait in finish. */
   private static final String ROWS = "rows";
 
   private final HostContext context;
@@ -40,7 +40,7 @@ final class Dispatcher {
   private final TrafficCounters traffic;
   private final ExpertTable table;
 
-  /** What crosses between nodes; null if there is one node. */
+  /** The internode part; null if there is one node. */
   private @Nullable DispatchExchange exchange;
 
   Dispatcher(
@@ -68,12 +68,12 @@ final class Dispatcher {
     empty = new EmptySlots(layout, context.highThroughput(context.rank));
   }
 
-  /** From now on other nodes are reached this way. */
+  /** Sets the connection to other nodes. */
   void connect(ScaleOut connection) {
     exchange = new DispatchExchange(context, connection, layout, table, team, payload, push);
   }
 
-  /** A dispatch along new ways. */
+  /** A dispatch that computes new routes. */
   void dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
     context.requireUsable();
     HostHandle handle = pool.take();
@@ -88,7 +88,7 @@ final class Dispatcher {
       slots.compute(handle);
       ReceiveOverflowException overflow = handle.staticSizing ? null : slots.overflow();
       if (overflow != null) {
-        // All ranks come to the same conclusion: leave together, with nothing sent.
+        // All ranks take this branch: they leave together, and no rank has sent rows.
         context.finish(DISPATCH, "refusal");
         throw overflow;
       }
@@ -108,7 +108,7 @@ final class Dispatcher {
     }
   }
 
-  /** A dispatch along the ways of {@code handle}. */
+  /** A dispatch along the routes of {@code handle}. */
   void dispatch(Tokens tokens, HostHandle handle) {
     context.requireUsable();
     try {

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -18,11 +20,11 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The high-throughput operations of one buffer on one rank: checks what the caller passed, then
- * runs the operation on the calling thread or queues it. Used by one thread at a time.
+ * The high-throughput operations of one buffer on one rank: checks the arguments, then runs the
+ * operation on the calling thread or queues it. Used by one thread at a time.
  *
- * <p>What the ids of a routing say is checked when the operation runs (a previous event may still
- * have to write them), so an asynchronous dispatch reports a bad id through its event.
+ * <p>The operation itself checks the ids of a routing, because a previous event may have to write
+ * them first. An asynchronous dispatch therefore reports a bad id through its event.
  */
 final class HighThroughput {
   private final HostContext context;
@@ -65,7 +67,7 @@ final class HighThroughput {
     combiner = new Combiner(context, layout, scratch, staging, team, combineResult, traffic);
   }
 
-  /** From now on other nodes are reached this way. */
+  /** Sets the connection to other nodes. */
   void connect(ScaleOut connection) {
     dispatcher.connect(connection);
     combiner.connect(connection);
@@ -188,19 +190,19 @@ final class HighThroughput {
     return combineResult;
   }
 
-  /** Checks that the handle is of this buffer and still good, and keeps it so until release. */
+  /** Checks that the handle belongs to this buffer and is valid, and holds it until release. */
   private HostHandle use(DispatchHandle handle) {
     Arguments.highThroughput(context.config);
     context.requireUsable();
     if (!(handle instanceof HostHandle hostHandle) || !hostHandle.isOf(pool)) {
-      throw new IllegalStateException(
-          "the dispatch handle belongs to another buffer: use it with the buffer that made it");
+      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made"
+ + " it");
     }
     hostHandle.acquire();
     if (hostHandle.generation != context.generation) {
       hostHandle.release();
-      throw new IllegalStateException(
-          "the dispatch handle is older than the last reset(): its rows are lost, dispatch again");
+      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows:"
+ + " dispatch again");
     }
     return hostHandle;
   }

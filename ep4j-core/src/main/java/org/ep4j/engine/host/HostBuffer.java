@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferStatistics;
@@ -31,7 +33,7 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A buffer of the host engine: owns the memory and the threads, and lets one thread at a time into
+ * A buffer of the host engine: owns the memory and the threads, and admits one thread at a time to
  * the operations.
  */
 final class HostBuffer implements ExpertBuffer {
@@ -75,7 +77,7 @@ final class HostBuffer implements ExpertBuffer {
   /**
    * Connects the ranks; collective.
    *
-   * @param agreement if this rank comes back to those that have the buffer
+   * @param agreement of a rank that rejoins the ranks with the buffer; otherwise null
    */
   void connect(@Nullable SurvivorAgreement agreement) {
     if (agreement == null) {
@@ -177,13 +179,12 @@ final class HostBuffer implements ExpertBuffer {
     }
   }
 
-  /** Begins a low-latency call; one that is not asynchronous runs after all that are queued. */
+  /** Begins a low-latency call; a synchronous call runs after all queued operations. */
   private void enterLowLatency(boolean async) {
     guard.enter();
     try {
       if (config.lowLatencyMaxTokens() == 0) {
-        throw new IllegalStateException(
-            "the buffer was opened without low-latency operations: set"
+        throw new IllegalUseException(ErrorCode.LOW_LATENCY_OFF, "the buffer has no low-latency operations: set"
                 + " BufferConfig.lowLatencyMaxTokens");
       }
       if (!async) {
@@ -196,7 +197,7 @@ final class HostBuffer implements ExpertBuffer {
     }
   }
 
-  /** How low-latency operations come back into this buffer. */
+  /** Callbacks from low-latency operations into this buffer. */
   private final class LowLatencyCalls implements LowLatencyEntry {
     @Override
     public void enter() {
@@ -293,7 +294,7 @@ final class HostBuffer implements ExpertBuffer {
     guard.enter();
     try {
       if (sms < 0) {
-        throw Arguments.invalid("sms", sms, ">= 0", "0 = the engine's own choice");
+        throw Arguments.invalid(ErrorCode.BAD_SM_COUNT, "sms", sms, ">= 0", "pass 0 for the choice of the engine");
       }
       queue.drain();
       team.resize(WorkerTeam.size(sms, context.nodes, context.rank));
@@ -372,7 +373,7 @@ final class HostBuffer implements ExpertBuffer {
       if (guard.isShut()) {
         return;
       }
-      // First: what is queued still works on the memory.
+      // First: queued operations still use the memory.
       queue.close();
       guard.shut();
       team.close();

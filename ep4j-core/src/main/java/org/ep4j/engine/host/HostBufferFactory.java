@@ -7,7 +7,7 @@ import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
-/** How buffers of the host engine come to be. */
+/** Opens buffers of the host engine. */
 final class HostBufferFactory {
   private HostBufferFactory() {}
 
@@ -19,7 +19,7 @@ final class HostBufferFactory {
     return finish(group, config, nodes, layout, memory, null);
   }
 
-  /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
+  /** Opens the buffer of a rank that rejoins; collective with readmit() on the other ranks. */
   static HostBuffer rejoin(Group group, BufferConfig config) {
     try (SurvivorAgreement agreement =
         SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {

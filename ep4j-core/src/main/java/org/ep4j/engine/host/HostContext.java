@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.Objects;
@@ -19,8 +21,8 @@ import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the operations of one buffer on one rank share: who is there, where everybody's region lies,
- * which ranks count, and the epoch. Used by one thread at a time.
+ * State that the operations of one buffer on one rank share: the members, the addresses of all
+ * regions, the ranks that count, and the epoch. Used by one thread at a time.
  *
  * <p>Region of each rank: control page ({@link ControlPageLayout}), then the high-throughput part
  * at {@link #highThroughputOffset}, then the low-latency part at {@link #lowLatencyOffset}; the
@@ -42,7 +44,10 @@ final class HostContext implements PeerWait.InternodeProgress {
   final long lowLatencyOffset;
   final PeerWait wait;
 
-  /** Addresses of all ranks' regions; of ranks of other nodes, mirrors of their heads. */
+  /**
+   * Addresses of all ranks' regions; for ranks of other nodes, mirrors of the start of their
+   * regions.
+   */
   private final long[] regions;
 
   /** Addresses of all ranks' progress words. */
@@ -50,25 +55,25 @@ final class HostContext implements PeerWait.InternodeProgress {
 
   private final AbortNotice abortNotice;
 
-  /** The connection with other nodes; null if there are none. */
+  /** The connection to other nodes; null if there are none. */
   private @Nullable ScaleOut scaleOut;
 
-  /** Ranks that no operation counts with: dead at the last reset; the same on all live ranks. */
+  /** Ranks that no operation counts: dead at the last reset; the same on all live ranks. */
   final boolean[] excluded;
 
-  /** Ranks that low-latency operations skip: masked here by hand or by deadline, or excluded. */
+  /** Ranks that low-latency operations skip: masked by the caller or by a deadline, or excluded. */
   final boolean[] masked;
 
-  /** Number of the last high-throughput operation, barrier or reset that was started. */
+  /** Number of the last started high-throughput operation, barrier or reset. */
   long epoch;
 
   /** Number of resets so far: handles of an earlier generation are stale. */
   int generation;
 
-  /** The operation that has been entered and not finished; empty between operations. */
+  /** The operation that has been entered and has not finished; empty between operations. */
   private String entered = "";
 
-  /** Why nothing but reset and close is accepted; empty while all is well. */
+  /** Reason why only reset and close are accepted; empty while the buffer is usable. */
   private String broken = "";
 
   HostContext(
@@ -100,7 +105,7 @@ final class HostContext implements PeerWait.InternodeProgress {
     this.abortNotice = new AbortNotice(this);
   }
 
-  /** From now on ranks of other nodes are reached this way. */
+  /** Sets the connection to other nodes. */
   void connect(ScaleOut connection) {
     scaleOut = connection;
     for (int r = 0; r < ranks; r++) {
@@ -112,7 +117,7 @@ final class HostContext implements PeerWait.InternodeProgress {
     abortNotice.connect(connection);
   }
 
-  /** The connection with other nodes; null if there are none. */
+  /** The connection to other nodes; null if there are none. */
   @Nullable ScaleOut scaleOut() {
     return scaleOut;
   }
@@ -128,7 +133,8 @@ final class HostContext implements PeerWait.InternodeProgress {
   }
 
   /**
-   * Lets ranks of other nodes see a part of this rank's region, once its progress tells them to.
+   * Makes a part of this rank's region visible to ranks of other nodes at the next publication of
+   * its progress.
    */
   void mirror(long offset, long bytes) {
     if (scaleOut != null) {
@@ -161,12 +167,14 @@ final class HostContext implements PeerWait.InternodeProgress {
     return abortNotice.report(peer);
   }
 
-  /** Address of {@code rank}'s high-throughput part; of another node, of its counts alone. */
+  /**
+   * Address of {@code rank}'s high-throughput part; for a rank of another node, of its counts only.
+   */
   long highThroughput(int rank) {
     return regions[rank] + highThroughputOffset;
   }
 
-  /** Address of {@code rank}'s low-latency part; it shares memory with this one. */
+  /** Address of the low-latency part of {@code rank}, which shares memory with this rank. */
   long lowLatency(int rank) {
     return memory.address(rank) + lowLatencyOffset;
   }
@@ -177,9 +185,9 @@ final class HostContext implements PeerWait.InternodeProgress {
   }
 
   /**
-   * Begins an epoch: tells the others what this rank is about to do, waits until all are about to
-   * do it, and makes sure it is the same. What this rank writes before is readable for the peers,
-   * what they wrote is readable here, until {@link #finish}.
+   * Begins an epoch: publishes this rank's operation, waits until all ranks have entered, and
+   * compares their operations. Until {@link #finish}, the peers can read what this rank wrote
+   * before, and this rank what they wrote.
    */
   void enter(Operation operation, String name) {
     epoch++;
@@ -199,7 +207,7 @@ final class HostContext implements PeerWait.InternodeProgress {
     long theirs = control(peer) + ControlPageLayout.DESCRIPTOR;
     long seen = Operation.numberAt(theirs);
     if (seen != epoch) {
-      // Epochs are in step; only a reset without this rank goes beyond the one that it is in.
+      // Epochs advance together; only a reset without this rank can advance beyond this epoch.
       throw new PeerTimeoutException(
           name, "entry", epoch, peer, epoch, seen, 0, members.goneOnWithoutThis(), false);
     }
@@ -210,15 +218,15 @@ final class HostContext implements PeerWait.InternodeProgress {
   }
 
   /**
-   * Ends an epoch: this rank is done with everybody's memory; waits until all are.
+   * Ends an epoch: this rank no longer accesses the memory of other ranks; waits until all ranks
+   * have finished.
    *
-   * @throws PeerTimeoutException also if what this rank has read may not have been what it was to
-   *     read: it was stopped meanwhile, or so slow that another has given up and used its memory
-   *     for something else
+   * @throws PeerTimeoutException also if data that this rank has read may be invalid: the rank was
+   *     stopped or so slow that another rank has aborted and reused its memory
    */
   void finish(String name, String phaseName) {
-    // After the last read and before anybody can go on to another epoch: who gives up says so, and
-    // only then lets its memory change.
+    // After the last read and before any rank can enter another epoch: a rank that aborts publishes
+    // its notice first and only then lets its memory change.
     VarHandle.acquireFence();
     int left = anyAborted();
     if (left != Rails.NONE) {
@@ -231,37 +239,36 @@ final class HostContext implements PeerWait.InternodeProgress {
   }
 
   /**
-   * To be called when an operation is over, however it ended: one left halfway breaks the buffer.
+   * Called after an operation, whether it succeeded or not: an operation that ended early makes the
+   * buffer unusable.
    */
   void settle() {
     if (!entered.isEmpty()) {
-      breakBecause(entered + ", epoch " + epoch + ", ended halfway", null);
+      breakBecause(entered + ", epoch " + epoch + ", ended early", null);
       entered = "";
     }
   }
 
-  /** The same for an exception that has ended it, which is returned. */
+  /** The same after an exception, which the method returns. */
   <E extends RuntimeException> E settle(E cause) {
     if (!entered.isEmpty()) {
-      breakBecause(entered + ", epoch " + epoch + ", ended halfway: " + cause.getMessage(), cause);
+      breakBecause(entered + ", epoch " + epoch + ", ended early: " + cause.getMessage(), cause);
       entered = "";
     }
     return cause;
   }
 
-  /** What a fault while memory is accessed means for the caller. */
+  /** The error for a memory fault during an access. */
   static Ep4jException outOfPages(String operation, InternalError fault) {
-    return new Ep4jException(
-        operation
-            + ": the system could not provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is full:"
-            + " mount it larger, or lower maxTokens; call reset() on all live ranks to go on",
+    return new Ep4jException(ErrorCode.OUT_OF_SHARED_MEMORY, operation + ": the system cannot provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is"
+ + " full: enlarge it, or lower maxTokens; then call reset() on all live ranks",
         fault);
   }
 
   /**
-   * From now on only reset and close are accepted; the others are told.
+   * Accepts only reset and close from now on, and notifies the other ranks.
    *
-   * @param cause the reason as an exception, if it is one
+   * @param cause the reason as an exception, or null
    */
   void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
@@ -271,24 +278,24 @@ final class HostContext implements PeerWait.InternodeProgress {
     }
   }
 
-  /** Tells a rank that was lost, and may only have been stopped, to give up where it stands. */
+  /** Notifies a lost rank, which may only have been stopped, that it must abort. */
   void abandonRegion() {
     abortNotice.abandonRegion();
   }
 
-  /** From now on only reset and close are accepted; the others cannot be told. */
+  /** Accepts only reset and close from now on; the other ranks cannot be notified. */
   void needsReset(String reason) {
     broken = reason;
   }
 
-  /** Refuses to go on with a broken buffer. */
+  /** Throws if the buffer needs a reset. */
   void requireUsable() {
     if (!broken.isEmpty()) {
-      throw new IllegalStateException("the buffer needs reset() on all live ranks: " + broken);
+      throw new IllegalUseException(ErrorCode.RESET_NEEDED, "the buffer needs reset() on all live ranks: " + broken);
     }
   }
 
-  /** After a reset: all ranks stand at {@code agreedEpoch}. */
+  /** Continues after a reset at {@code agreedEpoch}, which all ranks share. */
   void restart(long agreedEpoch) {
     epoch = agreedEpoch;
     abortNotice.restart(agreedEpoch);
@@ -299,24 +306,25 @@ final class HostContext implements PeerWait.InternodeProgress {
   }
 
   /**
-   * Waits until everything sent to other nodes has left: after that, nobody may poll for long.
+   * Waits until all data for other nodes has been sent: afterwards no thread may poll for a long
+   * time.
    *
    * @param skipped ranks that do not count
    * @param number of the operation
-   * @throws PeerTimeoutException naming a rank for which something is left
+   * @throws PeerTimeoutException naming a rank with unsent data
    */
   void awaitSent(boolean[] skipped, String operation, long number) {
     long begin = PeerWait.begin();
     int unsent = trySend(skipped);
     if (unsent != Rails.NONE) {
-      throw wait.failure(0, 0, unsent, operation, "bytes to leave", number, begin);
+      throw wait.failure(0, 0, unsent, operation, "unsent bytes", number, begin);
     }
   }
 
   /**
    * The same without an exception.
    *
-   * @return a rank for which something is left, {@link Rails#NONE} if all has left
+   * @return a rank with unsent data, {@link Rails#NONE} if all data is sent
    */
   int trySend(boolean[] skipped) {
     ScaleOut connection = scaleOut;
@@ -332,7 +340,9 @@ final class HostContext implements PeerWait.InternodeProgress {
     return unsent;
   }
 
-  /** Publishes this rank's progress; everything written before becomes visible with it. */
+  /**
+   * Publishes this rank's progress with release order: all earlier writes become visible with it.
+   */
   void publish(int phase) {
     long progressed = ControlPageLayout.progress(epoch, phase);
     NativeMemory.putLongRelease(memory.address(rank) + ControlPageLayout.PROGRESS, progressed);

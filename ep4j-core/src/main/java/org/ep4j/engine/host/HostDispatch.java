@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
@@ -14,7 +16,7 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The result of the last dispatch of a buffer: views of the receive region. One object a buffer.
+ * The result of the last dispatch of a buffer: views of the receive region. One object per buffer.
  */
 final class HostDispatch implements Dispatch {
   private final int hidden;
@@ -77,12 +79,12 @@ final class HostDispatch implements Dispatch {
     }
   }
 
-  /** The accessors wait for {@code pending} from now on. */
+  /** Makes the accessors wait for {@code pending}. */
   void await(Event pending) {
     event = pending;
   }
 
-  /** Describes what has arrived. */
+  /** Describes the received rows. */
   void delivered(
       HostHandle delivered, Payload payload, @Nullable ReceiveOverflowException tooMany) {
     handle = delivered;
@@ -107,12 +109,12 @@ final class HostDispatch implements Dispatch {
     }
   }
 
-  /** The handle, once everything has arrived. */
+  /** The handle, once all rows have arrived. */
   private HostHandle arrived() {
     event.await();
     HostHandle delivered = handle;
     if (delivered == null) {
-      throw new IllegalStateException("the dispatch has failed: its event says why");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
     }
     return delivered;
   }
@@ -204,8 +206,7 @@ final class HostDispatch implements Dispatch {
   @Override
   public Tensor combineInput(DType type) {
     if (!type.summable()) {
-      throw new InvalidArgumentException(
-          "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
+      throw new InvalidArgumentException(ErrorCode.TYPE_NOT_SUMMED, "dtype", type.name(), "BF16, FP16 or FP32", "pass a type that combine can sum");
     }
     return combineInputs[type.ordinal()].of(type, capacity, hidden);
   }

@@ -6,7 +6,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.group.Group;
 
-/** The engine that every machine has: ranks of one host, by load and store. */
+/** The engine for every machine: ranks of one host use loads and stores. */
 public final class HostEngineProvider implements EngineProvider {
   /** For {@link java.util.ServiceLoader}. */
   public HostEngineProvider() {}

@@ -11,8 +11,8 @@ import org.ep4j.memory.PrivateMemory;
 import org.ep4j.memory.SymmetricMemory;
 
 /**
- * The memory of one buffer on one rank, and the views of it that are handed out: a view used after
- * the buffer has been closed is an exception, not a crash.
+ * The memory of one buffer on one rank, and its views for callers: using a view after the buffer is
+ * closed throws an exception and does not crash.
  */
 final class HostMemory implements AutoCloseable {
   private final SymmetricMemory symmetric;
@@ -37,7 +37,7 @@ final class HostMemory implements AutoCloseable {
     return of(symmetric, layout, group.rank());
   }
 
-  /** Allocates on a rank that comes back; collective with those that are there. */
+  /** Allocates on a rank that rejoins; collective with the ranks that have the buffer. */
   static HostMemory rejoin(
       Participants participants, Nodes nodes, RegionLayout layout, Duration timeout) {
     int node = nodes.of(participants.rank());
@@ -80,12 +80,12 @@ final class HostMemory implements AutoCloseable {
     return scratchView;
   }
 
-  /** Arena of all views that are handed out. */
+  /** Arena of all views for callers. */
   Arena views() {
     return views;
   }
 
-  /** From now on views are refused. */
+  /** Closes all views. */
   void closeViews() {
     if (views.scope().isAlive()) {
       views.close();

@@ -11,20 +11,23 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The lanes to ranks of other nodes, by the numbers of the buffer, and waiting for room on them.
+ * The lanes to ranks of other nodes, by rank number in the buffer, and waits for space on them.
  * Used by one thread at a time.
  */
 final class InternodeLanes {
-  /** Most that giving up takes: whom it does not reach hears of it from others, or times out. */
+  /**
+   * Maximum time for sending an abort notice: ranks that it does not reach hear of the abort from
+   * other ranks, or time out.
+   */
   private static final long LAST_WORDS_NANOS = 500_000_000;
 
-  /** Steps of telling a peer. */
+  /** Steps of notifying a peer. */
   private static final int NONE = 0;
 
   private static final int PUT = 1;
   private static final int ADDED = 2;
 
-  /** Idle polls between looks at the clock, and before other threads get the core. */
+  /** Idle polls between reads of the clock, and before other threads get the core. */
   private static final int SPINS = 64;
 
   private final Wire wire;
@@ -32,17 +35,17 @@ final class InternodeLanes {
   private final int rank;
   private final Duration timeout;
 
-  /** Lanes to each rank of another node that is connected, none to the others. */
+  /** Lanes to each connected rank of another node; empty for all other ranks. */
   private final Lane[][] lanes;
 
-  /** Progress that the peers have been told. */
+  /** Progress that the peers have been notified of. */
   private long lastProgress;
 
   /**
    * The lanes of a wire.
    *
-   * @param numbers of the ranks that the wire connects, in the buffer
-   * @param rank of this rank in the buffer
+   * @param numbers ranks in the buffer of the ranks that the wire connects
+   * @param rank this rank in the buffer
    */
   InternodeLanes(
       Wire wire, ScaleOutLayout layout, Nodes nodes, int[] numbers, int rank, Duration timeout) {
@@ -63,23 +66,23 @@ final class InternodeLanes {
     }
   }
 
-  /** A lane to a rank of another node that is connected. */
+  /** A lane to a connected rank of another node. */
   Lane get(int peer, int index) {
     return lanes[peer][index];
   }
 
-  /** Tells everybody that this rank's progress is {@code progress}, after what was mirrored. */
+  /** Notifies all ranks of other nodes of {@code progress}, after the mirrored bytes. */
   void publish(long progress) {
     addAll(layout.progress(rank), progress - lastProgress);
     lastProgress = progress;
   }
 
   /**
-   * Puts bytes on a lane to {@code peer}; waits for room. Nothing is put on a lane that has failed,
-   * or that a peer no longer reads which has given up: whoever waits for that peer is told, see
+   * Puts bytes on a lane to {@code peer}; waits for space. Puts nothing on a failed lane, or on a
+   * lane to a peer that has aborted and reads no more: waits for that peer report the failure, see
    * {@link #lost}.
    *
-   * @throws PeerTimeoutException if there is no room after the timeout
+   * @throws PeerTimeoutException if there is no space at the deadline
    */
   void put(int peer, int lane, Region from, long at, Region to, long there, long bytes) {
     if (lanes[peer].length > 0) {
@@ -111,7 +114,7 @@ final class InternodeLanes {
     return wire.counters().get(layout.aborted(peer)) != 0;
   }
 
-  /** Waits a moment for room; returns how many times there was nothing to do. */
+  /** Waits a short time for space; returns the number of idle rounds. */
   private int pause(int peer, Lane lane, long begin, int idle) {
     if (wire.poll(0) != 0) {
       return Math.max(1, idle);
@@ -121,7 +124,7 @@ final class InternodeLanes {
       if (waited > timeout.toNanos()) {
         throw new PeerTimeoutException(
             "sending to another node",
-            "room on the wire",
+            "space on the wire",
             lastProgress / ControlPageLayout.PHASES,
             peer,
             lane.accepted(),
@@ -135,12 +138,12 @@ final class InternodeLanes {
   }
 
   /**
-   * Tells all ranks of other nodes that this one has given up, as far as they take it within a
-   * moment.
+   * Notifies all ranks of other nodes that this rank has aborted, as far as the wire accepts the
+   * notices in a short time.
    *
    * @param from holds the reason at {@code at}
-   * @param to where the peers look for it, at {@code there}
-   * @param word what {@link ControlPageLayout#ABORTED} has grown by
+   * @param to where the peers read the reason, at {@code there}
+   * @param word increase of {@link ControlPageLayout#ABORTED}
    */
   void abort(Region from, long at, Region to, long there, long bytes, long word) {
     int[] taken = new int[lanes.length];
@@ -167,7 +170,7 @@ final class InternodeLanes {
     }
   }
 
-  /** Adds to a counter of all ranks of other nodes, after what was mirrored. */
+  /** Adds to a counter of all ranks of other nodes, after the mirrored bytes. */
   void addAll(int counter, long value) {
     for (int peer = 0; peer < lanes.length; peer++) {
       add(peer, ScaleOut.CONTROL, counter, value);
@@ -175,10 +178,10 @@ final class InternodeLanes {
   }
 
   /**
-   * Sends off what was held back. Once all has left, nobody needs to poll for it any more.
+   * Sends data that the wire holds back. Once all data is sent, no thread needs to poll for it.
    *
    * @param skipped ranks that do not count
-   * @return a rank for which something is left, {@link Rails#NONE} if there is none
+   * @return a rank with unsent data, {@link Rails#NONE} if there is none
    */
   int flush(boolean[] skipped) {
     int unsent = Rails.NONE;
@@ -192,7 +195,7 @@ final class InternodeLanes {
     return unsent;
   }
 
-  /** Why {@code peer} cannot be reached any more; null while it can, or needs no wire. */
+  /** Reason why {@code peer} is unreachable; null if it is reachable or needs no wire. */
   @Nullable String lost(int peer) {
     if (wire.failedLanes() == 0) {
       return null;

@@ -7,11 +7,11 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireMemory;
 
 /**
- * The low-latency side of a connection with ranks of other nodes; {@link InternodeLowLatencyLayout}
+ * The low-latency part of a connection to ranks of other nodes; {@link InternodeLowLatencyLayout}
  * is the protocol. Used by one thread at a time.
  */
 final class InternodeLowLatency {
-  /** Apart from the lane of words and mirrors, so that rows do not hold them up. */
+  /** Not the lane of words and mirrors: rows must not delay them. */
   private static final int ROWS = 1;
 
   private final ScaleOut connection;
@@ -25,7 +25,7 @@ final class InternodeLowLatency {
   private final Region shadow;
   private final Region waiting;
 
-  /** What the peers have been told. */
+  /** Values that the peers have been notified of. */
   private long started;
 
   private long received;
@@ -34,7 +34,7 @@ final class InternodeLowLatency {
   /**
    * Collective.
    *
-   * @param memory for what is on its way
+   * @param memory for data in transfer
    */
   InternodeLowLatency(
       ScaleOut connection,
@@ -59,12 +59,15 @@ final class InternodeLowLatency {
     numbers = new long[2][ranks];
   }
 
-  /** Where lines, lists and rows from other nodes lie, laid out like a low-latency part. */
+  /** Address of packets, lists and rows from other nodes, laid out like a low-latency part. */
   long areas() {
     return areas.memory().address();
   }
 
-  /** Where those to {@code peer} are written, as if they came from {@code peer}. */
+  /**
+   * Address at which this rank writes those for {@code peer}, at the offsets of data from {@code
+   * peer}.
+   */
   long shadow() {
     return shadow.memory().address();
   }
@@ -74,7 +77,7 @@ final class InternodeLowLatency {
     return areas.bytes() + answers.bytes();
   }
 
-  /** Where the answers of an operation lie that {@code before} rows lie before. */
+  /** Offset of the answers of an operation, after {@code before} rows. */
   long answers(long number, int before) {
     return answers.memory().address() + layout.answers(number, before);
   }
@@ -94,44 +97,47 @@ final class InternodeLowLatency {
     return connection.counter(layout.mask(peer));
   }
 
-  /** Address of the number of the last operation of {@code number}'s parity from {@code peer}. */
+  /**
+   * Address of the number of the last operation with the parity of {@code number} from {@code
+   * peer}.
+   */
   long number(int peer, long number) {
     return connection.counter(layout.number(peer, number));
   }
 
-  /** Tells all that operation {@code number} has begun here. */
+  /** Notifies all peers that operation {@code number} has begun on this rank. */
   void start(long number) {
     lanes.addAll(layout.started(rank), number - started);
     started = number;
   }
 
-  /** Tells all that this rank has received up to {@code number}. */
+  /** Notifies all peers that this rank has received all operations up to {@code number}. */
   void receive(long number) {
     lanes.addAll(layout.received(rank), number - received);
     received = number;
   }
 
-  /** Tells {@code peer} that it has been masked or admitted. */
+  /** Notifies {@code peer} that this rank has masked or admitted it. */
   void countMask(int peer) {
     lanes.add(peer, ScaleOut.CONTROL, layout.mask(rank), 1);
   }
 
-  /** Sends the line of an operation, after its list and rows, from the shadow. */
+  /** Sends the header of an operation from the shadow, after its list and rows. */
   void send(int peer, long number, long listBytes, long rowBytes) {
     put(peer, shadow, words.list(number, peer), words.list(number, rank), listBytes);
     put(peer, shadow, words.row(number, peer), words.row(number, rank), rowBytes);
     put(
         peer,
         shadow,
-        words.line(number, peer),
-        words.line(number, rank),
-        LowLatencyLayout.LINE_BYTES);
+        words.header(number, peer),
+        words.header(number, rank),
+        LowLatencyLayout.HEADER_BYTES);
     long[] infos = numbers[(int) (number & 1)];
     lanes.add(peer, ROWS, layout.number(rank, number), number - infos[peer]);
     infos[peer] = number;
   }
 
-  /** Where rows of a combine are written that {@code peer} is to get. */
+  /** Address at which to write the combine rows for {@code peer}. */
   long answersTo(int peer, long number) {
     return waiting.memory().address() + layout.waiting(peer, ranks, number);
   }

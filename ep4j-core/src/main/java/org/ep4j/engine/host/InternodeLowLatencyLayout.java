@@ -6,20 +6,20 @@ import org.ep4j.engine.host.kernel.LogFmt;
 /**
  * Low latency between ranks of different nodes: {@link LowLatencyLayout} over a wire.
  *
- * <p>Protocol. Who shares no memory with the destination writes list, rows and line into a shadow
- * of its own, in the place where the destination has those that come <em>from</em> it, puts them
- * into the destination's <em>areas</em>, and then adds to the counter {@link #number} of their
- * parity what brings it to the number of the operation: an add follows the puts before it on its
- * lane, so the counter stands for the word NUMBER. The words STARTED, RECEIVED and those of masks
- * are counters likewise. The shadow of operation n is filled again for n + 2, after RECEIVED of n
- * has come back.
+ * <p>Protocol. A rank that shares no memory with the destination writes list, rows and header into
+ * its own shadow, at the offsets at which the destination keeps data <em>from</em> that rank, puts
+ * them into the destination's <em>areas</em>, and then raises the counter {@link #number} of their
+ * parity to the number of the operation. An add follows the puts before it on its lane, so the
+ * counter replaces the word NUMBER. The words STARTED, RECEIVED and the mask words are counters
+ * likewise. The rank fills the shadow of operation n again for n + 2, after RECEIVED of n has
+ * arrived.
  *
- * <p>Rows of a combine cannot be pulled. A dispatch says in the word PLACE of its line where the
- * rows that come back shall lie in the <em>answers</em> of its source, counted in longest rows; the
- * owner of the rows puts them there, densely, in the order of the dispatch list, before the line of
- * the combine. Until then they lie in a place of its own for that source and parity: somebody who
- * is masked gets what was meant for him, not what came after. Who masks a rank needs not protect
- * what that rank may still be reading: nobody reads over a wire.
+ * <p>A wire cannot pull the rows of a combine. The word PLACE in the header of a dispatch gives the
+ * offset in the <em>answers</em> of its source at which the returned rows shall lie, counted in
+ * rows of maximum length. The owner of the rows puts them there, densely, in the order of the
+ * dispatch list, before the header of the combine. Until then the rows lie in memory reserved for
+ * that source and parity: a masked rank gets its own rows, never later ones. A rank that masks
+ * another one needs to protect no memory, because no rank reads over a wire.
  */
 final class InternodeLowLatencyLayout {
   private static final int WORDS = 5;
@@ -33,10 +33,10 @@ final class InternodeLowLatencyLayout {
   /** Bytes of the areas, and of the shadow. */
   final long areaBytes;
 
-  /** Bytes of the longest row of a combine. */
+  /** Bytes of a combine row of maximum length. */
   final long answerRow;
 
-  /** Bytes that the answers to one rank take at most. */
+  /** Maximum bytes of the answers to one rank. */
   final long toOne;
 
   /** Bytes of the answers of one parity. */
@@ -61,32 +61,36 @@ final class InternodeLowLatencyLayout {
     return WORDS * ranks;
   }
 
-  /** Counter that {@code rank} adds to: its word STARTED. */
+  /** Counter for the word STARTED of {@code rank}, which adds to it. */
   int started(int rank) {
     return first + WORDS * rank + STARTED;
   }
 
-  /** Counter that {@code rank} adds to: its word RECEIVED. */
+  /** Counter for the word RECEIVED of {@code rank}, which adds to it. */
   int received(int rank) {
     return first + WORDS * rank + RECEIVED;
   }
 
-  /** Counter that {@code rank} adds to: how often it has masked or admitted this rank. */
+  /**
+   * Counter of how often {@code rank} has masked or admitted this rank; {@code rank} adds to it.
+   */
   int mask(int rank) {
     return first + WORDS * rank + MASK;
   }
 
-  /** Counter that {@code rank} adds to: the last operation of a parity that it has sent. */
+  /**
+   * Counter of the last operation of a parity that {@code rank} has sent; {@code rank} adds to it.
+   */
   int number(int rank, long number) {
     return first + WORDS * rank + NUMBERS + (int) (number & 1);
   }
 
-  /** Where the answers to one of {@code ranks} ranks wait. */
+  /** Offset of unsent answers to one of {@code ranks} ranks. */
   long waiting(int rank, int ranks, long number) {
     return ((number & 1) * ranks + rank) * toOne;
   }
 
-  /** Where the answers of an operation begin that {@code before} rows lie before. */
+  /** Offset of the answers of an operation, after {@code before} rows. */
   long answers(long number, int before) {
     return (number & 1) * answerBytes + before * answerRow;
   }

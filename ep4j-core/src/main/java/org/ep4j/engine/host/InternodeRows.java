@@ -1,8 +1,9 @@
 package org.ep4j.engine.host;
 
 /**
- * Where the rows from other nodes lie in a combine, by way: with partial rounding a node's partial
- * sum, told for the first of the token's ways to it; without it the row of each way.
+ * Addresses of the rows from other nodes in a combine, by route: with partial rounding a node's
+ * partial sum, stored for the first of the token's routes to the node; without it the row of each
+ * route.
  */
 final class InternodeRows {
   long[] row = new long[0];

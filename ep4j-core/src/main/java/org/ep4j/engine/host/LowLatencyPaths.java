@@ -3,9 +3,9 @@ package org.ep4j.engine.host;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where the words and areas of {@link LowLatencyLayout} are written and read on this rank: in the
- * parts of ranks that share memory, and for ranks of other nodes in what {@link
- * InternodeLowLatencyLayout} puts in their place.
+ * Addresses of the words and areas of {@link LowLatencyLayout} on this rank: in the parts of ranks
+ * that share memory, and for ranks of other nodes in the memory of {@link
+ * InternodeLowLatencyLayout}.
  */
 final class LowLatencyPaths {
   private final HostContext context;
@@ -35,15 +35,15 @@ final class LowLatencyPaths {
     return internode == null || context.isIntranode(peer) ? null : internode;
   }
 
-  /** Where the line to {@code destination} is written. */
-  long lineTo(int destination, long number) {
+  /** Address at which to write the header to {@code destination}. */
+  long headerTo(int destination, long number) {
     InternodeLowLatency internode = internodeSource(destination);
     return internode == null
-        ? context.lowLatency(destination) + layout.line(number, rank)
-        : internode.shadow() + layout.line(number, destination);
+        ? context.lowLatency(destination) + layout.header(number, rank)
+        : internode.shadow() + layout.header(number, destination);
   }
 
-  /** Where the list to {@code destination} is written. */
+  /** Address at which to write the list to {@code destination}. */
   long listTo(int destination, long number) {
     InternodeLowLatency internode = internodeSource(destination);
     return internode == null
@@ -51,7 +51,7 @@ final class LowLatencyPaths {
         : internode.shadow() + layout.list(number, destination);
   }
 
-  /** Where the rows to {@code destination} are written. */
+  /** Address at which to write the rows to {@code destination}. */
   long rowsTo(int destination, long number) {
     InternodeLowLatency internode = internodeSource(destination);
     return internode == null
@@ -59,17 +59,20 @@ final class LowLatencyPaths {
         : internode.shadow() + layout.row(number, destination);
   }
 
-  /** What line, list and rows of {@code source} lie in, by the offsets of the layout. */
+  /** Base address of header, list and rows of {@code source}; offsets as in the layout. */
   long from(int source) {
     InternodeLowLatency internode = internodeSource(source);
     return internode == null ? context.lowLatency(rank) : internode.areas();
   }
 
-  /** Address of the number of the last operation of {@code number}'s parity from {@code source}. */
+  /**
+   * Address of the number of the last operation with the parity of {@code number} from {@code
+   * source}.
+   */
   long number(int source, long number) {
     InternodeLowLatency internode = internodeSource(source);
     return internode == null
-        ? context.lowLatency(rank) + layout.line(number, source) + LowLatencyLayout.NUMBER
+        ? context.lowLatency(rank) + layout.header(number, source) + LowLatencyLayout.NUMBER
         : internode.number(source, number);
   }
 

@@ -4,8 +4,8 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * What a node has for a token: with partial rounding the sum of its ranks' rows, rounded once more
- * (EXPERT_MAJOR: of the ranks' rounded partial sums). For one worker.
+ * Contribution of a node to the sum of a token: with partial rounding the sum of its ranks' rows,
+ * rounded once more (EXPERT_MAJOR: of the ranks' rounded partial sums). For one worker.
  */
 final class NodePartial {
   private final RowKernels kernels = RowKernels.get();
@@ -19,7 +19,7 @@ final class NodePartial {
     list = new TokenRows(maxTopK);
   }
 
-  /** Sums the rows of the ways from {@code from} to {@code to} into the row at {@code out}. */
+  /** Sums the rows of the routes {@code from} to {@code to} into the row at {@code out}. */
   void rows(long[] routes, int from, int to, boolean flat, long out) {
     list.clear();
     int lastRank = -1;
@@ -40,7 +40,7 @@ final class NodePartial {
     }
   }
 
-  /** Sums the weights of the ways from {@code from} to {@code to} into {@code sum}. */
+  /** Sums the weights of the routes {@code from} to {@code to} into {@code sum}. */
   void weights(long[] routes, int from, int to, boolean flat, float[] sum, int topK) {
     for (int k = 0; k < topK; k++) {
       sum[k] = 0f;

@@ -1,18 +1,18 @@
 package org.ep4j.engine.host;
 
 /**
- * Which ways of a dispatch lead to one node.
+ * The routes of a dispatch that lead to one node.
  *
  * @param first first rank of the node
- * @param end behind its last one
+ * @param end the rank after the last one
  */
 record NodeRoutes(int first, int end) {
-  /** Whether a way leads there. */
+  /** Whether a route leads to the node. */
   boolean holds(long route) {
     return route >= 0 && RowTarget.rank(route) >= first && RowTarget.rank(route) < end;
   }
 
-  /** The first way of a token that leads there; negative if none does. */
+  /** The first route of a token to the node; negative if there is none. */
   int firstOf(HostHandle handle, int token) {
     for (int i = handle.start[token]; i < handle.start[token + 1]; i++) {
       if (holds(handle.routes[i])) {

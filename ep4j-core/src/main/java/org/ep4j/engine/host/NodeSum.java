@@ -20,7 +20,7 @@ final class NodeSum {
   private final int hidden;
   private final int maxTopK;
 
-  /** Address of a row for each worker. */
+  /** Address of one row for each worker. */
   private final long partialRows;
 
   private final long partialBytes;
@@ -31,7 +31,7 @@ final class NodeSum {
   private int[] start = new int[1];
   private long[] routes = new long[0];
 
-  /** What a worker works with. */
+  /** State of a worker. */
   private static final class Worker {
     final TokenRows list;
     final NodePartial partial;
@@ -58,7 +58,7 @@ final class NodeSum {
     partialBytes = ScratchLayout.partialBytes(hidden);
   }
 
-  /** Makes ready to sum along the ways of {@code handle}. */
+  /** Prepares sums along the routes of {@code handle}. */
   void prepare(HostHandle handle, WorkerTeam team) {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
@@ -73,8 +73,8 @@ final class NodeSum {
   }
 
   /**
-   * Sums the tokens from {@code from} to {@code to}, all of whose rows are there; workers do so at
-   * the same time.
+   * Sums the tokens {@code from} to {@code to}, whose rows have all arrived; workers call it
+   * concurrently.
    */
   void tokens(int from, int to, int worker) {
     Worker mine = workerStates[worker];
@@ -107,7 +107,7 @@ final class NodeSum {
     }
   }
 
-  /** Behind the last way that leads to the node of way {@code i}. */
+  /** The route after the last one to the node of route {@code i}. */
   private int endOfNode(int i, int end) {
     int node = context.nodes.of(RowTarget.rank(routes[i]));
     int next = i + 1;
@@ -131,7 +131,7 @@ final class NodeSum {
       if (!context.isIntranode(rank)) {
         mine.list.addGroup(internode.row[i]);
       } else if (next == i + 1) {
-        // The sum of one row is that row: what its zero or NaN would become, it becomes below.
+        // The sum of one row is that row; the final sum below normalises its zero or NaN.
         mine.list.addGroup(terms.rows[rank] + RowTarget.slot(routes[i]) * terms.rowBytes);
       } else {
         mine.partial.rows(routes, i, next, flat, mine.row);

@@ -5,12 +5,16 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NonTemporalCopy;
 
 /**
- * Sums of one thread that are written around the cache, block by block: a block is summed in the
- * first-level cache and written from there, and meanwhile the memory fetches the blocks that are
- * due in a microsecond. Near the end of a row those are the first ones of the next token's rows.
+ * Sums of one thread, written with non-temporal stores, block by block: the thread sums a block in
+ * the first-level cache and streams it from there, while the memory prefetches the blocks needed
+ * about a microsecond later. Near the end of a row these are the first blocks of the next token's
+ * rows.
  */
 final class NonTemporalSum {
-  /** Bytes of a block: the native call that writes it is worth its price, and its inputs fit. */
+  /**
+   * Bytes of a block: large enough to pay for the native call that writes it, small enough for the
+   * cache with its inputs.
+   */
   static final int BLOCK = 512;
 
   /** Streaming stores fill whole lines, so blocks of the result begin with a line. */
@@ -21,7 +25,7 @@ final class NonTemporalSum {
   private final long block;
 
   /**
-   * @param maxRows rows of a sum
+   * @param maxRows maximum rows of a sum
    * @param block address of {@link #BLOCK} bytes
    */
   NonTemporalSum(int maxRows, long block) {
@@ -30,10 +34,10 @@ final class NonTemporalSum {
   }
 
   /**
-   * Sums {@code now}, whose addresses it moves on.
+   * Sums {@code now} and advances its addresses.
    *
    * @param grouped whether groups are summed first
-   * @param next what will be summed after this
+   * @param next rows of the next sum
    * @param out address of the result, a multiple of {@link NonTemporalCopy#ALIGNMENT}
    * @param rowBytes bytes of a row
    */
@@ -70,7 +74,7 @@ final class NonTemporalSum {
     }
   }
 
-  /** From now on fetches {@code rows}, and writes to {@code out}. */
+  /** Prefetches {@code rows} from now on, and writes to {@code out}. */
   private int fetch(TokenRows rows, long offset, long out) {
     for (int i = 0; i < rows.count; i++) {
       stream.places[i] = rows.rows[i] + offset;

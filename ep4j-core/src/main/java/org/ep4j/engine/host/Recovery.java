@@ -6,16 +6,16 @@ import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
 
 /**
- * Getting out of a broken operation, and taking in ranks that come back: the ranks that are alive
- * find each other through the group, not through the words in shared memory, and agree on who is
- * gone, on an epoch that none has used, and on the number of the last low-latency operation.
+ * Recovery from a failed operation, and readmission of ranks: the live ranks gather through the
+ * group, not through words in shared memory, and agree on the dead ranks, on an unused epoch, and
+ * on the number of the last low-latency operation.
  */
 final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
   private static final int MEMORY = 2;
 
-  /** Words that the ranks agree on. */
+  /** Number of words that the ranks agree on. */
   static final int AGREED_WORDS = 3;
 
   private final HostContext context;
@@ -25,7 +25,8 @@ final class Recovery {
 
   private final RegionReplacement replacement;
 
-  // Others may have begun to wait for what never comes only when this rank was told.
+  // The other ranks may begin their hopeless wait only when this rank's notice arrives, so this
+  // timeout is longer.
   private final Duration timeout;
 
   Recovery(HostContext context, HostMemory memory, LowLatency lowLatency, Connector connector) {
@@ -70,7 +71,7 @@ final class Recovery {
     }
   }
 
-  /** The last step of a rank that comes back. */
+  /** The last step of a rank that rejoins. */
   void rejoin(SurvivorAgreement agreement) {
     replaceWithNewcomers(agreement);
     restart(agreement);
@@ -79,8 +80,9 @@ final class Recovery {
   }
 
   /**
-   * Only from ranks that are still gone: where nobody is, the memory is kept, and a newcomer that
-   * dies on the way takes nothing from the others. Newcomers do not know to whom memory was left.
+   * Only from ranks that are still dead: a dead rank keeps its old memory, and a rank that dies
+   * while it rejoins takes no memory from the others. Rejoining ranks do not know to which ranks
+   * memory was left.
    */
   private boolean replaceWithNewcomers(SurvivorAgreement agreement) {
     return replacement.from(agreement, new boolean[context.ranks], RegionReplacement.UNSETTLED);
@@ -107,12 +109,12 @@ final class Recovery {
       connected = true;
     } finally {
       if (!connected) {
-        context.needsReset("its connection with other nodes could not be made anew");
+        context.needsReset("its connection to other nodes could not be opened again");
       }
     }
     context.restart(agreement.highest(EPOCH) + 1);
     lowLatency.reset(agreement.highest(LOW_LATENCY));
-    // Nobody begins an operation before all have left the old epochs behind.
+    // No rank begins an operation before all ranks have left the old epochs.
     live.barrier(timeout);
   }
 }

@@ -3,18 +3,21 @@ package org.ep4j.engine.host;
 import org.ep4j.engine.SurvivorAgreement;
 
 /**
- * How the live ranks withdraw from memory that a rank which was lost still reaches. Such a rank may
- * only have been stopped, and be about to write its rows: no word that the others write can stop a
- * store that is under way, so they leave the memory to it and go on in other.
+ * Replaces memory that a lost rank can still write. A lost rank may only have been stopped and be
+ * about to write its rows. No word can stop a store that is in progress, so the live ranks leave
+ * the memory to the lost rank and continue in new memory.
  */
 final class RegionReplacement {
-  /** Nobody who is not a member reaches the memory of the live ranks. */
+  /** No rank outside the members can write the memory of the live ranks. */
   private static final long SETTLED = 0;
 
-  /** The old process of a rank that has come back may: the next reset leaves the memory. */
+  /** The old process of a readmitted rank can write the memory: the next reset replaces it. */
   static final long EXPOSED = 1;
 
-  /** It is not known whether all have left their memory: whatever is next leaves it again. */
+  /**
+   * A replacement may be incomplete on some ranks: the next reset or readmission replaces the
+   * memory again.
+   */
   static final long UNSETTLED = 2;
 
   private final HostContext context;
@@ -24,9 +27,7 @@ final class RegionReplacement {
 
   private long reach = SETTLED;
 
-  /**
-   * @param word of a {@link SurvivorAgreement} by which the ranks agree on {@link #reach}
-   */
+  /** @param word of a {@link SurvivorAgreement} with which the ranks agree on {@link #reach} */
   RegionReplacement(HostContext context, HostMemory memory, LowLatency lowLatency, int word) {
     this.context = context;
     this.memory = memory;
@@ -34,17 +35,20 @@ final class RegionReplacement {
     this.word = word;
   }
 
-  /** Who reaches the memory, as far as this rank knows; the highest that a rank says counts. */
+  /**
+   * This rank's knowledge of which processes can write the memory; the highest value of all ranks
+   * counts.
+   */
   long reach() {
     return reach;
   }
 
   /**
-   * Leaves the memory of nodes that have lost a rank, or of all if the ranks agree on {@code reach}
-   * or more; collective among all that meet, who pass the same.
+   * Replaces the memory of nodes that have lost a rank, or of all nodes if the ranks agree on
+   * {@code reach} or more; collective among all participants, which pass the same arguments.
    *
-   * @param left ranks to whom it was left before
-   * @return whether the memory of this node has been left
+   * @param left ranks to which memory was left before
+   * @return whether the memory of this node has been replaced
    */
   boolean from(SurvivorAgreement agreement, boolean[] left, long reach) {
     boolean[] gone = agreement.gone();
@@ -75,15 +79,15 @@ final class RegionReplacement {
       done = true;
     } finally {
       if (!done) {
-        context.needsReset("memory could not be left to the ranks that were lost");
+        context.needsReset("the memory that lost ranks can write could not be replaced");
       }
     }
   }
 
   /**
-   * All ranks have begun anew.
+   * Called when all ranks have started again.
    *
-   * @param exposed whether the old process of a rank that has come back may reach this memory
+   * @param exposed whether the old process of a readmitted rank may write this memory
    */
   void ended(boolean exposed) {
     reach = exposed ? EXPOSED : SETTLED;

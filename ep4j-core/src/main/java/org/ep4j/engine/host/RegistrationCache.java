@@ -8,19 +8,20 @@ import org.ep4j.wire.WireMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of the caller that the wire may read while an operation runs. Remembered from operation to
- * operation, as callers come again with the same memory; read only while one runs: an operation
- * that succeeds ends after all bytes have left, one that fails calls {@link #revoke}.
+ * Memory of the caller that the wire may read while an operation runs. The cache keeps
+ * registrations across operations, because callers reuse memory. The wire reads the memory only
+ * during an operation: a successful operation ends after all bytes are sent, a failed one calls
+ * {@link #revoke}.
  */
 final class RegistrationCache implements AutoCloseable {
-  /** Tensors that take turns before anything is registered anew. */
+  /** Number of cached tensors before one is registered again. */
   private static final int REMEMBERED = 8;
 
   private final Wire wire;
   private final @Nullable Registration[] registrations = new Registration[REMEMBERED];
   private int oldest;
 
-  /** Memory that is registered: closing the arena makes the wire's view of it useless. */
+  /** Registered memory: closing the arena invalidates the wire's view of the memory. */
   private record Registration(long address, long bytes, Arena arena, Region region) {
     static Registration of(Wire wire, long address, long bytes) {
       Arena arena = Arena.ofShared();
@@ -50,7 +51,7 @@ final class RegistrationCache implements AutoCloseable {
     this.wire = wire;
   }
 
-  /** The memory as a source of puts; null if the wire would have to pin it, or there is none. */
+  /** The memory as a source of puts; null if the wire would have to pin it, or if it is empty. */
   @Nullable Region acquire(long address, long bytes) {
     if (bytes == 0 || !wire.registersFreely()) {
       return null;
@@ -68,8 +69,8 @@ final class RegistrationCache implements AutoCloseable {
   }
 
   /**
-   * The caller gets its memory back though some of it may not have left: the lanes that it was to
-   * leave on end when they come to it.
+   * Returns the memory to the caller although some bytes may not be sent: the lanes that would read
+   * these bytes fail.
    */
   void revoke() {
     for (int i = 0; i < REMEMBERED; i++) {
@@ -77,7 +78,7 @@ final class RegistrationCache implements AutoCloseable {
     }
   }
 
-  /** Ends a loan once, whatever comes of it. */
+  /** Ends a registration once, also after an exception. */
   private void end(int place) {
     Registration registration = registrations[place];
     if (registration != null) {

@@ -6,38 +6,38 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * The one pass over a routing: checks every id, counts tokens per rank and expert, and writes down
- * the ways of each token in order of (rank, local expert). Slots are still relative: the number of
+ * The one pass over a routing: checks every id, counts tokens per rank and expert, and writes the
+ * routes of each token in order of (rank, local expert). Slots are still relative: the number of
  * earlier rows from this rank in the same group.
  */
 final class RoutingScan {
-  /** Tokens that go to each rank. */
+  /** Number of tokens for each rank. */
   final int[] perRank;
 
-  /** Tokens that go to each expert, by position. */
+  /** Number of tokens for each expert, by position. */
   final int[] perPosition;
 
-  /** Tokens that go to each node; only {@link #count} counts them. */
+  /** Number of tokens for each node; only {@link #count} fills it. */
   final int[] perNode;
 
-  /** EXPERT_MAJOR: position of the expert of each way. */
+  /** EXPERT_MAJOR: position of the expert of each route. */
   int[] positions = new int[0];
 
   private final ExpertTable table;
   private final Nodes nodes;
   private final int experts;
 
-  /** Token + 1 that last chose the expert, went to the rank. */
+  /** Last token + 1 that chose the expert or went to the rank. */
   private final int[] expertSeen;
 
   private final int[] rankSeen;
 
   private final int[] nodeSeen;
 
-  /** The choices of a token that name an expert: position and choice. */
+  /** The valid choices of a token: position and choice. */
   private final long[] chosen;
 
-  /** Ids of the routing under way. */
+  /** Ids of the current routing. */
   private long ids;
 
   private boolean wideIds;
@@ -65,7 +65,7 @@ final class RoutingScan {
     Arrays.fill(rankSeen, 0);
   }
 
-  /** FLAT: one way for each rank that a token goes to. */
+  /** FLAT: one route for each destination rank of a token. */
   void flat(HostHandle handle, long ids, boolean wideIds) {
     begin(ids, wideIds);
     int tokens = handle.tokens;
@@ -82,7 +82,7 @@ final class RoutingScan {
     start[tokens] = end;
   }
 
-  /** The ways of a token where a set of ranks fits a word: no branch depends on the routing. */
+  /** The routes of a token if a set of ranks fits into a word: no branch depends on the routing. */
   private int flatAmongFew(long[] routes, int begin, int token, int topK) {
     long targets = 0;
     for (int k = 0; k < topK; k++) {
@@ -117,7 +117,7 @@ final class RoutingScan {
     return end;
   }
 
-  /** EXPERT_MAJOR: one way for each expert that a token goes to. */
+  /** EXPERT_MAJOR: one route for each expert of a token. */
   void expertMajor(HostHandle handle, long ids, boolean wideIds) {
     begin(ids, wideIds);
     int tokens = handle.tokens;
@@ -148,7 +148,7 @@ final class RoutingScan {
   }
 
   /**
-   * Counts only, and marks where tokens go.
+   * Only counts, and marks the ranks of each token.
    *
    * @param tokenInRank address of bytes [tokens, ranks], all zero
    */
@@ -179,12 +179,12 @@ final class RoutingScan {
     }
   }
 
-  /** Tokens that go to {@code expert}. */
+  /** Number of tokens for {@code expert}. */
   int perExpert(int expert) {
     return perPosition[table.positionOf[expert]];
   }
 
-  /** The expert of a choice, -1 for none. */
+  /** The expert of a choice, -1 for no expert. */
   private int expert(int token, int k, int topK) {
     long index = (long) token * topK + k;
     long id =

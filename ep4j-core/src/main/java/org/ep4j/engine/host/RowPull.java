@@ -8,7 +8,7 @@ import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.memory.StreamingStores;
 
 /**
- * The summing half of a combine: reads each token's rows where their ranks keep them and adds them
+ * The summing half of a combine: reads each token's rows in the memory of their ranks and adds them
  * in ascending order of rank (and, EXPERT_MAJOR, of local expert inside a rank). Workers take
  * consecutive tokens.
  */
@@ -25,7 +25,7 @@ final class RowPull implements WorkerTeam.Task {
   /** Blocks for workers, see {@link ScratchLayout#blocks}. */
   private final long blocks;
 
-  /** The ways of the tokens, in the current run. */
+  /** Number of tokens of the current run, and their routes. */
   private int tokens;
 
   private int topK;
@@ -35,7 +35,7 @@ final class RowPull implements WorkerTeam.Task {
   private long[] routes = new long[0];
   private Worker[] workerStates = new Worker[0];
 
-  /** What a worker works with. */
+  /** State of a worker. */
   private static final class Worker {
     TokenRows now;
     TokenRows next;
@@ -57,7 +57,7 @@ final class RowPull implements WorkerTeam.Task {
     this.maxTopK = maxTopK;
   }
 
-  /** Sums along the ways of {@code handle}. */
+  /** Sums along the routes of {@code handle}. */
   void pull(HostHandle handle, WorkerTeam team) {
     tokens = handle.tokens;
     topK = handle.topK;
@@ -108,12 +108,12 @@ final class RowPull implements WorkerTeam.Task {
       mine.next = now;
     }
     if (around) {
-      // Each worker orders its own stores: only then may the caller learn that the sums are there.
+      // Each worker fences its own stores before the caller learns that the sums are complete.
       StreamingStores.fence();
     }
   }
 
-  /** Lists the rows of {@code token}; none from {@code end} on. */
+  /** Collects the rows of {@code token}; none from {@code end} on. */
   private void gather(int token, int end, TokenRows list) {
     list.clear();
     if (token >= end) {

@@ -8,9 +8,9 @@ import org.ep4j.memory.StreamingStores;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The sending half of a dispatch: writes each row, and what belongs to it, straight into its final
- * slot at its destination. Workers take consecutive tokens, so a row that goes to several places is
- * read from memory once.
+ * The sending half of a dispatch: writes each row, with its scales and metadata, directly to its
+ * final slot at its destination. Workers take consecutive tokens, so a row with several
+ * destinations is read from memory once.
  */
 final class RowPush implements WorkerTeam.Task {
   private final ExpertTable table;
@@ -28,10 +28,12 @@ final class RowPush implements WorkerTeam.Task {
   private final long[] sourceTokens;
   private final long[] sourceRanks;
 
-  /** Null where all memory is this process's own. */
+  /** Null if all memory belongs to this process. */
   private final @Nullable PresentPages pages;
 
-  /** Resets before the pages were looked at: each may bring a rank with other memory. */
+  /**
+   * Number of resets when the pages were checked: each reset may admit a rank with other memory.
+   */
   private int generation;
 
   /** First and last slot of this rank at each target, in the current run. */
@@ -39,7 +41,7 @@ final class RowPush implements WorkerTeam.Task {
 
   private final int[] lastSlot;
 
-  /** The ways to take, in the current run. */
+  /** The routes of the current run. */
   private int first;
 
   private int last;
@@ -48,7 +50,10 @@ final class RowPush implements WorkerTeam.Task {
   private boolean flat;
   private boolean streaming;
 
-  /** Whose tokens are pushed, and their numbers there where those are not their places here. */
+  /**
+   * Source rank of the pushed tokens, and their numbers there if these differ from their indices
+   * here.
+   */
   private int source;
 
   private int @Nullable [] names;
@@ -56,7 +61,7 @@ final class RowPush implements WorkerTeam.Task {
   private int[] start = new int[1];
   private long[] routes = new long[0];
 
-  /** What a worker works with. */
+  /** State of a worker. */
   private record Worker(NonTemporalCopy stream, ChoicePush choices) {}
 
   RowPush(HostContext context, HighThroughputLayout layout, ExpertTable table, Payload payload) {
@@ -65,7 +70,7 @@ final class RowPush implements WorkerTeam.Task {
 
   /**
    * @param pages that are known to be present, which several pushes of one thread may share; null
-   *     where all memory is this process's own
+   *     if all memory belongs to this process
    */
   RowPush(
       HostContext context,
@@ -89,15 +94,15 @@ final class RowPush implements WorkerTeam.Task {
     sourceRanks = addresses(context, layout.sourceRanks);
   }
 
-  /** Sends the payload along the ways of {@code handle}. */
+  /** Sends the payload along the routes of {@code handle}. */
   void push(HostHandle handle, WorkerTeam team) {
     prepare(handle, team);
     team.run(this);
   }
 
   /**
-   * Makes ready to send the payload along the ways of {@code handle}: then {@link #rows} may be
-   * called for its tokens.
+   * Prepares to send the payload along the routes of {@code handle}: the caller may then call
+   * {@link #rows} for its tokens.
    */
   void prepare(HostHandle handle, WorkerTeam team) {
     hire(team);
@@ -112,8 +117,8 @@ final class RowPush implements WorkerTeam.Task {
   }
 
   /**
-   * Makes ready to send on the tokens of {@code source} from number {@code from} of {@code forward}
-   * on: then {@link #rows} may be called for them.
+   * Prepares to forward the tokens of {@code source} from number {@code from} of {@code forward}:
+   * the caller may then call {@link #rows} for them.
    *
    * @param handle of the dispatch
    */
@@ -122,7 +127,7 @@ final class RowPush implements WorkerTeam.Task {
     begin(handle, from, forward.tokens, forward.start, forward.routes);
     this.source = source;
     names = forward.sourceTokens;
-    // They have just come through the cache, but the slots that they go to are not in it.
+    // The rows have just passed through the cache, but their slots are not in it.
     streaming = CacheBypass.pays(handle.rowsSent * payload.rowBytes * rows.length);
     if (streaming && pages != null) {
       requirePages(pages);
@@ -183,7 +188,7 @@ final class RowPush implements WorkerTeam.Task {
     rows(from, to, worker);
   }
 
-  /** Sends the tokens from {@code from} to {@code to}; workers do so at the same time. */
+  /** Sends the tokens {@code from} to {@code to}; workers call it concurrently. */
   void rows(int from, int to, int worker) {
     if (streaming) {
       streamRows(workerStates[worker].stream, from, to);
@@ -213,7 +218,7 @@ final class RowPush implements WorkerTeam.Task {
     long[] places = stream.places;
     for (int t = from; t < to; t++) {
       long source = payload.x + t * rowBytes;
-      places[0] = source; // what to fetch ahead: behind this row lies the next one
+      places[0] = source; // prefetch: the next row follows this one
       int copies = 0;
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
@@ -224,11 +229,13 @@ final class RowPush implements WorkerTeam.Task {
       }
       stream.copy(source, rowBytes, 1, copies);
     }
-    // Each worker orders its own stores: only then may the rank's progress be published.
+    // Each worker fences its own stores before the rank publishes its progress.
     StreamingStores.fence();
   }
 
-  /** What belongs to the rows. In a pass of its own: between the rows it would cost more. */
+  /**
+   * Sends scales and metadata of the rows, in a separate pass: between the rows it would cost more.
+   */
   private void pushRest(ChoicePush choices, int from, int to) {
     boolean withChoices = flat && payload.ids != 0;
     boolean withWeights = !flat && payload.ids != 0 && payload.weights != 0;

@@ -1,9 +1,9 @@
 package org.ep4j.engine.host;
 
 /**
- * A way of a row, packed into a long: which rank it goes to, into which slot there, and which of
- * its token's choices it serves. Negative = the row goes nowhere (its slot does not fit, or the
- * rank is gone) and is skipped by everybody.
+ * A route of a row, packed into a long: its destination rank, its slot there, and the choice of its
+ * token. Negative = the row has no destination (no slot is left, or the rank is dead), and all code
+ * skips it.
  */
 final class RowTarget {
   static final long NOWHERE = -1;
@@ -15,9 +15,9 @@ final class RowTarget {
 
   /**
    * @param rank destination, below 2^23
-   * @param choice position among the token's choices, below 256; 0 where it does not matter
-   * @param slot row of the destination's receive region, or, until that is known, the number of
-   *     rows before it from the same source in the same group
+   * @param choice index among the token's choices, below 256; 0 where unused
+   * @param slot row of the destination's receive region or, until that is known, the number of rows
+   *     before it from the same source in the same group
    */
   static long pack(int rank, int choice, int slot) {
     return (long) rank << RANK_SHIFT | (long) choice << CHOICE_SHIFT | slot;

@@ -7,15 +7,15 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.ScaleLayout;
 
 /**
- * The private memory of the high-throughput operations of one rank: copies of inputs that do not
- * lie in native memory, sums, and small results. Only the owner touches it. Sized for the worst
- * case; untouched pages take no memory.
+ * The private memory of the high-throughput operations of one rank: copies of inputs that are not
+ * in native memory, sums, and small results. Only the owner accesses it. Sized for the worst case;
+ * untouched pages take no memory.
  */
 final class ScratchLayout {
-  /** Workers that have a block of their own. */
+  /** Number of workers with a block of their own. */
   static final int BLOCKS = 1024;
 
-  /** Copy of the rows to be sent. */
+  /** Copy of the rows to send. */
   final long rows;
 
   final long scales;
@@ -25,7 +25,7 @@ final class ScratchLayout {
   final long bias0;
   final long bias1;
 
-  /** Sums that the caller gave no memory for, or no native memory. */
+  /** Sums, if the caller passes no output or one that is not native. */
   final long sums;
 
   /** Sums of weights, float [T, K]. */
@@ -87,7 +87,7 @@ final class ScratchLayout {
     bytes = config.maxTokens() == 0 ? 0 : page(scaleColumns + columnRows * layout.maxScaleBytes);
   }
 
-  /** Bytes from one partial sum to the next. */
+  /** Distance in bytes between two partial sums. */
   static long partialBytes(int hidden) {
     return line(DType.FP32.bytes(hidden));
   }

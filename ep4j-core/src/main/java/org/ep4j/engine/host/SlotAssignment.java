@@ -7,15 +7,15 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * From the counts of all ranks to slots: prefix sums in order of (source rank, source token), which
- * every rank computes alike.
+ * Computes slots from the counts of all ranks: prefix sums in order of (source rank, source token),
+ * the same on every rank.
  */
 final class SlotAssignment {
   private final HostContext context;
   private final HighThroughputLayout layout;
   private final ExpertTable table;
 
-  /** Rows that each rank's region takes; 0 for a rank that is gone. */
+  /** Row capacity of each rank's region; 0 for a dead rank. */
   private final long[] limit;
 
   /** Rows routed to each rank, EXPERT_MAJOR with padding. */
@@ -41,7 +41,7 @@ final class SlotAssignment {
     total = new int[experts];
   }
 
-  /** Writes this rank's counts where the others read them. */
+  /** Writes this rank's counts for the peers to read. */
   void publish(RoutingScan routes, long rowLimit) {
     long counts = counts(context.rank);
     NativeMemory.putLong(counts + CountsLayout.LIMIT, rowLimit);
@@ -57,7 +57,7 @@ final class SlotAssignment {
         layout.countsLayout.perExpert + 4L * total.length);
   }
 
-  /** Reads everybody's counts, and fills in what the handle says about this rank's region. */
+  /** Reads the counts of all ranks, and fills in the handle's fields about this rank's region. */
   void compute(HostHandle handle) {
     for (int r = 0; r < context.ranks; r++) {
       limit[r] = context.excluded[r] ? 0 : NativeMemory.getLong(counts(r) + CountsLayout.LIMIT);
@@ -143,7 +143,10 @@ final class SlotAssignment {
     return null;
   }
 
-  /** Makes the relative slots of the handle's ways absolute; ways without a place lead nowhere. */
+  /**
+   * Makes the relative slots of the handle's routes absolute; routes without a slot become {@link
+   * RowTarget#NOWHERE}.
+   */
   void resolve(HostHandle handle, int[] positions) {
     boolean flat = handle.layout == Layout.FLAT;
     long[] routes = handle.routes;

@@ -8,6 +8,7 @@ import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 import static org.ep4j.engine.host.Tensors.heads;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -30,11 +31,13 @@ import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** One rank cannot end an operation; the others are told why, long before their timeout. */
+/**
+ * One rank cannot finish an operation; the other ranks get the reason long before their timeout.
+ */
 class AbortNoticeTest {
   private static final int RANKS = 4;
 
-  /** Longer than the test may take: nobody may wait for it. */
+  /** Longer than a test may take: no rank may wait that long. */
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
@@ -52,12 +55,12 @@ class AbortNoticeTest {
   }
 
   @Test
-  void othersOnTheNodeAreToldWhatFailed() {
+  void othersOnTheNodeGetTheReason() {
     rowsVanishUnderRank1(RANKS);
   }
 
   @Test
-  void othersOnOtherNodesAreToldWhatFailed() {
+  void othersOnOtherNodesGetTheReason() {
     rowsVanishUnderRank1(2);
   }
 
@@ -83,7 +86,7 @@ class AbortNoticeTest {
                 assertThat(timeout.peer()).as(timeout.getMessage()).isEqualTo(1);
                 assertThat(timeout.peerDead()).isFalse();
                 assertThat(timeout)
-                    .hasMessageContaining("rank 1 has given up (dispatch, epoch ")
+                    .hasMessageContaining("rank 1 has aborted (dispatch, epoch ")
                     .hasMessageContaining("a page of memory");
               }
               buffer.reset();
@@ -112,12 +115,12 @@ class AbortNoticeTest {
             } else {
               assertThatThrownBy(() -> lowLatency(buffer, x))
                   .isInstanceOf(PeerTimeoutException.class)
-                  .hasMessageContaining("rank 1 has given up")
+                  .hasMessageContaining("rank 1 has aborted")
                   .hasMessageContaining("a page of memory");
             }
             assertThatThrownBy(() -> lowLatency(buffer, x))
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("needs reset()");
+                .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
             buffer.reset();
             assertThat(lowLatency(buffer, x).counts().getInt(0)).isEqualTo(RANKS);
           }
@@ -130,7 +133,7 @@ class AbortNoticeTest {
     return buffer.lowLatencyDispatch(x, EVERYWHERE, options);
   }
 
-  /** Rows in a file that has become shorter: reading them faults in the middle of the operation. */
+  /** Rows in a file that has been truncated: reads fault in the middle of the operation. */
   private Tensor vanished(Arena arena, int round, int hidden) throws IOException {
     Path file = directory.resolve("rows-" + round);
     long bytes = DType.BF16.bytes(hidden);

@@ -7,10 +7,10 @@ import java.util.Arrays;
 import org.ep4j.group.Group;
 
 /**
- * Counts what a thread allocates in windows of calls. Early windows allocate until C2 has compiled
- * the calls; later ones may, since the JVM books what its own machinery (class loading, a late
- * compilation) allocates on the thread that meets it. So one window without an allocation is
- * enough.
+ * Counts the bytes that a thread allocates in windows of calls. Early windows allocate until C2 has
+ * compiled the calls; later ones may, because the JVM attributes allocations of its own work (class
+ * loading, a late compilation) to the thread that causes it. One window without an allocation is
+ * therefore enough.
  */
 final class AllocationWindows {
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
@@ -20,8 +20,8 @@ final class AllocationWindows {
   private AllocationWindows() {}
 
   /**
-   * Bytes that the window with the fewest allocates in this thread. Collective: windows are run
-   * until each rank has had one without an allocation, the same number of them on all ranks.
+   * Smallest number of bytes that a window allocates in this thread. Collective: all ranks run the
+   * same number of windows, until each rank has had one without an allocation.
    */
   static long least(Group group, Runnable window) {
     long least = Long.MAX_VALUE;

@@ -7,6 +7,7 @@ import static org.ep4j.engine.host.Tensors.bf16;
 import static org.ep4j.engine.host.Tensors.heads;
 import static org.ep4j.engine.host.Tensors.ints;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.Arrays;
@@ -27,18 +28,18 @@ import org.junit.jupiter.api.Test;
 
 /**
  * Ranks that are silent, dead or masked. Every rank has one expert and one token; the token goes to
- * all experts with weight 1 and holds the number of its rank, expert e returns 16 * (e + 1) + what
- * it got.
+ * all experts with weight 1 and holds the number of its rank, expert e returns 16 * (e + 1) + its
+ * input.
  */
 class LowLatencyMaskTest {
   private static final int HIDDEN = 128;
 
-  /** Waited for where a rank is silent; on a busy machine no other rank may be so late. */
+  /** Timeout for a silent rank; on a busy machine no other rank may be this late. */
   private static final Duration SHORT = Duration.ofSeconds(3);
 
   private static final Duration LONG = Duration.ofSeconds(60);
 
-  /** What a rank does with its buffer. */
+  /** Test body of a rank. */
   interface Body {
     void run(ExpertBuffer buffer, Group group) throws Exception;
   }
@@ -98,7 +99,7 @@ class LowLatencyMaskTest {
     return buffer.lowLatencyCombine(y, routing(buffer.worldSize()), d.handle(), options);
   }
 
-  /** What a rank gets back from the experts of {@code owners}. */
+  /** Expected sum of a rank from the experts of {@code owners}. */
   static float sum(int rank, int... owners) {
     float sum = 0;
     for (int owner : owners) {
@@ -144,7 +145,7 @@ class LowLatencyMaskTest {
   }
 
   @Test
-  void rankMissingInCombineIsLeftOut() {
+  void rankMissingInCombineIsMasked() {
     CyclicBarrier others = new CyclicBarrier(3);
     onRanks(
         3,
@@ -191,7 +192,7 @@ class LowLatencyMaskTest {
         false,
         LONG,
         (buffer, group) -> {
-          // Ranks 0 and 1 go on without 2 and 3, and those without them.
+          // Ranks 0 and 1 continue without 2 and 3, and 2 and 3 without 0 and 1.
           int rank = buffer.rank();
           int first = rank / 2 * 2;
           for (int r = 0; r < 4; r++) {
@@ -241,7 +242,7 @@ class LowLatencyMaskTest {
   }
 
   @Test
-  void withoutMaskingARankMaskedByAPeerIsTold() {
+  void withoutMaskingARankMaskedByAPeerGetsAnError() {
     CyclicBarrier both = new CyclicBarrier(2);
     onRanks(
         2,
@@ -282,7 +283,7 @@ class LowLatencyMaskTest {
             assertThat(e.peerDead()).isFalse();
             assertThatThrownBy(() -> dispatch(buffer, false))
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("the buffer needs reset() on all live ranks");
+                .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
           }
           await(both);
           buffer.reset();
@@ -306,7 +307,7 @@ class LowLatencyMaskTest {
           buffer.reset();
           assertThatThrownBy(() -> d.hook().receive())
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("low-latency dispatch 2 failed or was given up by reset()");
+              .hasMessageStartingWith(ErrorCode.NO_RESULTS.message("low-latency dispatch 2 "));
           assertThatThrownBy(before::counts).isInstanceOf(IllegalStateException.class);
           LowLatencyDispatch next = dispatch(buffer, false);
           assertThat(heads(combine(buffer, next, false).x()))
@@ -315,7 +316,7 @@ class LowLatencyMaskTest {
   }
 
   @Test
-  void survivorsOfADeathGoOnAfterReset() {
+  void survivorsOfADeathContinueAfterReset() {
     onRanks(
         3,
         false,

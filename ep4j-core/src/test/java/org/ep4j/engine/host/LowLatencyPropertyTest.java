@@ -19,7 +19,7 @@ class LowLatencyPropertyTest {
   private static final int ROUNDS = 8;
 
   @Test
-  void everyWorldDeliversWhatTheOracleSays() {
+  void everyWorldMatchesTheOracle() {
     long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("LowLatencyPropertyTest: -Dep4j.seed=" + seed);
     for (int i = 0; i < WORLDS; i++) {
@@ -42,7 +42,7 @@ class LowLatencyPropertyTest {
     int experts = 1 + random.nextInt(20);
     int[] rankOf = new int[experts];
     for (int e = 0; e < experts; e++) {
-      rankOf[e] = random.nextInt(ranks); // some ranks may own none
+      rankOf[e] = random.nextInt(ranks); // some ranks may own no expert
     }
     return BufferConfig.builder()
         .hidden(128 * (1 + random.nextInt(8)))

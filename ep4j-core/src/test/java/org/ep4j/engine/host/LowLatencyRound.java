@@ -31,9 +31,9 @@ import org.ep4j.verify.VerificationException;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * One dispatch and one combine with everything about them drawn from a seed, as one rank sees them:
- * calls with this rank's arguments, and checks by the oracle with the arguments of all. All ranks
- * draw the same.
+ * One dispatch and one combine whose parameters are drawn from a seed, on one rank: calls with this
+ * rank's arguments, and checks by the oracle with the arguments of all ranks. All ranks draw the
+ * same values.
  */
 final class LowLatencyRound {
   private final int rank;
@@ -144,7 +144,7 @@ final class LowLatencyRound {
       y = Tensor.of(memory, DType.BF16, shape);
       y = heapRows ? onHeap(y) : y;
     }
-    y.segment().fill((byte) 0xFF); // NaN: rows that nobody may read
+    y.segment().fill((byte) 0xFF); // NaN: rows that no rank may read
     Rows rows = expertRows();
     for (int expert = 0; expert < y.size(0); expert++) {
       long first = expert * y.size(1);
@@ -167,7 +167,7 @@ final class LowLatencyRound {
     }
   }
 
-  /** What experts return: magnitudes below 1, so that LogFMT packs them. */
+  /** Outputs of the experts: magnitudes below 1, so that LogFMT packs them. */
   private Rows expertRows() {
     Rows source = inputs.rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, hidden);
     MemorySegment row = MemorySegment.ofArray(new short[hidden]);

@@ -22,7 +22,7 @@ import org.ep4j.verify.RoutingKind;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Scales by columns are those by rows, turned around. */
+/** Scales by columns are the transposed scales by rows. */
 class LowLatencyScaleColumnsTest {
   private static final int RANKS = 2;
   private static final int TOKENS = 5;
@@ -33,7 +33,7 @@ class LowLatencyScaleColumnsTest {
   @CsvSource({
     "FP8, FLOAT32, FP32, 8, 12",
     "FP8, FLOAT32_POW2, FP32, 8, 12",
-    // Four to a word, as the rows have them: 1024 / 512 words.
+    // Four per word, as in the rows: 1024 / 512 words.
     "FP8, UE8M0, INT32, 2, 12",
     "NVFP4, FLOAT32, FP8_E4M3, 64, 16",
   })

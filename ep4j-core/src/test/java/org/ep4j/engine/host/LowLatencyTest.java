@@ -199,7 +199,7 @@ class LowLatencyTest {
   }
 
   @Test
-  void quantisedRowsComeWithTheirScales() {
+  void quantisedRowsArriveWithTheirScales() {
     onBothRanks(
         (buffer, rank) -> {
           LowLatencyDispatch d =

@@ -18,7 +18,7 @@ class RegistrationCacheTest {
   private static final int REMEMBERED = 8;
   private static final long BYTES = 64;
 
-  /** All that was ever registered, and whether the wire takes more. */
+  /** All regions ever registered, and whether the wire accepts more. */
   private final List<LocalRegion> regions = new ArrayList<>();
 
   private final List<MemorySegment> offered = new ArrayList<>();
@@ -27,7 +27,7 @@ class RegistrationCacheTest {
   private final RegistrationCache rows = new RegistrationCache(wire());
 
   @Test
-  void memoryThatComesAgainIsRegisteredOnce() {
+  void reusedMemoryIsRegisteredOnce() {
     try (Arena arena = Arena.ofConfined()) {
       long address = arena.allocate(2 * BYTES).address();
 
@@ -65,7 +65,7 @@ class RegistrationCacheTest {
           .isInstanceOf(WireException.class);
       assertThat(offered.getLast().scope().isAlive()).isFalse();
 
-      // The one that made room is gone, and is not ended a second time.
+      // The evicted region is closed, and is not closed a second time.
       refuses = false;
       rows.acquire(address + REMEMBERED * BYTES, BYTES);
       rows.close();
@@ -96,7 +96,7 @@ class RegistrationCacheTest {
     return region;
   }
 
-  /** A region that only this rank knows of. */
+  /** A region of this rank only. */
   private static final class LocalRegion implements Region {
     private final WireMemory memory;
     private boolean closed;

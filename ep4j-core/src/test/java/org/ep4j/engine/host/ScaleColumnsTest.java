@@ -19,8 +19,8 @@ import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
 /**
- * The case of {@link HighThroughputTest} with FP8 rows and three scales a row: that of column c is
- * 100 * c + 10 * rank + token + 1.
+ * The case of {@link HighThroughputTest} with FP8 rows and three scales per row: the scale of
+ * column c is 100 * c + 10 * rank + token + 1.
  */
 class ScaleColumnsTest {
   private static final int COLUMNS = 3;

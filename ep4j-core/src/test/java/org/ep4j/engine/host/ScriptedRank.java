@@ -14,8 +14,8 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A rank that speaks the protocol word by word instead of through a buffer, so that a test can stop
- * it between any two of them. It has no tokens.
+ * A rank that runs the protocol word by word instead of through a buffer, so that a test can stop
+ * it between any two words. It has no tokens.
  */
 final class ScriptedRank implements AutoCloseable {
   private final RegionLayout layout;
@@ -51,20 +51,18 @@ final class ScriptedRank implements AutoCloseable {
     context.enter(operation, "dispatch");
   }
 
-  /** Ends the dispatch; the number by which a combine names it. */
+  /** Ends the dispatch; returns the number by which a combine names it. */
   long finishDispatch() {
     context.finish("dispatch", "rows");
     return context.epoch;
   }
 
-  /** Enters the combine of a dispatch, its rows being whatever lies in the combine region. */
+  /** Enters the combine of a dispatch; its rows are the current content of the combine region. */
   void enterCombine(long dispatch) {
     context.enter(combine(dispatch), "combine");
   }
 
-  /**
-   * A whole combine at once, without a look at the others: has its sums and gives up after that.
-   */
+  /** A whole combine at once, without waiting for the other ranks: reads its sums, then aborts. */
   void finishCombineAndAbort(long dispatch) {
     context.epoch++;
     combine(dispatch)
@@ -84,14 +82,14 @@ final class ScriptedRank implements AutoCloseable {
         .set(OperationLayout.HANDLE, dispatch);
   }
 
-  /** Writes over all rows that a rank has received, as one that was stopped while it sent would. */
+  /** Overwrites all rows that a rank has received, like a rank that was stopped while it sent. */
   void scribble(int rank) {
     long rows = context.highThroughput(rank) + layout.highThroughput.rows;
     long bytes = DType.BF16.bytes(layout.highThroughput.capacity * (long) context.config.hidden());
     NativeMemory.view(rows, bytes).fill((byte) 0x5a);
   }
 
-  /** Comes to a reset, and goes no further than to say that it is there. */
+  /** Joins a reset, and stops after its first message. */
   void beginReset() {
     agreement().close();
   }
@@ -99,7 +97,7 @@ final class ScriptedRank implements AutoCloseable {
   /**
    * Leaves its memory in a reset.
    *
-   * @param ends whether it stays until all have begun anew
+   * @param ends whether it waits until all ranks have started again
    */
   void leaveInReset(boolean ends) {
     try (SurvivorAgreement agreement = agreement()) {
@@ -116,8 +114,8 @@ final class ScriptedRank implements AutoCloseable {
         context.group, context.members, context.config.timeout(), words);
   }
 
-  /** What a rank has said when it gave up or left; null if it has not, as far as this one knows. */
-  @Nullable String lastWords(int of) {
+  /** Report of a rank that has aborted or left; null if this rank has seen none. */
+  @Nullable String abortReport(int of) {
     AbortNotice.Report report = context.report(of);
     return report == null ? null : report.state();
   }

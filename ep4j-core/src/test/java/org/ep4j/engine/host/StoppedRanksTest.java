@@ -28,8 +28,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * A rank stands still in the middle of an operation until the others have given it up, then goes on
- * where it stood: it gets no wrong rows, and writes none into theirs.
+ * A rank stops in the middle of an operation until the other ranks have aborted, then continues: it
+ * reads no wrong rows, and writes none into their memory.
  */
 @Timeout(120)
 class StoppedRanksTest {
@@ -46,7 +46,7 @@ class StoppedRanksTest {
 
   private final Group[] groups = new Group[RANKS];
   private final ExpertBuffer[] buffers = new ExpertBuffer[RANKS];
-  private final ScriptedRank[] puppets = new ScriptedRank[RANKS];
+  private final ScriptedRank[] scripted = new ScriptedRank[RANKS];
 
   @Test
   void aRankWhoseCombineAnotherHasAbortedGetsNoSums() {
@@ -69,7 +69,7 @@ class StoppedRanksTest {
             group.barrier(LONG);
             assertThatThrownBy(() -> buffer.combine(dispatch.x(), dispatch.handle()))
                 .isInstanceOf(PeerTimeoutException.class)
-                .hasMessageContaining("rank 1 has given up (tired of waiting)")
+                .hasMessageContaining("rank 1 has aborted (tired of waiting)")
                 .hasMessageContaining("phase 'sums'");
             group.barrier(LONG);
           }
@@ -84,9 +84,9 @@ class StoppedRanksTest {
           lose(STOPPED);
           lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].lastWords(0))
-              .isEqualTo("has gone on without the ranks that were lost");
+          othersAreUnreachable(0, 1);
+          assertThat(scripted[STOPPED].abortReport(0))
+              .isEqualTo("has continued without the lost ranks");
         });
   }
 
@@ -96,12 +96,12 @@ class StoppedRanksTest {
         2,
         _ -> {
           FutureTask<Boolean> stoppedRank =
-              start(STOPPED_RANK, rank -> puppets[rank].enterDispatch());
+              start(STOPPED_RANK, rank -> scripted[rank].enterDispatch());
           FutureTask<Boolean> stopped =
               start(
                   STOPPED,
                   rank -> {
-                    puppets[rank].enterDispatch();
+                    scripted[rank].enterDispatch();
                     await(stoppedRank);
                     lose(rank);
                     lose(STOPPED_RANK);
@@ -115,12 +115,15 @@ class StoppedRanksTest {
               1);
           await(stopped);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].lastWords(0)).contains("has given up (it says: this rank");
+          othersAreUnreachable(0, 1);
+          assertThat(scripted[STOPPED].abortReport(0)).contains("has aborted (its report: this rank");
         });
   }
 
-  /** One rank leaves a reset before all have begun anew: the next one leaves the memory again. */
+  /**
+   * One rank leaves a reset before all ranks have started again: the next reset replaces the memory
+   * again.
+   */
   @Test
   void memoryIsLeftAgainWhereItIsNotKnownWhetherAllHaveLeftIt() throws Exception {
     inProcesses(
@@ -128,16 +131,17 @@ class StoppedRanksTest {
         _ -> {
           lose(STOPPED);
           FutureTask<Boolean> early =
-              start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(false));
+              start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(false));
           resetFails();
           await(early);
-          // Nobody else has been lost. Did the others not leave it, they would not meet this one.
-          FutureTask<Boolean> again = start(STOPPED_RANK, rank -> puppets[rank].leaveInReset(true));
+          // No other rank has been lost. If the live ranks did not replace the memory, they would
+          // not gather with this one.
+          FutureTask<Boolean> again = start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(true));
           on(rank -> buffers[rank].reset(), 0, 1);
           await(again);
           lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
+          othersAreUnreachable(0, 1);
         });
   }
 
@@ -147,12 +151,12 @@ class StoppedRanksTest {
         2,
         _ -> {
           lose(STOPPED);
-          FutureTask<Boolean> early = start(STOPPED_RANK, rank -> puppets[rank].beginReset());
+          FutureTask<Boolean> early = start(STOPPED_RANK, rank -> scripted[rank].beginReset());
           resetFails();
           await(early);
           lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
+          othersAreUnreachable(0, 1);
         });
   }
 
@@ -163,16 +167,16 @@ class StoppedRanksTest {
         1);
   }
 
-  /** Its own number stands still while those of the others grow. */
+  /** The rank's own number stays unchanged while those of the other ranks grow. */
   @Test
-  void aRankLeftOutForLongStillSeesThatOthersAborted() throws Exception {
+  void aRankExcludedForLongStillSeesThatOthersAborted() throws Exception {
     inProcesses(
         1,
         rendezvous -> {
-          ScriptedRank old = puppets[STOPPED];
+          ScriptedRank old = scripted[STOPPED];
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
-          assertThat(old.lastWords(0)).isNull();
+          startAgain(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
+          assertThat(old.abortReport(0)).isNull();
           on(
               rank -> {
                 if (rank == STOPPED_RANK) {
@@ -186,19 +190,19 @@ class StoppedRanksTest {
               1,
               STOPPED,
               STOPPED_RANK);
-          assertThat(old.lastWords(0)).contains("dead");
+          assertThat(old.abortReport(0)).contains("dead");
         });
   }
 
   @Test
-  void soDoesALostRankWhenAnotherComesBack() throws Exception {
+  void aLostRankAbortsWhenAnotherRejoins() throws Exception {
     inProcesses(
         2,
         rendezvous -> {
           lose(STOPPED);
           lose(STOPPED_RANK);
-          comeBack(STOPPED_RANK, rendezvous, 0, 1);
-          othersAreOutOfReach(0, 1, STOPPED_RANK);
+          startAgain(STOPPED_RANK, rendezvous, 0, 1);
+          othersAreUnreachable(0, 1, STOPPED_RANK);
         });
   }
 
@@ -208,21 +212,21 @@ class StoppedRanksTest {
         1,
         rendezvous -> {
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
+          startAgain(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1, STOPPED, STOPPED_RANK);
-          othersAreOutOfReach(0, 1, STOPPED, STOPPED_RANK);
+          othersAreUnreachable(0, 1, STOPPED, STOPPED_RANK);
         });
   }
 
-  /** What happens in a test. */
+  /** Body of a test. */
   private interface Scenario {
     void run(Rendezvous rendezvous) throws Exception;
   }
 
   /**
-   * With ranks that are processes to each other, with shared files.
+   * With ranks that are separate processes to each other, with shared files.
    *
-   * @param many puppets among them, from the stopped one on
+   * @param many number of scripted ranks, from the stopped one on
    */
   private void inProcesses(int many, Scenario scenario) throws Exception {
     try (Rendezvous rendezvous = Rendezvous.open(group())) {
@@ -232,7 +236,7 @@ class StoppedRanksTest {
             if (rank < STOPPED || rank >= STOPPED + many) {
               buffers[rank] = ExpertBuffer.open(groups[rank], CONFIG);
             } else {
-              puppets[rank] = new ScriptedRank(groups[rank], CONFIG);
+              scripted[rank] = new ScriptedRank(groups[rank], CONFIG);
             }
           },
           0,
@@ -245,9 +249,9 @@ class StoppedRanksTest {
           buffer.close();
         }
       }
-      for (ScriptedRank scripted : puppets) {
-        if (scripted != null) {
-          scripted.close();
+      for (ScriptedRank each : scripted) {
+        if (each != null) {
+          each.close();
         }
       }
       on(rank -> groups[rank].close(), 0, 1, STOPPED, STOPPED_RANK);
@@ -264,8 +268,8 @@ class StoppedRanksTest {
         .build();
   }
 
-  /** A new process takes the place of the rank; the old one keeps what it has mapped. */
-  private void comeBack(int back, Rendezvous rendezvous, int... others) throws Exception {
+  /** A new process replaces the rank; the old one keeps its mappings. */
+  private void startAgain(int back, Rendezvous rendezvous, int... others) throws Exception {
     FutureTask<Boolean> newcomer =
         start(
             back,
@@ -292,16 +296,16 @@ class StoppedRanksTest {
     }
   }
 
-  /** The live ranks dispatch, and what the stopped one still sends changes nothing of it. */
-  private void othersAreOutOfReach(int... live) throws Exception {
+  /** The live ranks dispatch, and later stores of the stopped rank do not change their rows. */
+  private void othersAreUnreachable(int... live) throws Exception {
     float[] values = new float[live.length];
     for (int i = 0; i < live.length; i++) {
       values[i] = 1 + live[i];
     }
     Dispatch[] dispatches = new Dispatch[RANKS];
     on(rank -> dispatches[rank] = buffers[rank].dispatch(constant(1 + rank, 1), EVERYWHERE), live);
-    puppets[STOPPED].scribble(0);
-    puppets[STOPPED].scribble(1);
+    scripted[STOPPED].scribble(0);
+    scripted[STOPPED].scribble(1);
     on(
         rank -> {
           assertThat(heads(dispatches[rank].x())).containsExactly(values);

@@ -21,11 +21,11 @@ import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Once warm, no operation allocates: measured by the JVM, not by reading the code. */
+/** Once warm, no operation allocates: measured by the JVM. */
 class WarmLoopAllocatesNothingTest {
   private static final int SHORT_ROW = 64;
 
-  /** The rows of all tokens are a run that leaves from the caller's memory. */
+  /** The rows of all tokens are a run that the wire reads from the caller's memory. */
   private static final int LONG_ROW = 2048;
 
   private static final int TOKENS = 24;
@@ -99,7 +99,7 @@ class WarmLoopAllocatesNothingTest {
         Tensor.of(ids, DType.INT64, TOKENS, 3), Tensor.of(weights, DType.FP32, TOKENS, 3));
   }
 
-  /** A forward pass and a pass along its ways; looks at every result. */
+  /** A forward pass and a pass along its routes; reads every result. */
   private static final class Iteration {
     private final ExpertBuffer buffer;
     private final Tokens x;

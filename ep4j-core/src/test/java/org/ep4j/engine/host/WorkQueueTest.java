@@ -18,7 +18,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class WorkQueueTest {
   private static final int CAPACITY = 8;
 
-  /** Units that have run, by their numbers. */
+  /** Numbers of the units that have run. */
   private final List<Integer> log = Collections.synchronizedList(new ArrayList<>());
 
   private final class Numbered extends WorkQueue.Unit {
@@ -85,7 +85,7 @@ class WorkQueueTest {
           }
           work.help();
         }
-        // A unit is done a moment before it counts as finished.
+        // A unit's effects are visible shortly before the unit counts as finished.
         while (work.busy()) {
           Thread.onSpinWait();
         }
@@ -96,7 +96,7 @@ class WorkQueueTest {
   }
 
   @Test
-  void urgentUnitsComeFirstAndEachKindInItsOrder() {
+  void urgentUnitsRunFirstAndEachKindInItsOrder() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
       WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();

@@ -181,7 +181,7 @@ class FailureDiagnosisTest {
           record.waited(1, TIME_LEFT);
           runLate(() -> group.fail("stopped for too long"));
           assertThat(record.notified())
-              .hasMessageContaining("does not wait for this one, 0, which is out of the group")
+              .hasMessageContaining("does not wait for this rank (0), which is out of the group")
               .hasMessageNotContaining("silent");
         });
   }
