@@ -9,9 +9,7 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Calls of a library that wait for other ranks without a limit. They run on a thread of their own;
- * if a rank is lost or the time is up, that thread is left behind, and what it may still write to
- * must stay.
+ * Library calls that wait for other ranks without a limit. Each runs on its own thread; if a rank is lost or the limit has passed, the thread is abandoned, and the memory that it may still write must stay allocated.
  */
 public final class BoundedCall {
   private static final long LOOK_MILLIS = 20;
@@ -21,8 +19,8 @@ public final class BoundedCall {
   /**
    * Runs a call with the device of the world current.
    *
-   * @param name of the native function, for messages
-   * @throws Ep4jException what the call throws, or that it has not ended
+   * @param name name of the native function, for messages
+   * @throws Ep4jException if the call throws or does not end
    */
   public static long call(BackendWorld world, String name, Duration limit, LongSupplier call) {
     return call(
@@ -63,9 +61,9 @@ public final class BoundedCall {
   }
 
   /**
-   * Which rank a call waits for in vain, and why; empty if all are there.
+   * The lost rank that a call waits for, and the reason; empty if none is lost.
    *
-   * @param name of the native function
+   * @param name name of the native function
    */
   public static String lost(Participants meeting, String name) {
     Group group = meeting.group();

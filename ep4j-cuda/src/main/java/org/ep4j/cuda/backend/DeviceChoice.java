@@ -6,9 +6,9 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 
-/** Which device a rank works on: the ranks of a host take its devices in turn. */
+/** The device of a rank: the ranks of a host use its devices round-robin. */
 public final class DeviceChoice {
-  /** Names the device of this process. */
+  /** Environment variable with the device of this process. */
   public static final String VARIABLE = "EP4J_CUDA_DEVICE";
 
   private DeviceChoice() {}
@@ -21,9 +21,8 @@ public final class DeviceChoice {
   /**
    * The ordinal for a rank.
    *
-   * @param inProcess whether the ranks are threads: then the variables, which are those of their
-   *     process, choose nothing
-   * @param devices how many this process sees, at least 1
+   * @param inProcess whether the ranks are threads: variables, which apply to the whole process, are then ignored
+   * @param devices number of visible devices, at least 1
    */
   static int ordinal(int rank, boolean inProcess, Map<String, String> variables, int devices) {
     if (inProcess) {

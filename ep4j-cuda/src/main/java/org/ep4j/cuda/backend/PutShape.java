@@ -3,14 +3,14 @@ package org.ep4j.cuda.backend;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * What kernels put into, the same on all ranks.
+ * Shape of the memory that kernels put into, equal on all ranks.
  *
- * @param bytes of each rank's memory, a multiple of 256, at most 64 GiB
- * @param lanes streams of work, each used by one warp at a time
- * @param signals words that count what has arrived
+ * @param bytes bytes of each rank's memory, a multiple of 256, at most 64 GiB
+ * @param lanes ordered streams of puts, each used by one warp at a time
+ * @param signals words that count arrived data
  */
 public record PutShape(long bytes, int lanes, int signals) {
-  /** What offsets in commands to the proxy can say. */
+  /** Largest offset that commands to the proxy can encode. */
   public static final long MAX_BYTES = 64L << 30;
 
   private static final long UNIT = 256;
@@ -38,12 +38,12 @@ public record PutShape(long bytes, int lanes, int signals) {
     }
   }
 
-  /** Where the words of signals begin. */
+  /** Offset of the words of signals. */
   public long signalWords() {
     return bytes;
   }
 
-  /** With the words of signals. */
+  /** Total bytes, including the words of signals. */
   public long regionBytes() {
     return bytes + signals * (long) Long.BYTES;
   }

@@ -6,9 +6,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The driver library, opened when this class is first used. Binding classes take their functions'
- * addresses from here; none of them may be touched before {@link CudaDriver#find} said that the
- * driver is there.
+ * The driver library, opened when this class is initialised. Binding classes get function addresses here; use them only after {@link CudaDriver#find} has reported a usable driver.
  */
 final class DriverLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
@@ -32,7 +30,7 @@ final class DriverLibrary {
 
   private DriverLibrary() {}
 
-  /** Where the library is looked for: what the variable says, or else the usual places. */
+  /** Candidates for the library: the value of the variable, or else the usual names. */
   static List<String> candidates(@Nullable String variable) {
     return variable == null || variable.isEmpty()
         ? List.of("libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1")

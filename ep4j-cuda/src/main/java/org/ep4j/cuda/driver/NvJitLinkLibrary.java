@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import org.jspecify.annotations.Nullable;
 
-/** The library of {@link NvJitLink}, opened when this class is first used. */
+/** The library of {@link NvJitLink}, opened when this class is initialised. */
 final class NvJitLinkLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
 

@@ -33,8 +33,7 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Makes what a buffer owns, and gives it back in the opposite order: when the buffer closes, or at
- * once if not all of it can be made.
+ * Creates what a buffer owns; closes it in reverse order when the buffer closes, or immediately if the opening fails.
  */
 final class CudaBufferOpening implements AutoCloseable {
   private static final int MAX_EXPERTS_PER_RANK = 1 << 16;
@@ -49,20 +48,20 @@ final class CudaBufferOpening implements AutoCloseable {
   /** Opens a buffer; collective. */
   static CudaBuffer open(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
-    // Nothing is sent before all ranks agree, on the backend too.
+    // The ranks agree on the configuration, including the backend, before any data is sent.
     Nodes nodes = ConfigAgreement.require(group, config);
     return open(group, config, nodes, null);
   }
 
-  /** With the backend that property and variables name, so that ranks compare what counts. */
+  /** The configuration with the backend from property and variables, so that ranks compare effective values. */
   static BufferConfig settled(BufferConfig config) {
     return config.toBuilder().backend(BackendChoice.of(config.backend()).name()).build();
   }
 
-  /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
+  /** Opens the buffer of a returning rank; collective with readmit() on the others. */
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
-    // Compiles what is not in the cache, while nobody waits for this rank.
+    // Compiles missing kernels while no rank waits for this one.
     prepareNode(DeviceChoice.ordinal(group), config);
     try (SurvivorAgreement reunion = SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
       return open(group, config, Nodes.one(group.size()), reunion);
@@ -90,7 +89,7 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /**
-   * @param meeting the ranks that have the buffer; some come back to it, or none does
+   * @param meeting the ranks that have the buffer; either some of them return, or all open
    */
   private CudaBuffer build(Group group, BufferConfig wanted, Nodes nodes, Participants meeting) {
     boolean again = meeting.isNew(meeting.rank());
@@ -125,7 +124,7 @@ final class CudaBufferOpening implements AutoCloseable {
     Staging staging = own(new Staging(device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
     Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
-    // Maps the peers' regions: from here on all ranks have cleared their words.
+    // Maps the peers' regions: all ranks have cleared their words after this step.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
     StaleRankFence fence =
         own(
@@ -177,9 +176,7 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /**
-   * Kernels that nobody has compiled are compiled now, which may take one rank long; the others
-   * wait for it here, and not with the deadline of an operation. The ranks to which one comes back
-   * load none: they wait for it in what follows.
+   * Compiles missing kernels, which may take long on one rank; the others wait here, without the deadline of an operation. The ranks that readmit a returning rank load no kernels: they wait for it in the next step.
    */
   private <T extends AutoCloseable> T loaded(Backend backend, boolean again, Supplier<T> kernels) {
     Supplier<T> owning = () -> own(kernels.get());
@@ -201,7 +198,7 @@ final class CudaBufferOpening implements AutoCloseable {
     KernelCompiler.standard().prepare(files, DeviceProperties.of(device).architecture());
   }
 
-  /** What carries between nodes decides which kernels are needed. */
+  /** The transport between nodes decides which kernels are needed. */
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
@@ -304,7 +301,7 @@ final class CudaBufferOpening implements AutoCloseable {
     return memory;
   }
 
-  /** Where each rank's experts begin in a list of all, and that list: by rank and local number. */
+  /** Start of each rank's experts in a list of all experts, and that list, by rank and local number. */
   private static int[] orderTable(ExpertPlacement placement) {
     int ranks = placement.ranks();
     int[] order = new int[ranks + 1 + placement.experts()];
@@ -317,7 +314,7 @@ final class CudaBufferOpening implements AutoCloseable {
     return order;
   }
 
-  /** {@code rank << 16 | local number} by expert; rank 0xffff for the experts of ranks gone. */
+  /** {@code rank << 16 | local number} by expert; rank 0xffff for experts of dead ranks. */
   static int[] ownerTable(ExpertPlacement placement, boolean[] gone) {
     int[] owners = new int[placement.experts()];
     for (int e = 0; e < owners.length; e++) {
@@ -327,7 +324,7 @@ final class CudaBufferOpening implements AutoCloseable {
     return owners;
   }
 
-  /** Gives everything back. */
+  /** Closes all resources. */
   @Override
   public void close() {
     owned.close();

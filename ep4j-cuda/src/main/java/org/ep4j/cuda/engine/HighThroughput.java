@@ -20,8 +20,7 @@ import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The high-throughput operations of one buffer on one rank: checks, enqueues, and waits as the
- * caller wishes. Used by one thread at a time.
+ * The high-throughput operations of one buffer on one rank: checks, enqueues, and waits as the caller requests. Used by one thread at a time.
  */
 final class HighThroughput {
   private final CudaContext context;
@@ -32,7 +31,7 @@ final class HighThroughput {
   private final Operation operation = new Operation();
   private final CudaCombine combineResult = new CudaCombine();
 
-  /** Operations enqueued so far. */
+  /** Number of enqueued operations. */
   long dispatches;
 
   long combines;
@@ -85,7 +84,7 @@ final class HighThroughput {
       return dispatchResult;
     } finally {
       if (!done) {
-        // The caller never sees it, so nobody else can.
+        // The caller never gets this handle, so it is closed here.
         handle.close();
       }
     }
@@ -147,7 +146,7 @@ final class HighThroughput {
         .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
   }
 
-  /** Waits for the end unless the caller wants to; the event of what has been enqueued. */
+  /** Waits for the end unless the caller waits itself; returns the event of the enqueued work. */
   private Event finish(
       long ticket, String operation, @Nullable DeviceStream callers, boolean async) {
     if (callers != null || async) {
@@ -157,7 +156,7 @@ final class HighThroughput {
     return Event.completed();
   }
 
-  /** All ranks know all counts, so all of them refuse. */
+  /** All ranks know all counts, so all ranks refuse. */
   private static void refuseOverflow(CudaHandle handle) {
     if (handle.overflowRank() >= 0) {
       throw new ReceiveOverflowException(

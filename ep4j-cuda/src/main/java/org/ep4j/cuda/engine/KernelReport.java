@@ -8,7 +8,7 @@ import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
 import org.jspecify.annotations.Nullable;
 
-/** What kernels have reported in {@link HostWords}, as exceptions. */
+/** Converts reports of kernels in {@link HostWords} to exceptions. */
 final class KernelReport {
   private final HostWords words;
   private final Members members;
@@ -20,7 +20,7 @@ final class KernelReport {
     this.config = config;
   }
 
-  /** A choice of experts that is refused. */
+  /** A rejected choice of experts. */
   InvalidArgumentException badChoice(long state) {
     int token = words.token();
     int choice = words.choice();
@@ -48,9 +48,9 @@ final class KernelReport {
   }
 
   /**
-   * A call is refused to a rank that is out.
+   * The error for a call of a fenced rank.
    *
-   * @param by who has evicted it; {@link StaleRankFence#NO_RANK} if nobody has yet
+   * @param by the rank that fenced this rank; {@link StaleRankFence#NO_RANK} if none yet
    */
   PeerTimeoutException outside(String call, int by) {
     boolean fenced = by != StaleRankFence.NO_RANK;
@@ -59,7 +59,7 @@ final class KernelReport {
     return new PeerTimeoutException(call, "entry", 0, peer, 1, 0, 0, state, false);
   }
 
-  /** A wait was vain because {@code peer} has gone on without this rank. */
+  /** The error for a wait that was aborted because {@code peer} has fenced this rank. */
   PeerTimeoutException fenced(String operation, int peer) {
     return new PeerTimeoutException(
         operation,
@@ -74,9 +74,9 @@ final class KernelReport {
   }
 
   /**
-   * A wait for {@code peer} was vain.
+   * The error for a failed wait for {@code peer}.
    *
-   * @param loss how it was lost; null if it lives as far as is known
+   * @param loss how the peer was lost; null if it is alive as far as known
    */
   PeerTimeoutException timeout(String operation, int peer, @Nullable String loss) {
     return new PeerTimeoutException(

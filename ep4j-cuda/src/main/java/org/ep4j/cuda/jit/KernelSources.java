@@ -12,19 +12,17 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The source of a kernel: a file of this jar and everything it includes, directly or not. Includes
- * name files below {@code org/ep4j/cuda/kernels}; headers of CUDA cannot be included, because
- * machines that run kernels need not have them.
+ * The source of a kernel: a file of this jar and everything that it includes, directly or indirectly. Includes name files below {@code org/ep4j/cuda/kernels}; CUDA headers cannot be included, because machines that run kernels may not have them.
  *
  * @param entry the file that is compiled
- * @param files text by name, the entry among them
+ * @param files text by name, including the entry
  */
 public record KernelSources(String entry, SortedMap<String, String> files) {
   private static final String ROOT = "/org/ep4j/cuda/kernels/";
   private static final Pattern INCLUDE =
       Pattern.compile("^[ \\t]*#[ \\t]*include[ \\t]*\"([^\"]+)\"", Pattern.MULTILINE);
 
-  /** Keeps its own copy. */
+  /** Copies the files. */
   public KernelSources {
     files = Collections.unmodifiableSortedMap(new TreeMap<>(files));
     if (!files.containsKey(entry)) {
@@ -33,7 +31,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
   }
 
   /**
-   * Reads a file of this jar and what it includes.
+   * Reads a file of this jar and its includes.
    *
    * @param entry for example {@code smoke.cu}
    */
@@ -56,7 +54,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
     return new KernelSources(entry, files);
   }
 
-  /** The text that is compiled. */
+  /** The text to compile. */
   public String text() {
     String text = files.get(entry);
     if (text == null) {
@@ -65,7 +63,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
     return text;
   }
 
-  /** The other files, by the name they are included with. */
+  /** The other files by include name. */
   public SortedMap<String, String> headers() {
     TreeMap<String, String> headers = new TreeMap<>(files);
     headers.remove(entry);

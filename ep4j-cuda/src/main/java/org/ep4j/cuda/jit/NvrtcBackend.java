@@ -8,7 +8,7 @@ import org.ep4j.cuda.driver.Nvrtc;
 
 /** Compiles in this process. */
 final class NvrtcBackend implements CompilerBackend {
-  /** Makes the log say registers and spills. */
+  /** Makes the log contain registers and spills. */
   private static final String REPORT_RESOURCES = "--ptxas-options=-v";
 
   @Override

@@ -14,8 +14,7 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A plain allocation. Ranks in one process give each other its address, ranks in several processes
- * an IPC handle.
+ * A plain allocation. Ranks in one process exchange its address, ranks in several processes an IPC handle.
  */
 final class DirectRegion implements SymmetricRegion {
   private static final int MESSAGE_BYTES = Integer.BYTES + Long.BYTES + IpcMemory.HANDLE_BYTES;
@@ -95,15 +94,15 @@ final class DirectRegion implements SymmetricRegion {
               + ordinal
               + " of rank "
               + rank
-              + ": ranks of one node need GPUs with peer access (NVLink, or PCIe where the system"
-              + " allows it)");
+              + ": use GPUs with peer access for the ranks of a node (NVLink, or PCIe if the system"
+              + " supports it)");
     }
     try (CudaDevice peer = CudaDevice.open(ordinal)) {
       device.enablePeerAccess(peer);
     }
   }
 
-  /** Of a rank in this process. */
+  /** Region of a rank in this process. */
   private record Held(long address, SharedRegion.Hold hold) implements PeerRegion {
     @Override
     public void close() {
@@ -111,7 +110,7 @@ final class DirectRegion implements SymmetricRegion {
     }
   }
 
-  /** Of another process. */
+  /** Region of another process. */
   private record Mapped(IpcMemory memory) implements PeerRegion {
     @Override
     public long address() {
