@@ -12,9 +12,7 @@ import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.BoundedCall;
 
 /**
- * A communicator of the ranks of a world. It does not block: whatever NCCL has to do with other
- * ranks it does by itself while this polls, so that a rank that dies meanwhile is noticed, and
- * everything has a deadline.
+ * A nonblocking communicator of the ranks of a world. NCCL communicates with other ranks in the background while this class polls, so that the death of a rank is detected and every call has a deadline.
  */
 final class NcclCommunicator implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
@@ -23,12 +21,12 @@ final class NcclCommunicator implements AutoCloseable {
 
   private final BackendWorld world;
 
-  /** What NCCL may still write to after a call has returned. */
+  /** Memory that NCCL may still write after a call has returned. */
   private final Arena arena;
 
   private final MemorySegment handle;
 
-  /** A call failed. */
+  /** Whether a call has failed. */
   private boolean broken;
 
   private boolean closed;
@@ -39,7 +37,7 @@ final class NcclCommunicator implements AutoCloseable {
     handle = arena.allocate(ValueLayout.JAVA_LONG);
   }
 
-  /** Makes it; collective. */
+  /** Creates the communicator; collective. */
   static NcclCommunicator open(BackendWorld world, byte[] id) {
     if (id.length != NcclLayouts.UNIQUE_ID_BYTES) {
       throw new NcclException(
@@ -69,10 +67,10 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Begins to make a communicator that does not block.
+   * Starts to create a nonblocking communicator.
    *
-   * @param arena for as long as it lives
-   * @param handle where it will be
+   * @param arena lives as long as the communicator
+   * @param handle receives the communicator
    */
   static int begin(Arena arena, MemorySegment handle, int ranks, byte[] id, int rank) {
     MemorySegment config = arena.allocate(NcclLayouts.CONFIG);
@@ -99,7 +97,7 @@ final class NcclCommunicator implements AutoCloseable {
 
   /** Registers memory of all ranks as a symmetric window; collective. Returns 0 if NCCL cannot. */
   long register(long address, long bytes) {
-    // Without flags: no multicast, no symmetric kernels of NCCL's own.
+    // No flags: no multicast, no symmetric kernels of NCCL.
     MemorySegment window = arena.allocate(ValueLayout.JAVA_LONG);
     int result = NcclCalls.register(handle(), address, bytes, window.address(), 0);
     await(result, NcclFunction.WINDOW_REGISTER, world.setUpTimeout());
@@ -107,11 +105,11 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Makes a device communicator; collective.
+   * Creates a device communicator; collective.
    *
-   * @param requirements as the version of the library has them
-   * @param bytes of an ncclDevComm of that version
-   * @return the ncclDevComm, for as long as this is open
+   * @param requirements requirements in the layout of the library's version
+   * @param bytes bytes of an ncclDevComm of that version
+   * @return the ncclDevComm, valid while this communicator is open
    */
   MemorySegment deviceCommunicator(MemorySegment requirements, long bytes) {
     MemorySegment made = arena.allocate(bytes, Long.BYTES);
@@ -129,7 +127,7 @@ final class NcclCommunicator implements AutoCloseable {
     return made;
   }
 
-  /** Frees what the last method has made. */
+  /** Frees the result of {@link #deviceCommunicator}. */
   void freeDeviceCommunicator(MemorySegment made) {
     int ignored = NcclCalls.deviceCommDestroy(handle(), made.address());
   }
@@ -143,8 +141,7 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Enqueues sends of {@code bytes} to some ranks and receives from some, which lie {@code stride}
-   * apart.
+   * Enqueues sends of {@code bytes} to some ranks and receives from some ranks; the buffers are {@code stride} apart.
    */
   void exchange(
       long from,
@@ -178,10 +175,9 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Waits until NCCL has done what a call began. Calls that began something may return success as
-   * well as in progress: only the communicator tells when it is done.
+   * Waits until NCCL has completed a call. Calls with background work may return success or in progress: only the communicator reports completion.
    *
-   * @throws NcclException if it fails; the communicator is then of no more use
+   * @throws NcclException if the call fails; the communicator is then unusable
    */
   private void await(int result, NcclFunction function, Duration limit) {
     long deadline = System.nanoTime() + limit.toNanos();
@@ -221,8 +217,7 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Frees it, with the others if all are there. A communicator that lost a rank is aborted, which
-   * needs nobody; that is left to a thread of its own, because nothing says how long it takes.
+   * Frees the communicator, together with the other ranks if all are alive. After the loss of a rank the communicator is aborted, which needs no other rank; a separate thread does this, because its duration is unbounded.
    */
   @Override
   public void close() {
@@ -245,7 +240,7 @@ final class NcclCommunicator implements AutoCloseable {
     if (end.isAlive()) {
       LOG.log(
           Level.WARNING,
-          "NCCL has not freed its communicator within {0} s; it goes on by itself",
+          "NCCL has not freed its communicator within {0} s; freeing continues in the background",
           PARTING.toSeconds());
     } else {
       arena.close();

@@ -17,7 +17,7 @@ public final class NcclException extends Ep4jException {
     }
   }
 
-  /** An error with what the library says about it. */
+  /** An error with the library's description. */
   static NcclException of(int result, NcclFunction function, long comm) {
     String last = NcclCalls.lastError(comm);
     return new NcclException(
@@ -29,7 +29,7 @@ public final class NcclException extends Ep4jException {
                 last.isEmpty() ? "" : ": " + last));
   }
 
-  /** For what only the JVM can throw at a downcall: errors go on as they are. */
+  /** Wraps checked throwables of a downcall, which only the JVM can throw; rethrows errors. */
   static AssertionError unexpected(Throwable thrown) {
     if (thrown instanceof RuntimeException exception) {
       throw exception;

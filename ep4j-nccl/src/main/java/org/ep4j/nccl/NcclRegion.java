@@ -15,7 +15,7 @@ import org.ep4j.cuda.driver.PointerAttributes;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
-/** Memory that NCCL has allocated, and registers as a symmetric window when it is to be reached. */
+/** Memory that NCCL allocated, registered as a symmetric window when peers map it. */
 final class NcclRegion implements SymmetricRegion {
   private static final String NO_WINDOW =
       "NCCL gives no symmetric window for this memory: it needs GPUs that all reach one another by"
@@ -35,10 +35,9 @@ final class NcclRegion implements SymmetricRegion {
   }
 
   /**
-   * The ncclWindow_t for kernels, once it is reached.
+   * The ncclWindow_t for kernels, after it is registered.
    *
-   * @throws NcclException if there is none, or NCCL's handle is none that kernels can read: where
-   *     no rank's memory was asked for, nobody has looked at it yet
+   * @throws NcclException if there is none, or kernels cannot read NCCL's handle: without mapped peers the handle has not been checked before
    */
   long window() {
     if (window == 0 || !PointerAttributes.of(window).isDevicePointer()) {
@@ -96,11 +95,11 @@ final class NcclRegion implements SymmetricRegion {
     }
   }
 
-  /** As of 2.28, which has the addresses on the device only. */
+  /** For 2.28, which has the addresses on the device only. */
   private WindowFields fields() {
     PointerAttributes where = PointerAttributes.of(window);
     if (!where.isDevicePointer() || where.device() != world.device().ordinal()) {
-      // A handle of another kind: the memory is registered, but not as a symmetric window.
+      // Another kind of handle: the memory is registered, but not as a symmetric window.
       String handle = "its handle 0x" + Long.toHexString(window) + " is no window: " + where;
       window = 0;
       throw new NcclException(NO_WINDOW + "; " + handle);
@@ -112,7 +111,7 @@ final class NcclRegion implements SymmetricRegion {
     return read;
   }
 
-  /** Nothing of its own: the window goes with the region. */
+  /** Owns nothing: the window is closed with the region. */
   private record Address(long address) implements PeerRegion {
     @Override
     public void close() {}

@@ -22,7 +22,7 @@ public final class NvshmemException extends Ep4jException {
     }
   }
 
-  /** For what only the JVM can throw at a downcall: errors go on as they are. */
+  /** Wraps checked throwables of a downcall, which only the JVM can throw; rethrows errors. */
   static AssertionError unexpected(Throwable thrown) {
     if (thrown instanceof RuntimeException exception) {
       throw exception;

@@ -113,7 +113,7 @@ public final class RingPuts implements AutoCloseable {
     proxy.describe(rings);
   }
 
-  /** Why nothing more leaves this rank; null while all is well. */
+  /** Why this rank no longer sends; null if it does. */
   public @Nullable String problem() {
     return proxy.problem();
   }

@@ -12,15 +12,13 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * All GPUs of this process push rows to one another, all at the same time, with no protocol around
- * it: the fastest that a dispatch of the same rows could be. One kernel per GPU; a gate in front of
- * each makes them start together; events around the kernel take the time. Used by one thread.
+ * All GPUs of this process push rows to each other at the same time, without a protocol: the upper bound for a dispatch of the same rows. One kernel per GPU; a gate before each kernel makes them start together; events around the kernel measure the time. Used by one thread.
  */
 public final class LinkProbe implements AutoCloseable {
   private static final int WARMUP = 3;
 
   /**
-   * The host opens the gate within microseconds; if it has died, kernels must not wait for ever.
+   * The host opens the gate within microseconds; if it has died, kernels must not wait forever.
    */
   private static final long GATE_LIMIT_NANOS = 5_000_000_000L;
 
@@ -66,7 +64,7 @@ public final class LinkProbe implements AutoCloseable {
   /**
    * A probe of the first {@code count} devices.
    *
-   * @throws EngineUnavailableException if two of them cannot reach each other's memory
+   * @throws EngineUnavailableException if two of them cannot access each other's memory
    */
   public static LinkProbe open(int count) {
     int present = CudaDevice.count();
@@ -83,10 +81,10 @@ public final class LinkProbe implements AutoCloseable {
   }
 
   /**
-   * Pushes a load again and again, and checks that every byte has arrived.
+   * Pushes a load repeatedly and verifies every received byte.
    *
    * @param sms blocks on each GPU
-   * @param repetitions how often it is timed
+   * @param repetitions number of measurements
    */
   public ProbeSpeed measure(ProbeLoad load, int sms, int repetitions) {
     int most = devices.getFirst().device.properties().multiprocessors();
@@ -112,7 +110,7 @@ public final class LinkProbe implements AutoCloseable {
     return new ProbeSpeed(load, devices.size(), sms, micros);
   }
 
-  /** Destinations of a GPU, the next one first, itself last if at all. */
+  /** Destinations of a GPU in round-robin order from the next one; the GPU itself last if included. */
   private List<Integer> destinations(ProbeLoad load, int from) {
     List<Integer> destinations = new ArrayList<>();
     for (int i = 1; i <= devices.size(); i++) {

@@ -9,13 +9,11 @@ import java.lang.invoke.MethodHandle;
 import org.ep4j.Ep4jException;
 
 /**
- * Binding of the Linux calls that read and say on which cores the calling thread, and whatever
- * threads it makes from then on, may run. A mask has a bit a core, the first in the lowest bit of
- * the first byte.
+ * Binding of the Linux calls that read and set the allowed cores of the calling thread and of threads that it creates later. A mask has one bit per core, the first in the lowest bit of the first byte.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 public final class CpuAffinity {
-  /** Cores that a mask tells apart. */
+  /** Number of cores in a mask. */
   static final int CORES = 1024;
 
   /** Bytes of a mask. */
@@ -35,12 +33,12 @@ public final class CpuAffinity {
     return LINKER.downcallHandle(LINKER.defaultLookup().findOrThrow(symbol), CALL);
   }
 
-  /** Writes the mask of the calling thread; whether that succeeded. */
+  /** Writes the mask of the calling thread; returns whether that succeeded. */
   public static boolean read(MemorySegment mask) {
     return call(GET, "sched_getaffinity", mask) >= 0;
   }
 
-  /** Sets the mask of the calling thread; whether that succeeded. */
+  /** Sets the mask of the calling thread; returns whether that succeeded. */
   public static boolean write(MemorySegment mask) {
     return call(SET, "sched_setaffinity", mask) == 0;
   }

@@ -7,13 +7,13 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
 
-/** Kernels that put, loaded by {@link DevicePut#load}. */
+/** Kernels with puts, loaded by {@link DevicePut#load}. */
 public final class PutModule implements AutoCloseable {
   private final ResourceStack owned;
   private final Map<String, Kernel> kernels = new HashMap<>();
 
   /**
-   * @param owned closes the module, with this
+   * @param owned closes the module when this is closed
    */
   PutModule(CudaModule module, ResourceStack owned, List<String> kernels) {
     this.owned = owned;
@@ -25,7 +25,7 @@ public final class PutModule implements AutoCloseable {
   /**
    * A kernel by its name.
    *
-   * @throws IllegalArgumentException if it is none of those that were loaded
+   * @throws IllegalArgumentException if the kernel was not loaded
    */
   public Kernel kernel(String name) {
     Kernel kernel = kernels.get(name);
@@ -36,7 +36,7 @@ public final class PutModule implements AutoCloseable {
     return kernel;
   }
 
-  /** Unloads it. */
+  /** Unloads the kernels. */
   @Override
   public void close() {
     owned.close();
