@@ -27,7 +27,7 @@ class NcclDeathTest {
         .run(2, DiesDuringInit.class, List.of());
   }
 
-  /** Rank 1 ends before it comes to the communicator. */
+  /** Rank 1 ends before it joins the communicator. */
   public static final class DiesDuringInit implements RankJob {
     /** Used by reflection. */
     public DiesDuringInit() {}

@@ -31,15 +31,15 @@ class NcclProbeTest {
   void putPathIsReported() {
     assertThat(new NcclBackendProvider().puts())
         .startsWith("stores over NVLink; between nodes ")
-        .containsAnyOf("GIN where NCCL has ports", "GIN came with 2.28.7");
+        .containsAnyOf("GIN if NCCL has ports", "GIN needs NCCL 2.28.7");
   }
 
   @Test
   void anOldLibraryIsRefusedWithItsVersionAndTheRemedy() {
     assertThat(NcclBackendProvider.judge(LIBRARY, 22707, List.of("ncclMemAlloc")))
         .isEqualTo(
-            "/opt/lib/libnccl.so.2 is NCCL 2.27.7, too old: symmetric windows came with 2.28.3;"
-                + " install NCCL 2.28.9 or newer, or name its directory in EP4J_NCCL_HOME");
+            "/opt/lib/libnccl.so.2 is NCCL 2.27.7, too old for symmetric windows (2.28.3 or newer):"
+                + " install NCCL 2.28.9 or newer, or set its directory in EP4J_NCCL_HOME");
   }
 
   @Test

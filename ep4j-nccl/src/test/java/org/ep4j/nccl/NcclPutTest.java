@@ -57,7 +57,7 @@ class NcclPutTest {
     return devices != null && devices.length > 0;
   }
 
-  /** GIN is refused with a reason, which goes to the log, and puts go the way that there is. */
+  /** GIN is refused with a reason, which is logged, and puts use the remaining transport. */
   @Test
   void withoutPortsForGinTheProxyPutsOverTheWire() {
     Gpus.require(2);
@@ -68,7 +68,7 @@ class NcclPutTest {
   @Test
   void withPortsForGinItPuts() {
     Gpus.require(2);
-    assumeTrue(hasPorts(), "no InfiniBand or RoCE here");
+    assumeTrue(hasPorts(), "no InfiniBand or RoCE on this machine");
     new ProcessWorld().run(2, Exchange.class, List.of("1", "GIN of NCCL"));
   }
 
@@ -107,7 +107,7 @@ class NcclPutTest {
     assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
         .isInstanceOf(EngineUnavailableException.class)
         .hasMessageStartingWith("no device functions of NCCL 2.99.1 for sm_90a")
-        .hasMessageContaining("where EP4J_NCCL_HOME says")
+        .hasMessageContaining("in EP4J_NCCL_HOME")
         .hasMessageContaining("headers of another version of NCCL");
   }
 
@@ -117,8 +117,8 @@ class NcclPutTest {
     assertThat(shim.compiler().found()).isFalse();
     assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
         .isInstanceOf(EngineUnavailableException.class)
-        .hasMessageContaining("nccl_device.h of this very version")
-        .hasMessageContaining("no device headers of NCCL 2.99.1 here");
+        .hasMessageContaining("nccl_device.h of exactly this version")
+        .hasMessageContaining("no device headers of NCCL 2.99.1");
   }
 
   @ParameterizedTest
@@ -137,8 +137,7 @@ class NcclPutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: ranks of a node (0: those of a host), a part
-   * of how the kernels reach the other rank.
+   * Two ranks exchange blocks from kernels. Arguments: ranks per node (0: those of a host), a part of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);

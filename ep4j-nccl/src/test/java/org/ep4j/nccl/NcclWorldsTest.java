@@ -14,7 +14,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Which ranks NCCL serves, and beside what. */
+/** The worlds that NCCL serves, and other backends in the same process. */
 class NcclWorldsTest {
   @Test
   void buffersWithSeveralBackendsLiveBesideEachOther() {
@@ -51,7 +51,7 @@ class NcclWorldsTest {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
             assertThatThrownBy(buffer::readmit)
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("backend 'nccl' takes no rank in again");
+                .hasMessageContaining("backend 'nccl' cannot readmit ranks");
             buffer.barrier();
           }
         });

@@ -25,7 +25,7 @@ class NvshmemDeathTest {
         .run(2, DiesDuringInit.class, List.of());
   }
 
-  /** Rank 1 ends before it comes to the start. */
+  /** Rank 1 ends before it joins the start. */
   public static final class DiesDuringInit implements RankJob {
     /** Used by reflection. */
     public DiesDuringInit() {}

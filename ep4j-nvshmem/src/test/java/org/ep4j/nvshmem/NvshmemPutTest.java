@@ -44,7 +44,7 @@ class NvshmemPutTest {
     new ProcessWorld().run(2, Exchange.class, List.of("0", "NVSHMEM's device library"));
   }
 
-  /** It reaches ranks of declared nodes by itself. */
+  /** NVSHMEM reaches ranks of declared nodes by itself. */
   @Test
   void declaredNodesAreTheLibrarysOwnAffair() {
     Gpus.require(2);
@@ -63,7 +63,7 @@ class NvshmemPutTest {
     assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
         .isInstanceOf(EngineUnavailableException.class)
         .hasMessageStartingWith("no device functions of NVSHMEM 3.99 for sm_90a")
-        .hasMessageContaining("where EP4J_NVSHMEM_HOME says")
+        .hasMessageContaining("in EP4J_NVSHMEM_HOME")
         .hasMessageContaining("headers of another version of NVSHMEM");
   }
 
@@ -84,8 +84,7 @@ class NvshmemPutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: ranks of a node (0: those of a host), a part
-   * of how the kernels reach the other rank.
+   * Two ranks exchange blocks from kernels. Arguments: ranks per node (0: those of a host), a part of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);

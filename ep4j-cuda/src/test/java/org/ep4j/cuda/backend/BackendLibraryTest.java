@@ -46,14 +46,14 @@ class BackendLibraryTest {
     assertThat(places(Map.of("VIRTUAL_ENV", directory.toString())).candidates())
         .startsWith("libx.so.1")
         .contains(file.toString());
-    // Or of the Python that would be started.
+    // Also of the Python on the PATH.
     Map<String, String> path = Map.of("PATH", "/no/such:" + directory.resolve("bin"));
     assertThat(places(path).candidates()).doesNotContain(file.toString());
     Files.createFile(Files.createDirectory(directory.resolve("bin")).resolve("python3"));
     assertThat(places(path).candidates()).contains(file.toString());
   }
 
-  /** Two installations: what comes with a library lies around that one. */
+  /** Two installations: files of a library are found next to that library. */
   @Test
   void headersOfTheLibraryThatIsUsedAreTaken() throws IOException {
     for (String installation : List.of("one", "two")) {

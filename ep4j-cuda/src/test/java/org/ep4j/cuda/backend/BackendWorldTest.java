@@ -15,13 +15,13 @@ import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A step that ranks do each by themselves, and end together. */
+/** A step that each rank does alone, with a common end. */
 @Timeout(60)
 class BackendWorldTest {
   private static final Duration TIMEOUT = Duration.ofMillis(200);
   private static final String FAILURE = "kernels cannot be loaded";
 
-  @SuppressWarnings("NullAway") // no device is asked for anything
+  @SuppressWarnings("NullAway") // the test uses no device
   private static BackendWorld world(Group group) {
     return new BackendWorld(Participants.ofAll(group), null, TIMEOUT, List.of());
   }
@@ -47,7 +47,7 @@ class BackendWorldTest {
                         return 7 + group.rank();
                       });
           assertThat(result).isEqualTo(7 + group.rank());
-          assertThat(done).as("ranks that were ready when one went on").hasValue(2);
+          assertThat(done).as("ranks that had finished when one continued").hasValue(2);
         });
   }
 

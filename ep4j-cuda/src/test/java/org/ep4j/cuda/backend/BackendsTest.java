@@ -111,7 +111,7 @@ class BackendsTest {
               boolean[] wanted = {group.rank() != 0, group.rank() != 1};
               PeerRegion[] peers = region.reach(meeting, wanted, TIMEOUT);
               PeerCheck.check(backend.world(), region.memory(), peers);
-              // Told the wrong address, the check says so.
+              // With a wrong address, the check reports it.
               int peer = 1 - group.rank();
               PeerRegion real = peers[peer];
               peers[peer] = new Elsewhere(region.memory().address());

@@ -13,7 +13,7 @@ import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Calls that end, fail, or never come back. */
+/** Calls that return, fail, or never return. */
 @Timeout(60)
 class BoundedCallTest {
   private static final Duration LONG = Duration.ofMinutes(10);

@@ -29,7 +29,7 @@ class DeviceChoiceTest {
   @Test
   void theNamedDeviceWins() {
     assertThat(ofProcess(Map.of("EP4J_CUDA_DEVICE", " 3 ", "LOCAL_RANK", "2"))).isEqualTo(3);
-    // Left to the driver, which names the devices that there are.
+    // Passed to the driver, which lists the visible devices.
     assertThat(ofProcess(Map.of("EP4J_CUDA_DEVICE", "7"))).isEqualTo(7);
   }
 

@@ -19,7 +19,7 @@ class FileDescriptorsTest {
   @TempDir private Path directory;
 
   /**
-   * Holds the file open that it is told, says under which number, and waits for its input's end.
+   * Opens a file named by an argument, prints its descriptor, and waits for the end of its input.
    */
   static final class Holder {
     private Holder() {}

@@ -209,7 +209,7 @@ class LaunchTest {
   @Test
   void parametersOfAnotherSizeAreRefused() {
     Kernel kernel = module.kernel("line");
-    assumeTrue(!kernel.parameterBytes().isEmpty(), "the driver does not tell sizes");
+    assumeTrue(!kernel.parameterBytes().isEmpty(), "the driver does not report sizes");
     assertThat(kernel.parameterBytes()).containsExactly(PARAMETER_BYTES);
     assertThatThrownBy(() -> Launch.of(kernel, LaunchConfig.of(1, 1), PARAMETER_BYTES + 8))
         .isInstanceOf(InvalidArgumentException.class)

@@ -9,9 +9,9 @@ import java.util.Map;
 import org.ep4j.EngineUnavailableException;
 import org.junit.jupiter.api.Test;
 
-/** A machine without a driver is told what was looked for and what to install. */
+/** Without a driver, the error names the searched libraries and what to install. */
 class MissingDriverTest {
-  /** Says how the search went, in a process whose environment the test chooses. */
+  /** Prints the result of the search, in a process whose environment the test chooses. */
   static final class Search {
     private Search() {}
 
@@ -33,7 +33,7 @@ class MissingDriverTest {
         .contains(CudaDriver.LIBRARY_VARIABLE)
         .contains("NVIDIA driver");
     assertThat(CudaDriver.missing("/opt/libcuda.so"))
-        .contains("/opt/libcuda.so (from EP4J_CUDA_DRIVER)");
+        .contains("/opt/libcuda.so (set by EP4J_CUDA_DRIVER)");
   }
 
   @Test
@@ -45,7 +45,7 @@ class MissingDriverTest {
         .anyMatch(
             line ->
                 line.startsWith("problem: no CUDA driver library")
-                    && line.contains("/nowhere/libcuda.so.1 (from EP4J_CUDA_DRIVER)"))
+                    && line.contains("/nowhere/libcuda.so.1 (set by EP4J_CUDA_DRIVER)"))
         .contains("devices: 0")
         .anyMatch(line -> line.startsWith("open: no CUDA driver library"));
   }
@@ -60,7 +60,7 @@ class MissingDriverTest {
 
   @Test
   void missingDeviceIsReportedByEveryEntryPoint() {
-    assumeFalse(CudaDriver.find().found(), "a driver is here");
+    assumeFalse(CudaDriver.find().found(), "this machine has a driver");
     assertThatThrownBy(() -> CudaDevice.open(0)).isInstanceOf(EngineUnavailableException.class);
     assertThatThrownBy(() -> DeviceProperties.of(0)).isInstanceOf(EngineUnavailableException.class);
     assertThatThrownBy(() -> CudaDevice.canAccess(0, 1))

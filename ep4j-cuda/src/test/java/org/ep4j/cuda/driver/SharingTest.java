@@ -14,16 +14,16 @@ import java.util.Map;
 import org.ep4j.Ep4jException;
 import org.junit.jupiter.api.Test;
 
-/** Memory between two processes; needs a GPU, and uses a second one where there is one. */
+/** Memory shared between two processes; needs a GPU, and uses a second one if available. */
 class SharingTest {
   private static final int BYTES = 4 << 20;
 
-  /** Doubles the first number in memory of the process that started it. */
+  /** Doubles the first number in memory of the parent process. */
   static final class Importer {
     private Importer() {}
 
     public static void main(String[] arguments) {
-      // The last device: another one than the exporter's where there are several.
+      // The last device: with several devices not the exporter's.
       try (CudaDevice device = CudaDevice.open(CudaDevice.count() - 1)) {
         if (arguments[0].equals("ipc")) {
           byte[] handle = HexFormat.of().parseHex(arguments[1]);
@@ -70,7 +70,7 @@ class SharingTest {
   @Test
   void anotherProcessWritesThroughADescriptor() throws Exception {
     try (CudaDevice device = Gpu.open()) {
-      assumeTrue(device.properties().posixHandles(), "the device shares nothing by descriptor");
+      assumeTrue(device.properties().posixHandles(), "the device does not share memory by descriptor");
       requireDescriptorCopies();
       try (VmmMemory memory =
           VmmMemory.allocate(device, BYTES, VmmMemory.Sharing.DESCRIPTOR, false)) {

@@ -23,7 +23,7 @@ import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** What goes wrong is told, and what the buffer does afterwards is right, byte for byte. */
+/** Failures are reported, and later operations of the buffer are correct, byte for byte. */
 class FailureTest {
   private static final int TOKENS = 40;
 
@@ -64,7 +64,7 @@ class FailureTest {
         });
   }
 
-  /** Which wait fails first is chance: it may be one for a rank that is only held up, too. */
+  /** Which wait fails first is random: it may be a wait for a rank that is itself delayed. */
   @Test
   void allOthersNameTheSilentRank() {
     Gpu.require(1);
@@ -116,7 +116,7 @@ class FailureTest {
     };
   }
 
-  /** Its memory must outlive it: the kernel of the rank that goes on writes there. */
+  /** The memory of the closed rank must stay: the kernel of the other rank still writes there. */
   @Test
   void aRankThatClosesTooEarlyLeavesTheContextsUsable() {
     Gpu.require(1);
@@ -240,7 +240,7 @@ class FailureTest {
         });
   }
 
-  /** More often than handles rest before they are used again. */
+  /** More often than closed handles rest before reuse. */
   private static void failOften(ExpertBuffer buffer, Batch batch) {
     DispatchOptions async = DispatchOptions.builder().async(true).build();
     for (int i = 0; i < 8; i++) {
@@ -270,7 +270,7 @@ class FailureTest {
     try (DispatchHandle handle = dispatch.handle()) {
       Tensor y = dispatch.combineInput(DType.BF16).rows(0, handle.rows());
       expected.fillAnswers(y, rank);
-      // Not yet in a combine that waits for a rank that still allocates.
+      // This rank must not yet be in a combine, which would wait for a rank that still allocates.
       buffer.barrier();
       expected.checkCombine(rank, buffer.combine(y, handle));
     }

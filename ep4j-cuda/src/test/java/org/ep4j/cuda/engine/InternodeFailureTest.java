@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What goes wrong between nodes is told in time, and the device serves the next buffer. */
+/** Failures between nodes are reported in time, and the device serves the next buffer. */
 class InternodeFailureTest {
   private static final int TOKENS = 24;
 

@@ -31,7 +31,7 @@ class LowLatencyLayoutTest {
     return new LowLatencyLayout(config, Nodes.of(config));
   }
 
-  /** The reference takes 2.15 GB at this shape. */
+  /** DeepEP V1 takes 2.15 GB at this shape. */
   @ParameterizedTest
   @ValueSource(ints = {1, 2, 4, 8})
   void aDecodeBatchNeedsLittleMemoryThatPeersReach(int ranks) {

@@ -15,7 +15,7 @@ import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Tensors that lie in each other's memory. */
+/** Tensors with overlapping memory. */
 class SharedMemoryTest {
   private static final int TOKENS = 64;
 

@@ -14,7 +14,7 @@ class InternodeLayoutTest {
 
   private final InternodeLayout layout = new InternodeLayout(RANKS, SIZES);
 
-  /** What a kernel keeps of each ring has a place for each slot, and no more. */
+  /** A kernel's state of each ring has exactly one entry per slot. */
   @Test
   void kernelsKnowAsManySlots() throws IOException {
     try (InputStream source =

@@ -26,7 +26,7 @@ class CubinCacheTest {
 
   @TempDir private Path directory;
 
-  /** Puts and gets a few keys for a while; ends badly if it ever gets other bytes than were put. */
+  /** Puts and gets a few keys for a while; fails if a get returns other bytes than those put. */
   static final class Hammer {
     static final int KEYS = 6;
 
@@ -51,7 +51,7 @@ class CubinCacheTest {
       System.out.println("hits " + hits);
     }
 
-    /** The same for everyone; no two of a size. */
+    /** Deterministic content; every key has another size. */
     static byte[] image(int key) {
       byte[] image = new byte[20_000 + 1000 * key];
       new Random(key).nextBytes(image);
@@ -110,7 +110,7 @@ class CubinCacheTest {
     age("a", 30);
     age("b", 40);
     age("c", 20);
-    assertThat(cache.get("b")).isPresent(); // used just now
+    assertThat(cache.get("b")).isPresent(); // marks it as recently used
     cache.put("d", "", image);
     assertThat(keys(cache)).containsExactlyInAnyOrder("b", "c", "d");
   }
@@ -170,7 +170,7 @@ class CubinCacheTest {
 
   @Test
   void severalProcessesReadWriteAndEvictAtOnce() throws Exception {
-    // Room for about half of the keys, so that eviction goes on all the time.
+    // Space for about half of the keys, so that files are deleted all the time.
     List<Process> processes = new ArrayList<>();
     for (int i = 0; i < 4; i++) {
       processes.add(

@@ -31,7 +31,7 @@ class KernelCompilerTest {
 
   @TempDir private Path directory;
 
-  /** What a machine without a compiler has. */
+  /** The backend of a machine without a compiler. */
   private static final CompilerBackend NONE =
       new CompilerBackend() {
         @Override
@@ -41,12 +41,12 @@ class KernelCompilerTest {
 
         @Override
         public String identity() {
-          throw new AssertionError("there is none to ask");
+          throw new AssertionError("no compiler");
         }
 
         @Override
         public Compiled compile(KernelSpec spec) {
-          throw new AssertionError("there is none to ask");
+          throw new AssertionError("no compiler");
         }
       };
 
@@ -96,7 +96,7 @@ class KernelCompilerTest {
     KernelCompiler.Cubin found = compiler.compile(SPEC);
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.SHIPPED);
     assertThat(found.image()).containsExactly(4, 5, 6);
-    // Of other sources there is none.
+    // None for other sources.
     KernelSpec other = KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "2.0f"), "sm_90a");
     assertThatThrownBy(() -> compiler.compile(other))
         .isInstanceOf(EngineUnavailableException.class);
@@ -207,7 +207,7 @@ class KernelCompilerTest {
   private static CompilerBackend anyCompiler() {
     NvrtcBackend nvrtc = new NvrtcBackend();
     NvccBackend nvcc = new NvccBackend();
-    assumeTrue(nvrtc.find().found() || nvcc.find().found(), "neither NVRTC nor nvcc is here");
+    assumeTrue(nvrtc.find().found() || nvcc.find().found(), "this machine has neither NVRTC nor nvcc");
     return nvrtc.find().found() ? nvrtc : nvcc;
   }
 }

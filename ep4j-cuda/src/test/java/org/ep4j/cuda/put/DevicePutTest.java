@@ -84,7 +84,7 @@ class DevicePutTest {
     assertThatThrownBy(() -> new PutShape(256, 1, 1 << 20)).hasMessageContaining("signals");
   }
 
-  /** The last of them come to a small product by overflow. */
+  /** The products of the last values are small by overflow. */
   @ParameterizedTest
   @CsvSource({"12, 16", "0, 16", "-8, 16", "1024, 16", "8, 24", "8, 0", "8, 1152921504606846992"})
   void probesThatCannotBeAreRefused(int warps, long bytes) {
@@ -114,8 +114,7 @@ class DevicePutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: backend, ranks of a node (0: those of a
-   * host), wire between nodes, a part of how the kernels reach the other rank.
+   * Two ranks exchange blocks from kernels. Arguments: backend, ranks per node (0: those of a host), wire between nodes, a part of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);
