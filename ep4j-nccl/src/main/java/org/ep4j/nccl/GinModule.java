@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
@@ -49,13 +50,12 @@ final class GinModule implements AutoCloseable {
   static GinModule load(CudaDevice device) {
     int version = NcclLibrary.version();
     if (version < NcclShim.OLDEST || !NcclCalls.hasDeviceComms()) {
-      throw new NcclException(
-          "NCCL %s has no GIN: install %s or newer"
+      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "NCCL %s has no GIN: install %s or newer"
               .formatted(
                   NcclBackendProvider.text(version), NcclBackendProvider.text(NcclShim.OLDEST)));
     }
     if (!LinkedKernels.problem().isEmpty()) {
-      throw new NcclException("kernels cannot be linked to GIN: " + LinkedKernels.problem());
+      throw new NcclException(ErrorCode.KERNEL_LINKER_MISSING, "kernels cannot be linked to GIN: " + LinkedKernels.problem());
     }
     return new GinModule(device, List.of(NcclShim.of().compile(device.architecture())));
   }
@@ -93,7 +93,7 @@ final class GinModule implements AutoCloseable {
       memory.copyTo(ROOM, MemorySegment.ofArray(facts));
     }
     if (facts[0] > ROOM) {
-      throw new NcclException("requirements of NCCL's GIN have " + facts[0] + " bytes");
+      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "requirements of NCCL's GIN have " + facts[0] + " bytes");
     }
     return new Wanted(requirements.asSlice(0, facts[0]), facts[1]);
   }

@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -113,14 +114,13 @@ final class NcclCarrierService implements CarrierService {
             Participants.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
     String objection = SharedGpus.objection(world);
     if (!objection.isEmpty()) {
-      throw new WireException("wire 'nccl': " + objection + ", or wire tcp");
+      throw new WireException(ErrorCode.NCCL_WIRE_UNUSABLE, "wire 'nccl': " + objection + ", or wire tcp");
     }
     List<RankLocation> locations = world.locations();
     for (int rank = 1; rank < locations.size(); rank++) {
       String version = locations.get(rank).version();
       if (!version.equals(locations.getFirst().version())) {
-        throw new WireException(
-            "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
+        throw new WireException(ErrorCode.BACKEND_VERSIONS_DIFFER, "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
                 .formatted(locations.getFirst().version(), rank, version));
       }
     }
@@ -157,7 +157,7 @@ final class NcclCarrierService implements CarrierService {
 
   private static void tryLink(Group group, long end, NcclCarrier carrier, boolean out) {
     if (!(out ? carrier.tryOut() : carrier.tryIn())) {
-      throw new NcclException("a communicator that has done nothing takes nothing");
+      throw new NcclException(ErrorCode.NCCL_CALL_FAILED, "a new communicator accepts no work");
     }
     NcclSimplexLink link = out ? carrier.out() : carrier.in();
     await(group, end, "the first bytes between two ranks", () -> link.done() == 1);
@@ -178,17 +178,14 @@ final class NcclCarrierService implements CarrierService {
     while (!condition.getAsBoolean()) {
       for (int rank = 0; rank < group.size(); rank++) {
         if (!group.isAlive(rank)) {
-          throw new NcclException(
-              "rank %d is gone while NCCL makes %s: %s"
+          throw new NcclException(ErrorCode.NCCL_RANK_LOST, "rank %d is dead while NCCL creates %s: %s"
                   .formatted(rank, what, group.deathReport(rank)));
         }
       }
       if (System.nanoTime() - end > 0) {
-        throw new NcclException(
-            "NCCL has not made "
+        throw new NcclException(ErrorCode.NCCL_TIMEOUT, "NCCL has not created "
                 + what
-                + " in time: does a firewall keep the ranks apart? NCCL_SOCKET_IFNAME names the"
-                + " interface that they meet on, NCCL_DEBUG=INFO tells what it does");
+                + " in time: check the firewall, set NCCL_SOCKET_IFNAME to the interface between" + " the hosts, and set NCCL_DEBUG=INFO for details");
       }
       LockSupport.parkNanos(LOOK_NANOS);
     }

@@ -1,5 +1,7 @@
 package org.ep4j.nccl;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -40,12 +42,11 @@ final class NcclCommunicator implements AutoCloseable {
   /** Creates the communicator; collective. */
   static NcclCommunicator open(BackendWorld world, byte[] id) {
     if (id.length != NcclLayouts.UNIQUE_ID_BYTES) {
-      throw new NcclException(
-          "the unique id of rank 0 has "
+      throw new NcclException(ErrorCode.NCCL_UNIQUE_ID, "the unique id of rank 0 has "
               + id.length
               + " bytes, not "
               + NcclLayouts.UNIQUE_ID_BYTES
-              + ": is it of another backend?");
+              + ": use the same backend on all ranks");
     }
     NcclCommunicator made = new NcclCommunicator(world);
     boolean complete = false;
@@ -90,7 +91,7 @@ final class NcclCommunicator implements AutoCloseable {
   /** The ncclComm_t. */
   long handle() {
     if (closed) {
-      throw new IllegalStateException("the communicator is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the communicator is closed: create a new one");
     }
     return handle.get(ValueLayout.JAVA_LONG, 0);
   }
@@ -119,9 +120,7 @@ final class NcclCommunicator implements AutoCloseable {
     try {
       await(result, NcclFunction.DEVICE_COMM_CREATE, world.setUpTimeout());
     } catch (NcclException e) {
-      throw new NcclException(
-          "GIN needs InfiniBand or RoCE ports with GPUDirect on all nodes (NCCL_DEBUG=INFO tells"
-              + " which NCCL found): "
+      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "GIN needs InfiniBand or RoCE ports with GPUDirect on all nodes (NCCL_DEBUG=INFO lists" + " the ports that NCCL found): "
               + e.getMessage());
     }
     return made;
@@ -187,12 +186,11 @@ final class NcclCommunicator implements AutoCloseable {
       while (now == NcclLayouts.IN_PROGRESS) {
         checkAlive(function);
         if (handle() == 0) {
-          throw new NcclException(function.symbol() + " has made no communicator");
+          throw new NcclException(ErrorCode.NCCL_CALL_FAILED, function.symbol() + " has created no communicator");
         }
         if (System.nanoTime() - deadline > 0) {
           broken = true;
-          throw new NcclException(
-              "%s has not ended within %d s: does a firewall keep the ranks apart? NCCL_SOCKET_IFNAME names the interface that they meet on, NCCL_DEBUG=INFO tells what it does"
+          throw new NcclException(ErrorCode.NCCL_TIMEOUT, "%s has not ended within %d s: check the firewall, set NCCL_SOCKET_IFNAME to the interface between the hosts, and set NCCL_DEBUG=INFO for details"
                   .formatted(function.symbol(), limit.toSeconds()));
         }
         int asked = NcclCalls.asyncError(handle(), state.address());
@@ -212,7 +210,7 @@ final class NcclCommunicator implements AutoCloseable {
     String lost = BoundedCall.lost(world.meeting(), function.symbol());
     if (!lost.isEmpty()) {
       broken = true;
-      throw new NcclException(lost);
+      throw new NcclException(ErrorCode.NCCL_RANK_LOST, lost);
     }
   }
 

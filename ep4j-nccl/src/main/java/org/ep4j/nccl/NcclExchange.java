@@ -1,5 +1,7 @@
 package org.ep4j.nccl;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -56,7 +58,7 @@ public final class NcclExchange implements AutoCloseable {
    */
   public void enqueue(long bytes, CudaStream stream) {
     if (bytes > most) {
-      throw new IllegalArgumentException(bytes + " bytes, more than " + most);
+      throw new InvalidArgumentException(ErrorCode.NCCL_EXCHANGE_SIZE, "bytes", String.valueOf(bytes), "at most " + most, "open the exchange with the largest size");
     }
     scratch
         .communicator()

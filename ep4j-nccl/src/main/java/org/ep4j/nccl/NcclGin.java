@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -26,7 +27,7 @@ final class NcclGin implements PutTransport {
   /** More lanes than this share contexts: each context has queue pairs to all ranks. */
   private static final int MAX_CONTEXTS = 32;
 
-  private static final String NO_GIN = "NCCL's GIN cannot be asked for";
+  private static final String NO_GIN = "GIN of NCCL cannot be prepared";
 
   private final ResourceStack owned = new ResourceStack();
   private final List<DevicePart> parts;
@@ -91,8 +92,8 @@ final class NcclGin implements PutTransport {
       String first = new String(all[0], StandardCharsets.UTF_8);
       String other = new String(all[r], StandardCharsets.UTF_8);
       if (!other.equals(first)) {
-        throw new ConfigurationMismatchException(
-            "%s is '%s' on rank 0 and '%s' on rank %d: set it alike on all ranks, or nowhere"
+        throw new ConfigurationMismatchException(ErrorCode.NCCL_CONTEXTS_DIFFER, 
+            "%s is '%s' on rank 0 and '%s' on rank %d: set the same value on all ranks, or unset it"
                 .formatted(CONTEXTS, first, other, r));
       }
     }
@@ -104,7 +105,7 @@ final class NcclGin implements PutTransport {
       return Math.min(lanes, MAX_CONTEXTS);
     }
     if (!set.matches("[1-9][0-9]{0,2}")) {
-      throw new InvalidArgumentException(CONTEXTS, "'" + set + "'", "1..999", "unset it");
+      throw new InvalidArgumentException(ErrorCode.NCCL_SETTING, CONTEXTS, "'" + set + "'", "1..999", "unset it");
     }
     return Long.parseLong(set);
   }

@@ -1,5 +1,8 @@
 package org.ep4j.nccl;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
@@ -89,10 +92,10 @@ final class NcclLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no NCCL library: the probe says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NCCL is not loaded: the probe reports the reason");
     }
     return SYMBOLS
         .find(symbol)
-        .orElseThrow(() -> new IllegalStateException(NAME + " has no " + symbol));
+        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
   }
 }

@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -81,7 +82,7 @@ final class NcclSimplexLink {
    */
   void begin(byte[] id) {
     if (!calls.begin()) {
-      throw new NcclException("this process ends, and makes no communicator any more");
+      throw new NcclException(ErrorCode.NCCL_CALL_FAILED, "this process is exiting and creates no communicator");
     }
     int result;
     try {

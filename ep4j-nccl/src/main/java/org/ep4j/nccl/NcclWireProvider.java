@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
@@ -41,8 +42,8 @@ public final class NcclWireProvider implements WireProvider {
   public Wire open(Group group, WireConfig config) {
     if (config.encrypted()) {
       // All ranks have the same configuration.
-      throw new WireException(
-          "wire 'nccl' does not encrypt: take wire tcp, or encrypt below it, as with IPsec");
+      throw new WireException(ErrorCode.NCCL_WIRE_UNUSABLE, 
+          "wire 'nccl' does not encrypt: use the wire tcp, or encrypt below it, for example with IPsec");
     }
     return CarriedWires.open(NAME, group, config, new NcclCarrierService());
   }

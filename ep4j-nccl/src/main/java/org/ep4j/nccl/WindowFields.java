@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
@@ -44,12 +45,12 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
             && base > 0
             && base % PAGE == 0;
     if (!sound) {
-      throw new NcclException(
+      throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, 
           "the window of this NCCL is not laid out as that of 2.28.9 ("
               + this
               + " on rank "
               + self
-              + "): install NCCL 2.29 or newer, which tells the addresses itself, or use backend"
+              + "): install NCCL 2.29 or newer, which reports the addresses, or use backend"
               + " 'direct'");
     }
   }

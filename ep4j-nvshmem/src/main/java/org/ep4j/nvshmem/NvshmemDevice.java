@@ -1,5 +1,6 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -77,7 +78,7 @@ final class NvshmemDevice {
   static List<DevicePart> parts(String architecture) {
     String problem = problem();
     if (!problem.isEmpty()) {
-      throw new NvshmemException(problem);
+      throw new NvshmemException(ErrorCode.NVSHMEM_DEVICE_LIBRARY, problem);
     }
     Path archive = archive().orElseThrow();
     try {
@@ -85,7 +86,7 @@ final class NvshmemDevice {
           shim().compile(architecture),
           new DevicePart(NvJitLink.Input.LIBRARY, Files.readAllBytes(archive), ARCHIVE));
     } catch (IOException e) {
-      throw new NvshmemException(archive + " cannot be read: " + e);
+      throw new NvshmemException(ErrorCode.NVSHMEM_DEVICE_LIBRARY, archive + " cannot be read: " + e);
     }
   }
 }

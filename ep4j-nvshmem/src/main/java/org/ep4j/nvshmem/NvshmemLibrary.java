@@ -1,5 +1,8 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
@@ -81,10 +84,10 @@ final class NvshmemLibrary {
   /** Address of a function. */
   static MemorySegment address(NvshmemFunction function) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no NVSHMEM library: the probe says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NVSHMEM is not loaded: the probe reports the reason");
     }
     return SYMBOLS
         .find(function.symbol())
-        .orElseThrow(() -> new IllegalStateException(NAME + " has no " + function.symbol()));
+        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol( + ": install a newer version")));
   }
 }

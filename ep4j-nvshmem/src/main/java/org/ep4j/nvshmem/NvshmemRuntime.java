@@ -1,5 +1,6 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -43,18 +44,14 @@ final class NvshmemRuntime {
   static synchronized void start(BackendWorld world, byte[] id) {
     String wanted = location(world);
     if (broken) {
-      throw new NvshmemException(
-          "NVSHMEM has failed in this process before, and cannot be started again: start the"
-              + " process anew, or use backend 'direct'");
+      throw new NvshmemException(ErrorCode.NVSHMEM_BROKEN, "NVSHMEM has failed in this process before and cannot start again: restart the" + " process, or use backend 'direct'");
     }
     if (users > 0 && !wanted.equals(location)) {
-      throw new NvshmemException(
-          "NVSHMEM serves one group of ranks a process: it runs as %s, and cannot as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
+      throw new NvshmemException(ErrorCode.NVSHMEM_IN_USE, "NVSHMEM serves one group of ranks per process: it runs as %s and cannot run as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
               .formatted(location, wanted));
     }
     if (users > 0 != (id.length == 0)) {
-      throw new NvshmemException(
-          "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
+      throw new NvshmemException(ErrorCode.NVSHMEM_IN_USE, "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
     }
     if (users == 0) {
       init(world, id);
@@ -71,12 +68,11 @@ final class NvshmemRuntime {
 
   private static void init(BackendWorld world, byte[] id) {
     if (id.length != NvshmemLayouts.UNIQUE_ID.byteSize()) {
-      throw new NvshmemException(
-          "the unique id of rank 0 has "
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "the unique id of rank 0 has "
               + id.length
               + " bytes, not "
               + NvshmemLayouts.UNIQUE_ID.byteSize()
-              + ": is it of another backend?");
+              + ": use the same backend on all ranks");
     }
     int rank = world.meeting().rank();
     int ranks = world.meeting().ranks();
@@ -89,8 +85,7 @@ final class NvshmemRuntime {
         NvshmemFunction.SET_UNIQUE_ID_ARGS);
     int[] numbers = NvshmemLayouts.numbers(ATTRIBUTES);
     if (numbers[0] != rank || numbers[1] != ranks) {
-      throw new NvshmemException(
-          "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d where %d of %d were due; install NVSHMEM 3.4"
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d instead of %d of %d: install NVSHMEM 3.4"
               .formatted(numbers[0], numbers[1], rank, ranks));
     }
     ask(
@@ -106,8 +101,7 @@ final class NvshmemRuntime {
     if (NvshmemCalls.rank() != rank || NvshmemCalls.ranks() != ranks) {
       // The runtime is started, and ending it would need all ranks.
       breakDown();
-      throw new NvshmemException(
-          "NVSHMEM took this for rank %d of %d, which is rank %d of %d"
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "NVSHMEM reports rank %d of %d instead of rank %d of %d"
               .formatted(NvshmemCalls.rank(), NvshmemCalls.ranks(), rank, ranks));
     }
   }
@@ -115,8 +109,7 @@ final class NvshmemRuntime {
   private static void checkIdKind(MemorySegment id) {
     int version = id.get(ValueLayout.JAVA_INT, 0);
     if (version != NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)) {
-      throw new NvshmemException(
-          "the unique id of rank 0 is of kind 0x%x, not 0x%x: another version of NVSHMEM made it"
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "the unique id of rank 0 is of kind 0x%x, not 0x%x: install one version of NVSHMEM on all hosts"
               .formatted(version, NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)));
     }
   }
@@ -170,11 +163,9 @@ final class NvshmemRuntime {
             world.setUpTimeout(),
             () -> NvshmemCalls.align(alignment, bytes));
     if (address == 0) {
-      throw new NvshmemException(
-          "NVSHMEM has no room for "
+      throw new NvshmemException(ErrorCode.NVSHMEM_OUT_OF_MEMORY, "NVSHMEM cannot allocate "
               + (bytes >> 20)
-              + " MiB: is the GPU full? NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY bound"
-              + " its heap");
+              + " MiB: free GPU memory; NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY limit" + " the heap");
     }
     return address;
   }

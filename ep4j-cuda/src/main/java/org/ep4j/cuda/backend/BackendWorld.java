@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -142,8 +143,7 @@ public record BackendWorld(
             .allGather(problem.getBytes(StandardCharsets.UTF_8), setUpTimeout().plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new EngineUnavailableException(
-            "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+        throw new EngineUnavailableException(ErrorCode.RANK_OPEN_FAILED, "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }

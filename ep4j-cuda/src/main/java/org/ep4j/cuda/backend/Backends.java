@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -55,7 +56,7 @@ public final class Backends {
     BackendProvider known = Objects.requireNonNull(provider, "an unknown backend is refused above");
     String objection = known.objection(world);
     if (!objection.isEmpty()) {
-      throw new ConfigurationMismatchException("backend '" + name + "': " + objection);
+      throw new ConfigurationMismatchException(ErrorCode.BACKEND_REFUSES_RANKS, "backend '" + name + "': " + objection);
     }
     return known.meetsById() ? meet(known, world) : known.open(world, new byte[0]);
   }
@@ -70,27 +71,24 @@ public final class Backends {
         "no such backend; use one of: auto, "
             + String.join(", ", known)
             + (name.equals("nccl") || name.equals("nvshmem")
-                ? "; for this one add the jar of the module ep4j-" + name + ""
-                : ""));
+                ? "; for this one add the jar of the module ep4j-" + name : ""));
   }
 
   /** The same decision on all ranks, from the data of all of them. */
   static void checkLocations(String name, Participants meeting, List<RankLocation> locations) {
     for (int i = 0; i < locations.size(); i++) {
       if (!locations.get(i).problem().isEmpty()) {
-        throw new EngineUnavailableException(
-            "backend '%s' cannot be used on rank %d: %s%s"
+        throw new EngineUnavailableException(ErrorCode.BACKEND_UNUSABLE, "backend '%s' cannot be used on rank %d: %s%s"
                 .formatted(
                     name,
                     meeting.number(i),
                     locations.get(i).problem(),
-                    name.equals("direct") ? "" : "; backend 'direct' needs no library"));
+                    name.equals("direct") ? "" : "; the backend 'direct' needs no library"));
       }
     }
     for (int i = 1; i < locations.size(); i++) {
       if (!locations.get(i).version().equals(locations.getFirst().version())) {
-        throw new ConfigurationMismatchException(
-            "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
+        throw new ConfigurationMismatchException(ErrorCode.BACKEND_VERSIONS_DIFFER, "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
                 .formatted(
                     name,
                     meeting.number(0),

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
@@ -69,7 +70,7 @@ public final class BoundedCall {
     Group group = meeting.group();
     for (int i = 0; i < group.size(); i++) {
       if (!group.isAlive(i)) {
-        return "rank %d is gone while %s waits for it: %s"
+        return "rank %d is dead while %s waits for it: %s"
             .formatted(meeting.number(i), name, group.deathReport(i));
       }
     }
@@ -82,19 +83,18 @@ public final class BoundedCall {
       while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {
         String lost = lost(meeting, name);
         if (!lost.isEmpty()) {
-          throw new Ep4jException(lost);
+          throw new Ep4jException(ErrorCode.LIBRARY_CALL_RANK_LOST, lost);
         }
         if (System.nanoTime() - deadline > 0) {
-          throw new Ep4jException(
-              name
+          throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, name
                   + " has not ended within "
                   + limit.toSeconds()
-                  + " s: a rank does not call it, or cannot be reached");
+                  + " s: check that all ranks call it and can reach each other");
         }
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new Ep4jException("interrupted while " + name + " waits for other ranks", e);
+      throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, "interrupted while " + name + " waits for other ranks", e);
     }
   }
 }

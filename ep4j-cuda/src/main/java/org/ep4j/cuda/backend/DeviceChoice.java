@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -38,8 +39,7 @@ public final class DeviceChoice {
     try {
       return Integer.parseUnsignedInt(text.strip());
     } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(
-          VARIABLE, "'" + text + "'", "a number", "unset it, or name a device");
+      throw new InvalidArgumentException(ErrorCode.CUDA_DEVICE, VARIABLE, "'" + text + "'", "a number", "unset it, or name a device");
     }
   }
 }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -169,7 +171,7 @@ public final class CudaDevice implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("device " + ordinal() + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "device " + ordinal() + " is closed: create a new one");
     }
   }
 

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 
 /**
@@ -43,7 +45,7 @@ public final class CudaEvent implements AutoCloseable {
   /** The CUevent. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the event of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the event of " + device + " is closed: create a new one");
     }
     return handle;
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 
 /** A call of the driver, NVRTC or nvJitLink failed. */
@@ -18,7 +19,7 @@ public final class CudaException extends Ep4jException {
    * @param text the library's description of the code, and what to do
    */
   CudaException(String call, int code, String text) {
-    super(call + " failed: " + text);
+    super(ErrorCode.CUDA_CALL_FAILED, call + " failed: " + text);
     this.call = call;
     this.code = code;
   }

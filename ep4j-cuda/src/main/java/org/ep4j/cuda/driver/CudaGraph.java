@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -18,7 +20,7 @@ public final class CudaGraph implements AutoCloseable {
   /** The CUgraph. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the graph of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
     }
     return handle;
   }

@@ -1,5 +1,8 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
+
 /** An executable graph, launched any number of times. */
 public final class CudaGraphExec implements AutoCloseable {
   private final CudaDevice device;
@@ -14,7 +17,7 @@ public final class CudaGraphExec implements AutoCloseable {
   /** The CUgraphExec. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the graph of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
     }
     return handle;
   }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -124,7 +126,7 @@ public final class CudaModule implements AutoCloseable {
 
   void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("module " + name + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "module " + name + " is closed: create a new one");
     }
   }
 

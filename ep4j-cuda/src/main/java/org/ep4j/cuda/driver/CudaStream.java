@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -49,8 +51,7 @@ public final class CudaStream implements AutoCloseable {
    */
   public static CudaStream wrapping(CudaDevice device, long rawHandle) {
     if (rawHandle < 0) {
-      throw new InvalidArgumentException(
-          "stream", String.valueOf(rawHandle), "a CUstream or 0", "pass the handle as it is");
+      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "stream", String.valueOf(rawHandle), "a CUstream or 0", "pass the handle as it is");
     }
     return new CudaStream(device, rawHandle, false);
   }
@@ -67,7 +68,7 @@ public final class CudaStream implements AutoCloseable {
   /** The CUstream. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the stream of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the stream of " + device + " is closed: create a new one");
     }
     return handle;
   }

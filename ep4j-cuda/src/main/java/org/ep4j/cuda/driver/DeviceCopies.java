@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
@@ -94,9 +96,7 @@ public final class DeviceCopies {
 
   private static long nativeAddress(MemorySegment segment) {
     if (!segment.isNative()) {
-      throw new IllegalArgumentException(
-          "a copy in stream order needs native host memory: a heap segment moves; use"
-              + " PinnedMemory, or the form that waits");
+      throw new InvalidArgumentException(ErrorCode.CUDA_HEAP_COPY, "host memory", "a heap segment", "native memory for a copy in stream order", "use PinnedMemory, or a copy that waits");
     }
     return segment.address();
   }

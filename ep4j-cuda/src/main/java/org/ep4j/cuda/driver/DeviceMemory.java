@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 import org.ep4j.InvalidArgumentException;
@@ -93,8 +95,7 @@ public final class DeviceMemory implements AutoCloseable {
 
   static void checkSize(long bytes) {
     if (bytes < 1) {
-      throw new InvalidArgumentException(
-          "bytes", String.valueOf(bytes), "at least 1", "allocate nothing where nothing is needed");
+      throw new InvalidArgumentException(ErrorCode.CUDA_MEMORY_SIZE, "bytes", String.valueOf(bytes), "at least 1", "allocate nothing where nothing is needed");
     }
   }
 
@@ -105,7 +106,7 @@ public final class DeviceMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the memory of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
     }
   }
 

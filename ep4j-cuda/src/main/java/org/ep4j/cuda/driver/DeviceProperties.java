@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.ConcurrentHashMap;
@@ -108,8 +109,7 @@ public record DeviceProperties(
   static int checked(int ordinal) {
     int count = DeviceCalls.count();
     if (ordinal < 0 || ordinal >= count) {
-      throw new InvalidArgumentException(
-          "device",
+      throw new InvalidArgumentException(ErrorCode.CUDA_DEVICE, "device",
           String.valueOf(ordinal),
           "0.." + (count - 1),
           "this process sees " + count + " devices (CUDA_VISIBLE_DEVICES)");

@@ -1,5 +1,8 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.util.List;
@@ -50,13 +53,12 @@ final class DriverLibrary {
   /** Address of a function. */
   static MemorySegment address(DriverFunction function) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no driver library: CudaDriver.find() says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "the CUDA driver is not loaded: CudaDriver.find() reports the reason");
     }
     return SYMBOLS
         .find(function.symbol())
         .orElseThrow(
             () ->
-                new IllegalStateException(
-                    NAME + " has no " + function.symbol() + ": install a newer NVIDIA driver"));
+                new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol() + ": install a newer version"));
   }
 }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -71,7 +72,7 @@ public final class FileDescriptors {
       throw CudaException.unexpected(t);
     }
     if (result != 0) {
-      throw new Ep4jException("close of descriptor " + descriptor + " failed: it is not open");
+      throw new Ep4jException(ErrorCode.FILE_DESCRIPTOR_COPY, "close of descriptor " + descriptor + " failed: it is not open");
     }
   }
 
@@ -86,8 +87,7 @@ public final class FileDescriptors {
       }
       if (result < 0) {
         int errno = state.get(ValueLayout.JAVA_INT, ERRNO);
-        throw new Ep4jException(
-            what
+        throw new Ep4jException(ErrorCode.FILE_DESCRIPTOR_COPY, what
                 + " failed with errno "
                 + errno
                 + (errno == EPERM

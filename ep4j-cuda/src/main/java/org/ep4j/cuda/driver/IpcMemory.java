@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -56,8 +58,7 @@ public final class IpcMemory implements AutoCloseable {
    */
   public static IpcMemory open(CudaDevice device, byte[] handle) {
     if (handle.length != HANDLE_BYTES) {
-      throw new InvalidArgumentException(
-          "handle", handle.length + " bytes", HANDLE_BYTES + " bytes", "pass it as exported");
+      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "handle", handle.length + " bytes", HANDLE_BYTES + " bytes", "pass it as exported");
     }
     try (var _ = device.enter();
         Arena arena = Arena.ofConfined()) {
@@ -72,7 +73,7 @@ public final class IpcMemory implements AutoCloseable {
   /** First byte of the allocation. */
   public long address() {
     if (closed) {
-      throw new IllegalStateException("the peer memory on " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the peer memory on " + device + " is closed: create a new one");
     }
     return address;
   }

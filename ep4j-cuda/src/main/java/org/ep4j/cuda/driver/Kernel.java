@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -80,8 +81,7 @@ public final class Kernel {
   public void setMaxDynamicSharedBytes(int bytes) {
     int limit = module.device().properties().sharedBytesPerBlock() - staticSharedBytes;
     if (bytes > limit) {
-      throw new InvalidArgumentException(
-          "dynamic shared memory of " + name,
+      throw new InvalidArgumentException(ErrorCode.CUDA_SHARED_MEMORY, "dynamic shared memory of " + name,
           bytes + " bytes",
           "at most " + limit + " on " + module.device(),
           "use fewer stages");

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -59,8 +61,7 @@ public final class Launch implements AutoCloseable {
     List<Integer> compiled = kernel.parameterBytes();
     List<Integer> given = Arrays.stream(parameterBytes).boxed().toList();
     if (!compiled.isEmpty() && !compiled.equals(given)) {
-      throw new InvalidArgumentException(
-          "parameters of " + kernel.name(),
+      throw new InvalidArgumentException(ErrorCode.CUDA_KERNEL_PARAMETERS, "parameters of " + kernel.name(),
           given + " bytes",
           compiled + " bytes as in the kernel",
           "make the host's layout the same as the kernel's");
@@ -166,7 +167,7 @@ public final class Launch implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the launch of " + kernel.name() + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the launch of " + kernel.name() + " is closed: create a new one");
     }
   }
 

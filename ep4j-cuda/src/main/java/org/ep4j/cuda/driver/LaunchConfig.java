@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /**
@@ -36,19 +37,16 @@ public record LaunchConfig(
     positive("blockY", blockY);
     positive("blockZ", blockZ);
     if ((long) blockX * blockY * blockZ > 1024) {
-      throw new InvalidArgumentException(
-          "block",
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "block",
           blockX + " x " + blockY + " x " + blockZ,
           "at most 1024 threads",
           "use more blocks");
     }
     if (dynamicSharedBytes < 0) {
-      throw new InvalidArgumentException(
-          "dynamicSharedBytes", String.valueOf(dynamicSharedBytes), ">= 0", "pass 0 for none");
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "dynamicSharedBytes", String.valueOf(dynamicSharedBytes), ">= 0", "pass 0 for none");
     }
     if (clusterBlocks < 0 || (clusterBlocks > 0 && gridX % clusterBlocks != 0)) {
-      throw new InvalidArgumentException(
-          "clusterBlocks",
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "clusterBlocks",
           String.valueOf(clusterBlocks),
           "a divisor of gridX, which is " + gridX,
           "round the grid up, or pass 0 for no clusters");
@@ -127,8 +125,7 @@ public record LaunchConfig(
 
   private static void positive(String name, int value) {
     if (value < 1) {
-      throw new InvalidArgumentException(
-          name, String.valueOf(value), "at least 1", "launch nothing where there is nothing to do");
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, name, String.valueOf(value), "at least 1", "launch nothing where there is nothing to do");
     }
   }
 }

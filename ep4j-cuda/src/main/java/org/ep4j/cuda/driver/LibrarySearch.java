@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.EngineUnavailableException;
 
 /**
@@ -29,7 +30,7 @@ public record LibrarySearch(String library, String problem) {
    */
   public void require() {
     if (!found()) {
-      throw new EngineUnavailableException(problem);
+      throw new EngineUnavailableException(ErrorCode.NATIVE_LIBRARY_MISSING, problem);
     }
   }
 }

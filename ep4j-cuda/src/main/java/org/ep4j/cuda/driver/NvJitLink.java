@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -138,7 +140,7 @@ public final class NvJitLink implements AutoCloseable {
 
   private long linker() {
     if (closed) {
-      throw new IllegalStateException("the link is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the link is closed: create a new one");
     }
     return handle.get(ValueLayout.JAVA_LONG, 0);
   }

@@ -1,5 +1,8 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
@@ -58,11 +61,11 @@ final class NvrtcLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no library: Nvrtc.find() says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NVRTC is not loaded: Nvrtc.find() reports the reason");
     }
     return SYMBOLS
         .find(symbol)
         .orElseThrow(
-            () -> new IllegalStateException(NAME + " has no " + symbol + ": install a newer one"));
+            () -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
   }
 }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
@@ -70,7 +72,7 @@ public final class PinnedMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the page-locked memory is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the page-locked memory is closed: create a new one");
     }
   }
 

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -57,7 +59,7 @@ public final class RegisteredMemory implements AutoCloseable {
   /** Device address of the first byte of the segment. */
   public long deviceAddress() {
     if (closed) {
-      throw new IllegalStateException("the memory is no longer registered");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory is no longer registered: create a new one");
     }
     return deviceAddress;
   }

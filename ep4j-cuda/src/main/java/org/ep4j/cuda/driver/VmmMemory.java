@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -88,8 +90,7 @@ public final class VmmMemory implements AutoCloseable {
    */
   public static VmmMemory importFabric(CudaDevice device, byte[] fabricHandle, long bytes) {
     if (fabricHandle.length != FABRIC_HANDLE_BYTES) {
-      throw new InvalidArgumentException(
-          "fabricHandle",
+      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "fabricHandle",
           fabricHandle.length + " bytes",
           FABRIC_HANDLE_BYTES + " bytes",
           "pass it as exported");
@@ -137,8 +138,7 @@ public final class VmmMemory implements AutoCloseable {
     DeviceProperties properties = device.properties();
     if ((sharing == Sharing.DESCRIPTOR && !properties.posixHandles())
         || (sharing == Sharing.FABRIC && !properties.fabricHandles())) {
-      throw new InvalidArgumentException(
-          "sharing", sharing.name(), "what " + device + " supports", "use IpcMemory");
+      throw new InvalidArgumentException(ErrorCode.CUDA_SHARING_UNSUPPORTED, "sharing", sharing.name(), "what " + device + " supports", "use IpcMemory");
     }
   }
 
@@ -204,8 +204,7 @@ public final class VmmMemory implements AutoCloseable {
   private void requireSharing(Sharing wanted) {
     checkOpen();
     if (sharing != wanted) {
-      throw new IllegalStateException(
-          "the memory was made with Sharing." + sharing + "; allocate it with " + wanted);
+      throw new IllegalUseException(ErrorCode.CUDA_SHARING_MODE, "the memory was allocated with Sharing." + sharing + ": allocate it with " + wanted);
     }
   }
 
@@ -222,7 +221,7 @@ public final class VmmMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the memory of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
     }
   }
 

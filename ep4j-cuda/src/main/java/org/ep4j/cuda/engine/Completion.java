@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
@@ -165,12 +167,9 @@ final class Completion {
       if (now - start > config.timeout().plus(GRACE).toNanos()) {
         stuck = true;
         throw breakWith(
-            new Ep4jException(
-                operation
-                    + ": the GPU has not ended it after "
+            new Ep4jException(ErrorCode.GPU_STUCK, operation + ": the GPU has not ended it after "
                     + (now - start) / 1_000_000
-                    + " ms; is its stream waiting for other work? Call reset() on all ranks to go"
-                    + " on"));
+                    + " ms: check the work that its stream waits for, then call reset() on all ranks"));
       }
       Thread.yield();
     }
@@ -186,9 +185,7 @@ final class Completion {
     } catch (CudaException e) {
       stuck = true;
       throw breakWith(
-          new Ep4jException(
-              operation
-                  + ": the GPU has failed, and with it all that this process does on it: "
+          new Ep4jException(ErrorCode.GPU_FAILED, operation + ": the GPU has failed, and all work of this process on it is lost: "
                   + e.getMessage(),
               e));
     }
@@ -269,15 +266,16 @@ final class Completion {
   /** Refuses to start an operation on a broken buffer. */
   synchronized void requireUsable() {
     if (failure != null) {
-      throw new IllegalStateException(
-          "the buffer needs reset() on all live ranks: " + failure.getMessage(), failure);
+      IllegalUseException refused = new IllegalUseException(ErrorCode.RESET_NEEDED, "the buffer needs reset() on all live ranks: " + failure.getMessage());
+      refused.initCause(failure);
+      throw refused;
     }
   }
 
   /** Marks the buffer broken: only reset and close are allowed. */
   synchronized void needsReset(String reason) {
     if (failure == null) {
-      failure = new Ep4jException(reason);
+      failure = new Ep4jException(ErrorCode.RESET_NEEDED, reason);
     }
   }
 

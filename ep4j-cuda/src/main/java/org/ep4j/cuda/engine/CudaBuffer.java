@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -152,8 +154,7 @@ final class CudaBuffer implements ExpertBuffer {
   private LowLatency lowLatency() {
     LowLatency operations = lowLatency;
     if (operations == null) {
-      throw new IllegalStateException(
-          "the buffer was opened without low-latency operations: set"
+      throw new IllegalUseException(ErrorCode.LOW_LATENCY_OFF, "the buffer was opened without low-latency operations: set"
               + " BufferConfig.lowLatencyMaxTokens");
     }
     return operations;
@@ -374,14 +375,11 @@ final class CudaBuffer implements ExpertBuffer {
     }
     closeLive();
     context.forgetCallersStream();
-    throw new Ep4jException(
-        "closing the buffer of "
+    throw new Ep4jException(ErrorCode.BUFFER_LEFT_OPEN, "closing the buffer of "
             + context
-            + ": the GPU has not ended the last operation; is its stream waiting for other work? "
+            + ": the GPU has not ended the last operation, so "
             + ((symmetricBytes() + privateBytes()) >> 20)
-            + " MiB of device memory, its stream and its kernels stay with this process until it"
-            + " ends, because freeing them would wait without a limit: end the process, or what"
-            + " its stream waits for before closing");
+            + " MiB of device memory, its stream and its kernels stay allocated until this process" + " ends: end the process, or end the work that its stream waits for before closing");
   }
 
   @Override

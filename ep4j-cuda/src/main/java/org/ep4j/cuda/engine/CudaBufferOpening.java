@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -185,7 +187,7 @@ final class CudaBufferOpening implements AutoCloseable {
 
   private static void requireReadmission(Backend backend, boolean again) {
     if (again && !backend.refusesReadmission().isEmpty()) {
-      throw new IllegalStateException("rejoin: " + backend.refusesReadmission());
+      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "rejoin: " + backend.refusesReadmission());
     }
   }
 
@@ -237,11 +239,10 @@ final class CudaBufferOpening implements AutoCloseable {
 
   private static void requireNoMasking(BufferConfig config) {
     if (config.masking()) {
-      throw new InvalidArgumentException(
-          "masking",
+      throw new InvalidArgumentException(ErrorCode.CUDA_MASKING_INTERNODE, "masking",
           "true",
           "false where ranks of several nodes use the CUDA engine",
-          "leave masking out, or choose the engine 'host'");
+          "disable masking, or use the engine 'host'");
     }
   }
 
@@ -286,8 +287,7 @@ final class CudaBufferOpening implements AutoCloseable {
   private DeviceMemory owners(CudaDevice device, BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     if (placement.maxLocalExperts() > MAX_EXPERTS_PER_RANK) {
-      throw new InvalidArgumentException(
-          "placement",
+      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERTS_PER_RANK, "placement",
           placement.maxLocalExperts() + " experts on a rank",
           "at most " + MAX_EXPERTS_PER_RANK,
           "use more ranks");

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Objects;
@@ -22,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class CudaContext {
   /** Remedy for operations that work only within a node. */
-  static final String ONE_NODE = "leave ranksPerNode out, or choose the engine 'host'";
+  static final String ONE_NODE = "leave ranksPerNode unset, or use the engine 'host'";
 
   final Group group;
 
@@ -183,8 +184,7 @@ final class CudaContext {
   /** Refuses an operation that does not yet support several nodes. */
   void requireOneNode(String what, String remedy) {
     if (internode != null) {
-      throw new UnsupportedOperationException(
-          what + " of the CUDA engine does not reach other nodes yet: " + remedy);
+      throw new UnsupportedOperationException(ErrorCode.CUDA_INTERNODE_UNSUPPORTED.message(what + " of the CUDA engine does not support several nodes: " + remedy));
     }
   }
 

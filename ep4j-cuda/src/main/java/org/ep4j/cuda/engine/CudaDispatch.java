@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
@@ -80,7 +82,7 @@ final class CudaDispatch implements Dispatch {
   private CudaHandle arrived() {
     CudaHandle delivered = handle;
     if (delivered == null) {
-      throw new IllegalStateException("the dispatch has failed: its event says why");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
     }
     if (!inStreamOrder) {
       event.await();
@@ -207,8 +209,7 @@ final class CudaDispatch implements Dispatch {
   @Override
   public Tensor combineInput(DType type) {
     if (!type.summable()) {
-      throw new InvalidArgumentException(
-          "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
+      throw new InvalidArgumentException(ErrorCode.CUDA_COMBINE_DTYPE, "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
     }
     int hidden = context.config.hidden();
     long bytes = type.bytes((long) context.layout.capacity * hidden);

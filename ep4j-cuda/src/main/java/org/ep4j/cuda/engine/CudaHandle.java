@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
@@ -78,8 +80,7 @@ final class CudaHandle implements DispatchHandle {
 
   void requireOpen() {
     if (closed.get() != 0) {
-      throw new IllegalStateException(
-          "the dispatch handle has been closed: close it after its last use");
+      throw new IllegalUseException(ErrorCode.HANDLE_CLOSED, "the dispatch handle has been closed: close it after its last use");
     }
   }
 

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
 import org.ep4j.InvalidArgumentException;
@@ -85,8 +86,7 @@ final class Dispatcher {
     int warps = Kernels.WARPS;
     while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
       if (warps == 1) {
-        throw new InvalidArgumentException(
-            "experts", String.valueOf(all), "fewer", "their counters do not fit into a block");
+        throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts", String.valueOf(all), "few enough that their counters fit into the shared memory of a block", "use fewer experts or more ranks");
       }
       warps /= 2;
     }

@@ -1,5 +1,8 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DeviceStream;
@@ -55,10 +58,7 @@ final class HighThroughput {
     Arguments.options(context.config, options, context.layout.capacity);
     boolean exact = !options.sizing().isStatic();
     if (capturing && exact) {
-      throw Arguments.invalid(
-          "sizing",
-          "EXACT",
-          "STATIC while a graph is captured: a replay cannot tell the host its counts",
+      throw new InvalidArgumentException(ErrorCode.CUDA_CAPTURE_EXACT, "sizing", "EXACT", "Sizing.atMost while a graph is captured, because a replay cannot report counts to the host",
           "use Sizing.atMost");
     }
     context.completion.requireUsable();
@@ -168,13 +168,11 @@ final class HighThroughput {
     Arguments.highThroughput(context.config);
     context.completion.requireUsable();
     if (!(given instanceof CudaHandle handle) || !handle.isOf(pool)) {
-      throw new IllegalStateException(
-          "the dispatch handle belongs to another buffer: use it with the buffer that made it");
+      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made it");
     }
     handle.requireOpen();
     if (handle.generation != context.generation) {
-      throw new IllegalStateException(
-          "the dispatch handle is older than the last reset(): its rows are lost, dispatch again");
+      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows: dispatch again");
     }
     return handle;
   }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.far.InternodeConnection;
@@ -99,12 +101,11 @@ final class InternodeDispatcher {
     long piece = InternodeChunks.alignToLine(Math.max(Stages.pieceOf(bytes, LONGEST_PIECE), least));
     Stages moving = memo.of(piece, metadataBytes, MAX_WARPS);
     if (moving.stageBytes() < least || moving.warps() < KINDS) {
-      throw new IllegalStateException(
-          "stages of "
+      throw new IllegalUseException(ErrorCode.CUDA_EXPERT_COUNTERS, "stages of "
               + moving.stageBytes()
               + " bytes for "
               + moving.warps()
-              + " warps are too little: use fewer experts or ranks");
+              + " warps do not suffice: use fewer experts or ranks");
     }
     return moving;
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.InvalidArgumentException;
@@ -34,8 +35,7 @@ final class KernelReport {
   }
 
   ConfigurationMismatchException otherKind() {
-    return new ConfigurationMismatchException(
-        "rank "
+    return new ConfigurationMismatchException(ErrorCode.LOW_LATENCY_KIND_MISMATCH, "rank "
             + words.peer()
             + " dispatches "
             + LowLatencyKind.text(words.seen())
@@ -43,8 +43,7 @@ final class KernelReport {
             + words.epoch()
             + " where this rank dispatches "
             + LowLatencyKind.text(words.expected())
-            + "; all ranks must call the same operations in the same order: call reset() on all"
-            + " ranks to go on");
+            + ": call the same operations in the same order on all ranks, after reset() on all of them");
   }
 
   /**

@@ -1,5 +1,8 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import static java.util.Objects.requireNonNull;
 
 import java.lang.System.Logger.Level;
@@ -125,8 +128,7 @@ final class LowLatency {
     context.completion.requireUsable();
     LowLatencyDispatchOperation dispatch = current(handle);
     if (dispatch.awaitsReceipt()) {
-      throw new IllegalStateException(
-          dispatch.name() + " has not been received: call its hook before its combine");
+      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, dispatch.name() + " has not been received: call its hook before its combine");
     }
     Staging staging = context.staging;
     LowLatencyShapes.combine(
@@ -217,8 +219,7 @@ final class LowLatency {
     }
     if (highest > own) {
       if (!inFlight.isEmpty()) {
-        throw new IllegalStateException(
-            "other ranks stand at low-latency operation "
+        throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, "other ranks are at low-latency operation "
                 + highest
                 + ", this one at "
                 + own
@@ -359,8 +360,7 @@ final class LowLatency {
   /** Refuses a third operation in flight. */
   private void requirePlace() {
     if (inFlight.size() == MAX_IN_FLIGHT) {
-      throw new IllegalStateException(
-          "a third low-latency operation would be in flight: call the hook of "
+      throw new IllegalUseException(ErrorCode.TOO_MANY_IN_FLIGHT, "a third low-latency operation would be in flight: call the hook of "
               + inFlight.getFirst().name()
               + " first");
     }
@@ -368,8 +368,7 @@ final class LowLatency {
 
   private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
     if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
-      throw Arguments.invalid(
-          "handle", handle, "of a lowLatencyDispatch of this buffer", "pass that one");
+      throw new InvalidArgumentException(ErrorCode.CUDA_LOW_LATENCY_HANDLE, "handle", String.valueOf(handle), "of a lowLatencyDispatch of this buffer", "pass that one");
     }
     dispatch.requireCurrent();
     return dispatch;

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -118,8 +119,7 @@ final class LowLatencyKernels implements AutoCloseable {
     long groupWords = counters + (long) GROUP * config.topK();
     long groups = Math.clamp((words - counters) / groupWords, 0, most);
     if (groups == 0) {
-      throw new InvalidArgumentException(
-          "experts",
+      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts",
           config.experts() + ", " + localExperts + " of them on a rank of " + ranks,
           "few enough for their counters, "
               + (tables + counters + groupWords)

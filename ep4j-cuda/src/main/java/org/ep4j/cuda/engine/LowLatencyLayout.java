@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
@@ -98,8 +99,7 @@ final class LowLatencyLayout {
     long ranks = placement.ranks();
     long tokens = config.lowLatencyMaxTokens();
     if (tokens > MAX_TOKENS) {
-      throw new InvalidArgumentException(
-          "lowLatencyMaxTokens",
+      throw new InvalidArgumentException(ErrorCode.CUDA_LOW_LATENCY_TOKENS, "lowLatencyMaxTokens",
           String.valueOf(tokens),
           "at most " + MAX_TOKENS,
           "dispatch large batches with the high-throughput operations");

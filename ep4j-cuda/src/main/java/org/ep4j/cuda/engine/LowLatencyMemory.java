@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Tensor;
@@ -100,11 +102,9 @@ final class LowLatencyMemory implements AutoCloseable {
 
   private DeviceMemory allocate(long bytes, boolean capturing) {
     if (capturing) {
-      throw new IllegalStateException(
-          "memory of "
+      throw new IllegalUseException(ErrorCode.CUDA_CAPTURE_ALLOCATES, "memory of "
               + bytes
-              + " bytes is made at the first low-latency operation of its kind, which cannot be"
-              + " while a graph is captured: run the same operations twice before capturing them");
+              + " bytes is allocated by the first low-latency operation of its kind, which is" + " impossible while a graph is captured: run the same operations twice before capturing them");
     }
     DeviceMemory memory = owned.own(DeviceMemory.allocate(device, Math.max(1, bytes)));
     grown += memory.bytes();

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.DeviceStream;
 import org.ep4j.Event;
 import org.ep4j.ReceiveHook;
@@ -126,8 +128,7 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   final ReceiveHook ownHook() {
     if (!hooked) {
-      throw new IllegalStateException(
-          name() + " was started without returnHook: its results are complete, there is no hook");
+      throw new IllegalUseException(ErrorCode.NO_HOOK, name() + " was started without returnHook: its results are complete and it has no hook");
     }
     return this;
   }
@@ -140,22 +141,21 @@ abstract class LowLatencyOperation implements ReceiveHook {
   final void requireResults() {
     requireCurrent();
     if (state == SENT) {
-      throw new IllegalStateException(name() + " has not been received: call its hook first");
+      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
     }
     if (state == FAILED) {
-      throw new IllegalStateException(name() + " failed or was given up by reset(): no results");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
     }
     settle();
   }
 
   final void requireCurrent() {
     if (outdated()) {
-      throw new IllegalStateException(
-          "the results of "
+      throw new IllegalUseException(ErrorCode.RESULTS_OVERWRITTEN, "the results of "
               + name()
-              + " are gone: they live until the second next "
+              + " are overwritten; they are valid until the second next "
               + operation
-              + "; use or copy them before it");
+              + ": use or copy them before");
     }
   }
 
@@ -166,11 +166,10 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   private void requireHook() {
     if (hookCalled) {
-      throw new IllegalStateException("the hook of " + name() + " has been called: call it once");
+      throw new IllegalUseException(ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
     }
     if (state == FAILED) {
-      throw new IllegalStateException(
-          name() + " failed or was given up by reset(): start a new one instead of its hook");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
     }
     ownHook();
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.EngineUnavailableException;
@@ -94,12 +95,11 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   private EngineUnavailableException packetsAreRefused() {
-    return new EngineUnavailableException(
-        "low latency: rows of the other ranks travel as lines, those of rank "
+    return new EngineUnavailableException(ErrorCode.LL_PACKETS_MISMATCH, "low latency: the other ranks use packed flags, which rank "
             + rank
             + " on "
             + device
-            + " cannot: start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink, with all GPUs in"
+            + " cannot use: start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink, with all GPUs in"
             + " CUDA_VISIBLE_DEVICES");
   }
 

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
@@ -71,7 +73,7 @@ final class Recovery {
     String refused = internode.refusesLoss(gone);
     if (!refused.isEmpty()) {
       // All ranks reach the same decision.
-      throw new UnsupportedOperationException("reset: " + refused + ": " + REMEDY);
+      throw new UnsupportedOperationException(ErrorCode.RESET_UNSUPPORTED.message("reset: " + refused + ": " + REMEDY));
     }
     boolean done = false;
     try {
@@ -95,7 +97,7 @@ final class Recovery {
     context.requireOneNode("taking in ranks that come back", REMEDY);
     String refused = context.backend.refusesReadmission();
     if (!refused.isEmpty()) {
-      throw new IllegalStateException("readmit: " + refused);
+      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "readmit: " + refused);
     }
     boolean broken = context.completion.isBroken();
     quiesce();

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.engine.Arguments;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 
 /**
  * Number of SMs of an operation. All blocks of an operation must run at the same time, including those of other ranks on the same device: they wait for each other.
@@ -57,9 +58,7 @@ final class SmChoice {
       return Math.min(severalNodes ? ENOUGH_BETWEEN_NODES : ENOUGH, available);
     }
     if (wanted < 0 || wanted > available) {
-      throw Arguments.invalid(
-          "sms",
-          wanted,
+      throw new InvalidArgumentException(ErrorCode.CUDA_SMS, "sms", String.valueOf(wanted),
           "0.."
               + available
               + " ("
@@ -67,7 +66,7 @@ final class SmChoice {
               + " SMs, "
               + ranksOnDevice
               + " ranks on the device)",
-          "0 = the engine's own choice");
+          "use 0 for the choice of the engine");
     }
     return wanted;
   }

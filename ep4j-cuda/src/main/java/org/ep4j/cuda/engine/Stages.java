@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -70,8 +72,7 @@ record Stages(int warps, int stageBytes, int bytes) {
       warp = STAGES * (piece + others);
     }
     if (piece < UNIT) {
-      throw new IllegalStateException(
-          "the counters of the kernel need "
+      throw new IllegalUseException(ErrorCode.CUDA_EXPERT_COUNTERS, "the counters of the kernel need "
               + wordBytes
               + " of "
               + sharedBytes

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.util.EnumMap;
 import java.util.Map;
@@ -68,14 +70,11 @@ final class Staging implements AutoCloseable {
     }
     if (!tensor.onDevice()) {
       if (capturing) {
-        throw Arguments.invalid(
-            name, tensor, "on the device while a graph is captured", "copy it to the device first");
+        throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor.toString(), "on the device while a graph is captured", "copy it to the device first");
       }
       Arguments.onHost(name, tensor);
     } else if (tensor.device() != device.ordinal()) {
-      throw Arguments.invalid(
-          name,
-          tensor,
+      throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor.toString(),
           "on device " + device.ordinal() + ", the device of this rank",
           "copy it there");
     }
@@ -85,9 +84,7 @@ final class Staging implements AutoCloseable {
   void checkRows(String name, @Nullable Tensor tensor, boolean capturing) {
     check(name, tensor, capturing);
     if (tensor != null && tensor.onDevice() && tensor.address() % ROW_ALIGNMENT != 0) {
-      throw Arguments.invalid(
-          name,
-          tensor + " at 0x" + Long.toHexString(tensor.address()),
+      throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor + " at 0x" + Long.toHexString(tensor.address()),
           "at a multiple of " + ROW_ALIGNMENT + " bytes",
           "allocate it aligned");
     }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.far;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
@@ -46,7 +47,7 @@ final class DeviceReceiveMemory implements ReceiveMemory {
 
   private WireMemory allocate(CudaDevice device, long bytes) {
     if (!device.properties().ordersRemoteWrites()) {
-      throw new EngineUnavailableException(
+      throw new EngineUnavailableException(ErrorCode.GPUDIRECT_UNSUPPORTED, 
           device
               + " does not order writes of network cards before later reads of kernels: turn"
               + " GPUDirect off");

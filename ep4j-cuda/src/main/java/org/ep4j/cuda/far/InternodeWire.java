@@ -1,5 +1,6 @@
 package org.ep4j.cuda.far;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -53,8 +54,7 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
     try {
       return Integer.parseInt(text);
     } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(
-          variable,
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, variable,
           text,
           variable.equals(ProxyConfig.THREADS_VARIABLE) ? "1 to 8" : "numbers of cores, or none",
           "unset it");
@@ -85,12 +85,12 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
 
   void requireReach(Wire opened, boolean puts) {
     if (puts && wire.equals(WireConfig.STAGED)) {
-      throw new WireException(
+      throw new WireException(ErrorCode.WIRE_FAILED, 
           "wire '"
               + wire
               + "' needs memory that all ranks map, which '"
               + opened.name()
-              + "' lacks");
+              + "' lacks: use another wire");
     }
   }
 

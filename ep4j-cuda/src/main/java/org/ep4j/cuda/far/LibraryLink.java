@@ -1,5 +1,6 @@
 package org.ep4j.cuda.far;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
@@ -92,8 +93,8 @@ final class LibraryLink implements InternodeLink {
   private PutTransport offered() {
     PutTransport offered = window.transport();
     if (offered == null) {
-      throw new EngineUnavailableException(
-          "backend '%s' carries nothing between nodes here, as wire '%s' asks it to: choose backend 'nccl' or 'nvshmem', or another wire. %s"
+      throw new EngineUnavailableException(ErrorCode.BACKEND_NO_TRANSPORT, 
+          "backend '%s' has no transport between nodes, which wire '%s' needs: choose backend 'nccl' or 'nvshmem', or another wire. %s"
               .formatted(backend.name(), WireConfig.BACKEND, window.obstacle()));
     }
     return offered;

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.nio.file.DirectoryStream;
@@ -82,8 +83,7 @@ public final class CubinCache {
       return DEFAULT_MIB;
     }
     if (!value.matches("[0-9]{1,9}") || value.matches("0+")) {
-      throw new InvalidArgumentException(
-          SIZE_VARIABLE, "'" + value + "'", "a number of MiB, at least 1", "512 is the default");
+      throw new InvalidArgumentException(ErrorCode.KERNEL_CACHE_SETTING, SIZE_VARIABLE, "'" + value + "'", "a number of MiB, at least 1", "unset it for the default, 512");
     }
     return Long.parseLong(value);
   }
@@ -210,7 +210,7 @@ public final class CubinCache {
 
   private Path file(String key) {
     if (!KEY.matcher(key).matches()) {
-      throw new IllegalArgumentException("'" + key + "' cannot be the name of a file");
+      throw new InvalidArgumentException(ErrorCode.KERNEL_CACHE_SETTING, "key", "'" + key + "'", "a file name", "use letters, digits, dot, hyphen and _");
     }
     return directory.resolve(key + SUFFIX);
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.nio.file.Path;
 import java.util.Map;
@@ -235,15 +236,15 @@ public final class KernelCompiler {
               .getNewest(fingerprint + "-")
               .orElseThrow(
                   () ->
-                      new EngineUnavailableException(
+                      new EngineUnavailableException(ErrorCode.KERNEL_COMPILER_MISSING, 
                           backend.find().problem()
                               + "; the cache "
                               + cache.directory()
                               + " holds no "
                               + spec.description()
-                              + " either: on a machine that can compile it, ep4j cache warm --arch "
+                              + " either: run ep4j cache warm --arch "
                               + spec.architecture()
-                              + " fills it"));
+                              + " on a machine that can compile it"));
       return new Cubin(cached, Origin.DISK, System.nanoTime() - start, "");
     }
     String key = spec.key(backend.identity());

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -26,7 +28,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
   public KernelSources {
     files = Collections.unmodifiableSortedMap(new TreeMap<>(files));
     if (!files.containsKey(entry)) {
-      throw new IllegalArgumentException("files lack the entry " + entry);
+      throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "files", files.keySet().toString(), "a set with the entry " + entry, "add the entry");
     }
   }
 
@@ -73,7 +75,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
   private static String read(String name) {
     try (InputStream in = KernelSources.class.getResourceAsStream(ROOT + name)) {
       if (in == null) {
-        throw new IllegalArgumentException("no kernel source " + name + " in this jar");
+        throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "kernel source", name, "a file of this jar", "check the name");
       }
       return new String(in.readAllBytes(), StandardCharsets.UTF_8);
     } catch (IOException e) {

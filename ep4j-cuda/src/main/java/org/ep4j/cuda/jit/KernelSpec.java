@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -36,16 +37,14 @@ public record KernelSpec(
   public KernelSpec {
     defines = Collections.unmodifiableSortedMap(new TreeMap<>(defines));
     if (!ARCHITECTURE.matcher(architecture).matches()) {
-      throw new InvalidArgumentException(
-          "architecture",
+      throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "architecture",
           "'" + architecture + "'",
           "like sm_90a or sm_80",
-          "CudaDevice.architecture() says what a device needs");
+          "use CudaDevice.architecture() of the device");
     }
     for (String name : defines.keySet()) {
       if (!MACRO.matcher(name).matches()) {
-        throw new InvalidArgumentException(
-            "defines", "'" + name + "'", "names of macros", "use letters, digits and _");
+        throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "defines", "'" + name + "'", "names of macros", "use letters, digits and _");
       }
     }
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -48,8 +49,8 @@ public record LibraryShim(
       byte[] image = KernelCompiler.beside(compiling()).compile(spec).image();
       return new DevicePart(NvJitLink.Input.FATBIN, image, "shim of " + library);
     } catch (EngineUnavailableException | UncheckedIOException e) {
-      throw new EngineUnavailableException(
-          "no device functions of %s for %s: they are compiled from %s, here or by ep4j cache warm elsewhere. %s"
+      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILER_MISSING, 
+          "no device functions of %s for %s: compile them from %s, here or with ep4j cache warm on another machine. %s"
               .formatted(library, architecture, remedy, e.getMessage()));
     }
   }

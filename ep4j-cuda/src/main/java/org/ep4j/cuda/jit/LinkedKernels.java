@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -134,7 +135,7 @@ public final class LinkedKernels {
   public static CompilerBackend.Compiled link(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
     if (!problem().isEmpty()) {
-      throw new EngineUnavailableException(entry + " must be linked: " + problem());
+      throw new EngineUnavailableException(ErrorCode.KERNEL_LINKER_MISSING, entry + " cannot be linked: " + problem());
     }
     return link(KernelSpec.of(entry, defines, architecture), parts);
   }

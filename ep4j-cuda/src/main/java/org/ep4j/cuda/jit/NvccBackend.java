@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -143,7 +144,7 @@ public final class NvccBackend implements CompilerBackend {
       throw new UncheckedIOException(e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new EngineUnavailableException("interrupted while nvcc was compiling");
+      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILATION_FAILED, "interrupted while nvcc was compiling");
     }
   }
 
@@ -161,8 +162,7 @@ public final class NvccBackend implements CompilerBackend {
     }
     String output = Files.readString(log, StandardCharsets.UTF_8);
     if (!ended || process.exitValue() != 0) {
-      throw new EngineUnavailableException(
-          String.join(" ", command)
+      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILATION_FAILED, String.join(" ", command)
               + (ended ? " failed" : " has not ended after " + LONGEST_SECONDS + " s")
               + ":\n"
               + output);

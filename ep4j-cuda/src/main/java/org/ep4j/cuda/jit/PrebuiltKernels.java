@@ -74,7 +74,7 @@ public final class PrebuiltKernels {
 
   private static List<PrebuiltKernel> lowLatency(
       String reach, String shape, Map<String, String> constants) {
-    return Stream.of("dispatch", "combine", "dispatch_by_ranks", "combine_by_ranks")
+    return Stream.of("dispatch", "combine", "dispatch_rank_major", "combine_rank_major")
         .map(file -> file + reach)
         .map(
             file ->

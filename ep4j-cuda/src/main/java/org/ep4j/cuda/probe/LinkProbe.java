@@ -1,5 +1,6 @@
 package org.ep4j.cuda.probe;
 
+import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.EngineUnavailableException;
@@ -50,11 +51,10 @@ public final class LinkProbe implements AutoCloseable {
     for (ProbedDevice from : devices) {
       for (ProbedDevice to : devices) {
         if (!from.device.canAccess(to.device)) {
-          throw new EngineUnavailableException(
-              from.device
+          throw new EngineUnavailableException(ErrorCode.PEER_ACCESS_MISSING, from.device
                   + " cannot reach the memory of "
                   + to.device
-                  + ": nvidia-smi topo -p2p r");
+                  + ": run nvidia-smi topo -p2p r to list the devices that can");
         }
         from.device.enablePeerAccess(to.device);
       }
@@ -69,8 +69,7 @@ public final class LinkProbe implements AutoCloseable {
   public static LinkProbe open(int count) {
     int present = CudaDevice.count();
     if (count < 1 || count > present) {
-      throw new InvalidArgumentException(
-          "devices", String.valueOf(count), "1.." + present, "this process sees " + present);
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "devices", String.valueOf(count), "1.." + present, "this process sees " + present);
     }
     return new LinkProbe(count);
   }
@@ -89,11 +88,10 @@ public final class LinkProbe implements AutoCloseable {
   public ProbeSpeed measure(ProbeLoad load, int sms, int repetitions) {
     int most = devices.getFirst().device.properties().multiprocessors();
     if (sms < 1 || sms > most) {
-      throw new InvalidArgumentException("sms", String.valueOf(sms), "1.." + most, "use fewer");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "sms", String.valueOf(sms), "1.." + most, "use fewer");
     }
     if (repetitions < 1) {
-      throw new InvalidArgumentException(
-          "repetitions", String.valueOf(repetitions), ">= 1", "time it at least once");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "repetitions", String.valueOf(repetitions), ">= 1", "time it at least once");
     }
     if (!load.equals(prepared)) {
       prepare(load);
@@ -128,8 +126,7 @@ public final class LinkProbe implements AutoCloseable {
 
   private void prepare(ProbeLoad load) {
     if (destinations(load, 0).isEmpty()) {
-      throw new InvalidArgumentException(
-          "load", load.toString(), "local on a single GPU", "there is no other GPU to push to");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "load", load.toString(), "local on a single GPU", "there is no other GPU to push to");
     }
     prepared = null;
     for (int d = 0; d < devices.size(); d++) {
@@ -166,10 +163,10 @@ public final class LinkProbe implements AutoCloseable {
       for (int to : destinations(load, from)) {
         long wrong = devices.get(to).wrongWords(load, from, seed(from, to));
         if (wrong > 0) {
-          throw new Ep4jException(
+          throw new Ep4jException(ErrorCode.GPU_LINK_CORRUPT, 
               "%d of %d words that GPU %d pushed to GPU %d are wrong there: the link, the memory or"
                       .formatted(wrong, load.bytesOfPair() / Integer.BYTES, from, to)
-                  + " the driver loses data; look at nvidia-smi nvlink -e");
+                  + " the driver loses data; check nvidia-smi nvlink -e");
         }
       }
     }

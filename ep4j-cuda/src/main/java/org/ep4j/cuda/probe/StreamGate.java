@@ -1,5 +1,6 @@
 package org.ep4j.cuda.probe;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
@@ -48,8 +49,7 @@ public final class StreamGate implements AutoCloseable {
   /** Delays work enqueued in {@code stream} from now on by {@code time} after the earlier work. */
   public void hold(CudaStream stream, Duration time) {
     if (time.isNegative() || time.isZero()) {
-      throw new InvalidArgumentException(
-          "time", time.toString(), "positive", "hold the stream for a while");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "time", time.toString(), "positive", "hold the stream for a while");
     }
     gate.setLong(2, time.toNanos());
     gate.launch(stream);

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -47,7 +48,7 @@ public final class CpuAffinity {
     try {
       return (int) function.invokeExact(CALLING_THREAD, (long) MASK_BYTES, mask);
     } catch (Throwable t) {
-      throw new Ep4jException(name + " failed: " + t, t);
+      throw new Ep4jException(ErrorCode.CORE_PINNING_FAILED, name + " failed: " + t, t);
     }
   }
 
@@ -57,10 +58,9 @@ public final class CpuAffinity {
       MemorySegment mask = arena.allocate(MASK_BYTES, Long.BYTES);
       mask.set(ValueLayout.JAVA_BYTE, core / Byte.SIZE, (byte) (1 << core % Byte.SIZE));
       if (!write(mask)) {
-        throw new Ep4jException(
-            "sched_setaffinity to core "
+        throw new Ep4jException(ErrorCode.CORE_PINNING_FAILED, "sched_setaffinity to core "
                 + core
-                + " failed: taskset -p $$ shows the cores there are");
+                + " failed: choose one of the cores that taskset -p $$ shows");
       }
     }
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -138,8 +139,7 @@ final class Poller implements Runnable, CommandRing.Taker {
       }
       if (System.nanoTime() - start > timeoutNanos) {
         fail(
-            new Ep4jException(
-                "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
+            new Ep4jException(ErrorCode.PROXY_UNSENT, "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
       }
     }
   }
@@ -262,7 +262,7 @@ final class Poller implements Runnable, CommandRing.Taker {
 
   private long flush(Lane lane, int flushCounter) {
     if (flushCounter >= memory.flushCounters()) {
-      throw new IllegalStateException("there are " + memory.flushCounters() + " notices");
+      throw new IllegalStateException("flush counter " + flushCounter + " of " + memory.flushCounters());
     }
     if (!lane.flush()) {
       return Lane.BACK_PRESSURED;
@@ -274,8 +274,7 @@ final class Poller implements Runnable, CommandRing.Taker {
 
   private boolean refuse(long first, long second, @Nullable RuntimeException cause) {
     fail(
-        new IllegalStateException(
-            ("a kernel pushed a command that cannot be: operation %d, destination %d, lane %d,"
+        new Ep4jException(ErrorCode.PROXY_STOPPED, ("a kernel pushed an invalid command: operation %d, destination %d, lane %d,"
                     + " source %d, target %d, %d bytes, counter %d%s")
                 .formatted(
                     Command.operation(first),

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -153,15 +155,13 @@ public final class Proxy implements AutoCloseable {
 
   private static void check(Wire wire, ProxyConfig config) {
     if (wire.config().progressContexts() != config.threads()) {
-      throw new InvalidArgumentException(
-          "threads",
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, "threads",
           String.valueOf(config.threads()),
           "the progress contexts of the wire, " + wire.config().progressContexts(),
           "open the wire with as many progress contexts as the proxy has threads");
     }
     if (wire.size() > MAX_RANKS) {
-      throw new InvalidArgumentException(
-          "ranks", String.valueOf(wire.size()), "at most " + MAX_RANKS, "use another backend");
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, "ranks", String.valueOf(wire.size()), "at most " + MAX_RANKS, "use another backend");
     }
   }
 
@@ -188,7 +188,7 @@ public final class Proxy implements AutoCloseable {
    */
   public void describe(MemorySegment parameter) {
     if (closed || pinned == null || control == null) {
-      throw new IllegalStateException("the proxy is closed or has no device");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the proxy is closed or has no device: create a new one");
     }
     memory.describe(parameter, pinned.deviceAddress(), control.address());
   }
@@ -266,7 +266,7 @@ public final class Proxy implements AutoCloseable {
       when = "before the wait for it was interrupted";
     }
     if (thread.isAlive()) {
-      throw new Ep4jException(thread.getName() + " has not ended " + when + ": " + problem());
+      throw new Ep4jException(ErrorCode.PROXY_STUCK, thread.getName() + " has not ended " + when + ": " + problem());
     }
   }
 }

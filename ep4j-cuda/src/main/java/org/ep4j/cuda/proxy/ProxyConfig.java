@@ -1,5 +1,6 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.InvalidArgumentException;
@@ -72,8 +73,7 @@ public record ProxyConfig(
 
   private static void require(boolean holds, String field, Object value, String allowed) {
     if (!holds) {
-      throw new InvalidArgumentException(
-          field, value.toString(), allowed, "ProxyConfig.of(4) suits most");
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, field, value.toString(), allowed, "use ProxyConfig.of(4)");
     }
   }
 }

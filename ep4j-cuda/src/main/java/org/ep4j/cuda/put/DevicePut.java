@@ -1,5 +1,6 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -119,8 +120,7 @@ public final class DevicePut implements AutoCloseable {
     for (int r = 0; r < all.length; r++) {
       String other = new String(all[r], StandardCharsets.UTF_8);
       if (!other.equals(mine)) {
-        throw new ConfigurationMismatchException(
-            "the ranks cannot put to each other: rank %d has %s, rank %d %s"
+        throw new ConfigurationMismatchException(ErrorCode.PUT_CONFIG_MISMATCH, "the ranks cannot put to each other: rank %d has %s, rank %d has %s: use one configuration"
                 .formatted(group.rank(), mine, r, other));
       }
     }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.PutShape;
@@ -20,8 +21,7 @@ public record PutConfig(
   /** Checks the values. */
   public PutConfig {
     if (ranksPerNode < 0) {
-      throw new InvalidArgumentException(
-          "ranksPerNode", String.valueOf(ranksPerNode), ">= 0", "0: the ranks of a host");
+      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, "ranksPerNode", String.valueOf(ranksPerNode), ">= 0", "use 0 for the ranks of a host");
     }
   }
 

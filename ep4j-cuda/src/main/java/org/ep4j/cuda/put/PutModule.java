@@ -1,5 +1,7 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,8 +32,7 @@ public final class PutModule implements AutoCloseable {
   public Kernel kernel(String name) {
     Kernel kernel = kernels.get(name);
     if (kernel == null) {
-      throw new IllegalArgumentException(
-          name + " was not loaded; there are " + kernels.keySet().stream().sorted().toList());
+      throw new InvalidArgumentException(ErrorCode.PUT_KERNEL_NOT_LOADED, "kernel", name, "one of " + kernels.keySet().stream().sorted().toList(), "add it to the list of DevicePut.load");
     }
     return kernel;
   }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -81,9 +83,7 @@ public final class PutProbe implements AutoCloseable {
         || bytes < UNIT
         || bytes > PutShape.MAX_BYTES
         || bytes % UNIT != 0) {
-      throw new IllegalArgumentException(
-          "2 ranks, a multiple of 8 warps, at most %d, and of 16 bytes: %d, %d, %d"
-              .formatted(MAX_WARPS, group.size(), warps, bytes));
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "ranks, warps, bytes", "%d, %d, %d".formatted(group.size(), warps, bytes), "2 ranks, a multiple of 8 warps, at most %d, and a multiple of 16 bytes".formatted(MAX_WARPS), "use such a shape");
     }
     long memory = Math.ceilDiv(2L * warps * bytes, ROUNDING) * ROUNDING;
     PutShape shape = new PutShape(memory, warps, signals(warps));
@@ -147,7 +147,7 @@ public final class PutProbe implements AutoCloseable {
 
   private Ep4jException timedOut(String what, long block, String where) {
     String problem = puts.problem();
-    return new Ep4jException(
+    return new Ep4jException(ErrorCode.PUT_TIMEOUT, 
         "rank %d did not receive puts of %d bytes in time (%s) %s%s"
             .formatted(rank, block, what, where, problem == null ? "" : ": " + problem));
   }
@@ -162,9 +162,7 @@ public final class PutProbe implements AutoCloseable {
         || warpsNow > warps
         || !wholeBlocks
         || count < 1) {
-      throw new IllegalArgumentException(
-          "%d times %d bytes of %d warps; there are %d for %d bytes"
-              .formatted(count, block, warpsNow, warps, bytes));
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "count, block, warps", "%d, %d, %d".formatted(count, block, warpsNow), "within %d warps and %d bytes of the probe".formatted(warps, bytes), "use fewer, or open a larger probe");
     }
     int blocks = Math.ceilDiv(warpsNow, WARPS_OF_BLOCK);
     int threads = Math.min(warpsNow, WARPS_OF_BLOCK) * 32;

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend.direct;
 
+import org.ep4j.ErrorCode;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
@@ -77,8 +78,7 @@ final class DirectRegion implements SymmetricRegion {
     try {
       return new Mapped(IpcMemory.open(device, handle));
     } catch (CudaException e) {
-      throw new Ep4jException(
-          "the memory of rank " + rank + " cannot be mapped on " + device + ": " + e.getMessage(),
+      throw new Ep4jException(ErrorCode.PEER_ACCESS_MISSING, "the memory of rank " + rank + " cannot be mapped on " + device + ": " + e.getMessage(),
           e);
     }
   }
@@ -88,8 +88,7 @@ final class DirectRegion implements SymmetricRegion {
       return;
     }
     if (!CudaDevice.canAccess(device.ordinal(), ordinal)) {
-      throw new Ep4jException(
-          device
+      throw new Ep4jException(ErrorCode.PEER_ACCESS_MISSING, device
               + " cannot reach the memory of device "
               + ordinal
               + " of rank "

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend.direct;
 
+import org.ep4j.ErrorCode;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -63,7 +64,7 @@ final class SharedRegion {
   static Hold of(long address, int rank) {
     SharedRegion region = ALL.get(address);
     if (region == null || !region.hold()) {
-      throw new Ep4jException(
+      throw new Ep4jException(ErrorCode.PEER_MEMORY_CLOSED, 
           "rank " + rank + " closed its memory while other ranks mapped it: close and open the buffer on all ranks together");
     }
     return new Hold(region);
