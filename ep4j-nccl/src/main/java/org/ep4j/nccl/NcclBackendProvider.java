@@ -65,7 +65,7 @@ public final class NcclBackendProvider implements BackendProvider {
   /** Why a library is unusable; empty if usable. */
   static String judge(String library, int version, List<String> lacking) {
     if (version > 0 && version < NcclLayouts.OLDEST) {
-      return "%s is NCCL %s, too old for symmetric windows (2.28.3 or newer): install NCCL 2.28.9 or newer, or set its directory in EP4J_NCCL_HOME"
+      return "%s is NCCL %s, too old for symmetric windows (%s or newer): install NCCL 2.28.9 or newer, or set its directory in EP4J_NCCL_HOME"
           .formatted(library, text(version), text(NcclLayouts.OLDEST));
     }
     return lacking.isEmpty()

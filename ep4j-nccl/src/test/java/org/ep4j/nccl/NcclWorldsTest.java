@@ -3,6 +3,7 @@ package org.ep4j.nccl;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
@@ -39,6 +40,7 @@ class NcclWorldsTest {
         group ->
             assertThatThrownBy(() -> ExpertBuffer.open(group, config()))
                 .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageStartingWith(ErrorCode.BACKEND_REFUSES_RANKS.id())
                 .hasMessageContaining("ranks 0 and " + CudaDevice.count() + " share a GPU"));
   }
 
@@ -51,6 +53,7 @@ class NcclWorldsTest {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
             assertThatThrownBy(buffer::readmit)
                 .isInstanceOf(IllegalStateException.class)
+                .hasMessageStartingWith(ErrorCode.READMISSION_UNSUPPORTED.id())
                 .hasMessageContaining("backend 'nccl' cannot readmit ranks");
             buffer.barrier();
           }

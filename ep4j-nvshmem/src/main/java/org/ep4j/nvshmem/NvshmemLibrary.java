@@ -88,6 +88,6 @@ final class NvshmemLibrary {
     }
     return SYMBOLS
         .find(function.symbol())
-        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol( + ": install a newer version")));
+        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol() + ": install a newer version"));
   }
 }

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -62,7 +63,9 @@ class NvshmemPutTest {
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
         .isInstanceOf(EngineUnavailableException.class)
-        .hasMessageStartingWith("no device functions of NVSHMEM 3.99 for sm_90a")
+        .hasMessageStartingWith(
+            ErrorCode.KERNEL_COMPILER_MISSING.message(
+                "no device functions of NVSHMEM 3.99 for sm_90a"))
         .hasMessageContaining("in EP4J_NVSHMEM_HOME")
         .hasMessageContaining("headers of another version of NVSHMEM");
   }

@@ -109,7 +109,7 @@ final class Peers implements AutoCloseable {
     try {
       old.close();
     } catch (CudaException e) {
-      LOG.log(Level.DEBUG, "the memory of a process that is gone cannot be unmapped", e);
+      LOG.log(Level.DEBUG, "memory of a dead process cannot be unmapped", e);
     }
   }
 

@@ -36,7 +36,7 @@ final class Recovery {
   private static final Duration FENCE_SKEW = StaleRankFence.MAX_DURATION.multipliedBy(2);
 
   private static final String REMEDY =
-      "close the buffer on all live ranks and open another among them";
+      "close the buffer on all live ranks and open another one among them";
 
   private final CudaContext context;
   private final @Nullable LowLatency lowLatency;
@@ -85,7 +85,7 @@ final class Recovery {
     } finally {
       if (!done) {
         // This rank can no longer send to other nodes.
-        context.completion.needsReset("what was under way between the nodes has not ended");
+        context.completion.needsReset("transfers between the nodes have not ended");
       }
     }
   }
@@ -94,7 +94,7 @@ final class Recovery {
    * Same as {@link #reset} with ranks that call {@link CudaBufferOpening#rejoin} at the same time. The buffer stays unchanged until all ranks have mapped what they need.
    */
   Group readmit() {
-    context.requireOneNode("taking in ranks that come back", REMEDY);
+    context.requireOneNode("readmission of ranks", REMEDY);
     String refused = context.backend.refusesReadmission();
     if (!refused.isEmpty()) {
       throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "readmit: " + refused);
@@ -211,7 +211,7 @@ final class Recovery {
       done = true;
     } finally {
       if (!done) {
-        context.completion.needsReset("the ranks have not all begun anew");
+        context.completion.needsReset("not all ranks have completed the reset");
       }
     }
     context.completion.reset(gone);

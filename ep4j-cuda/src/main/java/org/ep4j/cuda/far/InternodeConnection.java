@@ -198,7 +198,7 @@ public final class InternodeConnection implements AutoCloseable {
     for (int r = 0; r < gone.length; r++) {
       for (int other = 0; gone[r] && other < gone.length; other++) {
         if (nodes.together(r, other) && !gone[other]) {
-          return "rank %d is gone, rank %d of its node is not: only whole nodes can be left out"
+          return "rank %d is dead but rank %d of its node is alive: only whole nodes can be excluded"
               .formatted(r, other);
         }
       }

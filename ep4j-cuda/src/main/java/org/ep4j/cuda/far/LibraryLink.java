@@ -177,7 +177,7 @@ final class LibraryLink implements InternodeLink {
 
   @Override
   public String refusesLossOf(int rank) {
-    return "rank %d is gone, and what its kernels have put by backend '%s' may still come"
+    return "rank %d is dead, but puts of its kernels by backend '%s' may still arrive"
         .formatted(rank, backend.name());
   }
 

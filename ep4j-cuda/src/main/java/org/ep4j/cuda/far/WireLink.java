@@ -223,7 +223,7 @@ final class WireLink implements InternodeLink {
   public String refusesLossOf(int rank) {
     return puts && wire.severs()
         ? ""
-        : "rank %d is gone, and a process that was only stopped may still write over wire '%s'"
+        : "rank %d is dead, but a stopped process may still write over wire '%s'"
             .formatted(rank, puts ? wire.name() : settings.wire());
   }
 

@@ -71,7 +71,7 @@ class BackendLibraryTest {
   @Test
   void missingLibraryIsReportedWithItsPackage() {
     assertThat(places(Map.of()).missing())
-        .startsWith("no libx.so.1 that can be loaded")
+        .startsWith("no libx.so.1: searched")
         .contains("install X 1")
         .contains("EP4J_X_HOME");
   }

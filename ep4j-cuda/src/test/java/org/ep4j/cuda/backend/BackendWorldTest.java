@@ -3,6 +3,7 @@ package org.ep4j.cuda.backend;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -63,7 +64,9 @@ class BackendWorldTest {
           } else {
             assertThatThrownBy(() -> world.together(FAILURE, group::rank))
                 .isInstanceOf(EngineUnavailableException.class)
-                .hasMessage("rank 1: kernels cannot be loaded: no compiler");
+                .hasMessage(
+                    ErrorCode.RANK_OPEN_FAILED.message(
+                        "rank 1: kernels cannot be loaded: no compiler"));
           }
           assertThat(own).hasNoSuppressedExceptions();
         });

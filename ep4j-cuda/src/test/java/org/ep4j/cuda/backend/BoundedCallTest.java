@@ -3,6 +3,7 @@ package org.ep4j.cuda.backend;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -70,7 +71,7 @@ class BoundedCallTest {
   void aCallThatDoesNotEndIsLeftWhenTheTimeIsUp() {
     assertThatThrownBy(() -> BoundedCall.call(meeting, "foo_init", SHORT, this::hang))
         .isInstanceOf(Ep4jException.class)
-        .hasMessageContaining("foo_init has not ended within");
+        .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_STUCK.id());
   }
 
   @Test
@@ -99,7 +100,8 @@ class BoundedCallTest {
                       return hang();
                     }))
         .isInstanceOf(Ep4jException.class)
-        .hasMessageContaining("rank 1 is gone while foo_init waits for it")
+        .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_RANK_LOST.id())
+        .hasMessageContaining("rank 1 is dead while foo_init waits for it")
         .hasMessageContaining("out of luck");
   }
 }

@@ -3,6 +3,7 @@ package org.ep4j.cuda.backend;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
@@ -49,7 +50,8 @@ class DeviceChoiceTest {
   void aBadNumberIsNamed() {
     assertThatThrownBy(() -> ofProcess(Map.of("EP4J_CUDA_DEVICE", "gpu0")))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("EP4J_CUDA_DEVICE is 'gpu0'");
+        .hasMessageStartingWith(ErrorCode.CUDA_DEVICE.id())
+        .hasMessageContaining("EP4J_CUDA_DEVICE = 'gpu0'");
     assertThatThrownBy(() -> ofProcess(Map.of("SLURM_LOCALID", "-1", "SLURM_STEP_ID", "0")))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageContaining("SLURM_LOCALID is -1");

@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -60,7 +61,7 @@ class DeviceTest {
     device.close();
     assertThatThrownBy(device::makeCurrent)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("device 0 is closed");
+        .hasMessageStartingWith(ErrorCode.CUDA_CLOSED.id());
   }
 
   @Test
@@ -68,7 +69,7 @@ class DeviceTest {
     Gpu.require(1);
     assertThatThrownBy(() -> CudaDevice.open(CudaDevice.count()))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("CUDA_VISIBLE_DEVICES");
+        .hasMessageStartingWith(ErrorCode.CUDA_DEVICE.id());
   }
 
   @Test

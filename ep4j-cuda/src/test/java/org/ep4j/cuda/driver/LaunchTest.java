@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import com.sun.management.ThreadMXBean;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -146,6 +147,7 @@ class LaunchTest {
         Launch.of(module.kernel("crowd"), LaunchConfig.of(1 << 20, 1).asCooperative(), 8, 8)) {
       assertThatThrownBy(() -> launch.launch(stream))
           .isInstanceOf(CudaException.class)
+          .hasMessageStartingWith(ErrorCode.CUDA_CALL_FAILED.id())
           .hasMessageContaining("cuLaunchKernelEx")
           .hasMessageContaining("COOPERATIVE_LAUNCH_TOO_LARGE");
     }
@@ -213,14 +215,14 @@ class LaunchTest {
     assertThat(kernel.parameterBytes()).containsExactly(PARAMETER_BYTES);
     assertThatThrownBy(() -> Launch.of(kernel, LaunchConfig.of(1, 1), PARAMETER_BYTES + 8))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("parameters of line");
+        .hasMessageStartingWith(ErrorCode.CUDA_KERNEL_PARAMETERS.id());
   }
 
   @Test
   void sharedMemoryThatNoBlockHasIsRefused() {
     assertThatThrownBy(() -> module.kernel("sum").setMaxDynamicSharedBytes(1 << 20))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("at most");
+        .hasMessageStartingWith(ErrorCode.CUDA_SHARED_MEMORY.id());
   }
 
   @Test
@@ -254,7 +256,7 @@ class LaunchTest {
     module.close();
     assertThatThrownBy(kernel::handle)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("module test.cu is closed");
+        .hasMessageStartingWith(ErrorCode.CUDA_CLOSED.id());
   }
 
   @Test

@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -77,7 +78,7 @@ class MemoryTest {
           .isInstanceOf(IndexOutOfBoundsException.class);
       assertThatThrownBy(() -> memory.copyTo(0, MemorySegment.ofArray(new byte[4]), stream))
           .isInstanceOf(IllegalArgumentException.class)
-          .hasMessageContaining("PinnedMemory");
+          .hasMessageStartingWith(ErrorCode.CUDA_HEAP_COPY.id());
     }
   }
 

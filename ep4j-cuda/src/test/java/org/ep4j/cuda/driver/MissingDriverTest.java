@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.EngineUnavailableException;
@@ -47,7 +48,7 @@ class MissingDriverTest {
                 line.startsWith("problem: no CUDA driver library")
                     && line.contains("/nowhere/libcuda.so.1 (set by EP4J_CUDA_DRIVER)"))
         .contains("devices: 0")
-        .anyMatch(line -> line.startsWith("open: no CUDA driver library"));
+        .anyMatch(line -> line.startsWith("open: " + ErrorCode.NATIVE_LIBRARY_MISSING.id()));
   }
 
   @Test

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
@@ -126,6 +127,7 @@ class SharingTest {
       VmmMemory memory = VmmMemory.allocate(device, 100, VmmMemory.Sharing.NONE, false);
       assertThatThrownBy(memory::exportDescriptor)
           .isInstanceOf(IllegalStateException.class)
+          .hasMessageStartingWith(ErrorCode.CUDA_SHARING_MODE.id())
           .hasMessageContaining("DESCRIPTOR");
       memory.close();
       memory.close();

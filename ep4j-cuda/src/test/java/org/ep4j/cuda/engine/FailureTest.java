@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -55,7 +56,7 @@ class FailureTest {
                   .hasMessageContaining("reset()");
               assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
                   .isInstanceOf(IllegalStateException.class)
-                  .hasMessageContaining("needs reset()");
+                  .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
             }
             step.await();
             buffer.reset();

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
@@ -77,6 +78,6 @@ class LowLatencyLayoutTest {
   void moreTokensThanAWordCountsAreRefused() {
     assertThatThrownBy(() -> layout(2, 1 << 16))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("lowLatencyMaxTokens");
+        .hasMessageStartingWith(ErrorCode.CUDA_LOW_LATENCY_TOKENS.id());
   }
 }

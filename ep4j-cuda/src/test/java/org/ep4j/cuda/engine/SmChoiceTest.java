@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -35,6 +36,7 @@ class SmChoiceTest {
     assertThat(SmChoice.settle(66, 132, 2, false)).isEqualTo(66);
     assertThatThrownBy(() -> SmChoice.settle(67, 132, 2, false))
         .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.CUDA_SMS.id())
         .hasMessageContaining("132 SMs, 2 ranks on the device");
   }
 }

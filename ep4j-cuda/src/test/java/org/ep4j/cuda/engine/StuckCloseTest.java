@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.Map;
 import org.ep4j.DeviceStream;
@@ -62,7 +63,7 @@ class StuckCloseTest {
         buffer.dispatch(Tokens.of(batch.x), batch.routing, options);
         assertThatThrownBy(buffer::close)
             .isInstanceOf(Ep4jException.class)
-            .hasMessageContaining("has not ended the last operation")
+            .hasMessageStartingWith(ErrorCode.BUFFER_LEFT_OPEN.id())
             .hasMessageContaining("MiB");
         assertThat(stream.query()).as("the stream is blocked").isFalse();
         buffer.close();

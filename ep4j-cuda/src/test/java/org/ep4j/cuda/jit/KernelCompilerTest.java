@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -161,6 +162,7 @@ class KernelCompilerTest {
     KernelCompiler compiler = new KernelCompiler(NONE, new CubinCache(directory, LIMIT));
     assertThatThrownBy(() -> compiler.compile(SPEC))
         .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageStartingWith(ErrorCode.KERNEL_COMPILER_MISSING.id())
         .hasMessageContaining("no NVRTC anywhere")
         .hasMessageContaining(directory.toString())
         .hasMessageContaining("smoke.cu")
@@ -175,7 +177,8 @@ class KernelCompilerTest {
         new KernelCompiler(new NvrtcBackend(), new CubinCache(directory, LIMIT));
     assertThatThrownBy(() -> compiler.compile(spec))
         .isInstanceOf(EngineUnavailableException.class)
-        .hasMessageContaining("does not compile for sm_30")
+        .hasMessageStartingWith(ErrorCode.KERNEL_ARCHITECTURE.id())
+        .hasMessageContaining("sm_30")
         .hasMessageContaining("EP4J_NVRTC");
   }
 

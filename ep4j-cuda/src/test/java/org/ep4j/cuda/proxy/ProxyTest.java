@@ -3,6 +3,7 @@ package org.ep4j.cuda.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -108,6 +109,7 @@ class ProxyTest {
     void awaitRefusal() {
       await(() -> producers[2].tail() < 0 ? 1 : 0, 1);
       assertThat(proxy.problem())
+          .contains(ErrorCode.PROXY_STOPPED.id())
           .contains("thread 0")
           .contains("source " + BYTES)
           .contains("localOffset");
@@ -346,7 +348,7 @@ class ProxyTest {
           Thread.currentThread().interrupt();
           assertThatThrownBy(sender.proxy::close)
               .isInstanceOf(Ep4jException.class)
-              .hasMessageContaining("before the wait for it was interrupted");
+              .hasMessageStartingWith(ErrorCode.PROXY_STUCK.id());
           assertThat(Thread.interrupted()).isTrue();
         });
   }
