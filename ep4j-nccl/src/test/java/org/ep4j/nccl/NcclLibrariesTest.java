@@ -41,7 +41,7 @@ class NcclLibrariesTest {
   }
 
   @Test
-  void aLibraryFromBeforeGinLeavesPutsToTheProxy() throws IOException, InterruptedException {
+  void aLibraryWithoutGinLeavesPutsToTheProxy() throws IOException, InterruptedException {
     compile(directory, 22803);
     assertThat(probe("EP4J_NCCL_HOME")).contains("between nodes the proxy: GIN needs NCCL 2.28.7");
   }

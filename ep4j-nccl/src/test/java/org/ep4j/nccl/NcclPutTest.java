@@ -126,7 +126,7 @@ class NcclPutTest {
 
   @ParameterizedTest
   @ValueSource(strings = {ARCHITECTURE, "sm_100a"})
-  void kernelsAreLinkedToGinWhereItsHeadersAre(String architecture) {
+  void kernelsAreLinkedToGinIfItsHeadersAreAvailable(String architecture) {
     assumeTrue(NcclLibrary.version() >= NcclShim.OLDEST, "no NCCL with GIN");
     LibraryShim shim = NcclShim.of();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());

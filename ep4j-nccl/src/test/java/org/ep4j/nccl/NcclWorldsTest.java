@@ -45,7 +45,7 @@ class NcclWorldsTest {
   }
 
   @Test
-  void ranksAreNotTakenInAgain() {
+  void readmissionIsRefused() {
     Gpus.require(2);
     ThreadRanks.run(
         2,

@@ -22,7 +22,7 @@ class WindowFieldsTest {
   }
 
   @Test
-  void addressesLieAStrideApart() {
+  void addressesAreAStrideApart() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment window = arena.allocate(NcclLayouts.WINDOW);
       window.set(ValueLayout.JAVA_LONG, 8, BASE);
@@ -39,7 +39,7 @@ class WindowFieldsTest {
   }
 
   @Test
-  void whatCannotBeAWindowIsRefused() {
+  void invalidWindowIsRefused() {
     WindowFields[] wrong = {
       new WindowFields(BASE, 2, 1, 35), // another rank
       new WindowFields(BASE, 3, 2, 35), // beyond itself

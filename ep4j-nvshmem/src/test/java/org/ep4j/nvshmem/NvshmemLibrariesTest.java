@@ -63,7 +63,7 @@ class NvshmemLibrariesTest {
   }
 
   @Test
-  void whatNobodyHasSetIsSetBeforeTheLibraryIsLoaded() throws IOException, InterruptedException {
+  void defaultsAreSetBeforeTheLibraryIsLoaded() throws IOException, InterruptedException {
     String source =
         "#include <stdio.h>\n#include <stdlib.h>\n"
             + "__attribute__((constructor)) static void tell(void) {\n"

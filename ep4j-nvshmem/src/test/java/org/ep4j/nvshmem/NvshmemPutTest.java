@@ -47,7 +47,7 @@ class NvshmemPutTest {
 
   /** NVSHMEM reaches ranks of declared nodes by itself. */
   @Test
-  void declaredNodesAreTheLibrarysOwnAffair() {
+  void declaredNodesUseTheLibraryInternally() {
     Gpus.require(2);
     assumeTrue(NvshmemDevice.problem().isEmpty(), NvshmemDevice::problem);
     new ProcessWorld().run(2, Exchange.class, List.of("1", "NVSHMEM's device library"));
@@ -72,7 +72,7 @@ class NvshmemPutTest {
 
   @ParameterizedTest
   @ValueSource(strings = {ARCHITECTURE, "sm_100a"})
-  void kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre(String architecture) {
+  void kernelsAreLinkedToTheDeviceLibraryIfItsHeadersAreAvailable(String architecture) {
     assumeTrue(!NvshmemLibrary.name().isEmpty(), "no NVSHMEM");
     LibraryShim shim = NvshmemDevice.shim();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());

@@ -24,7 +24,7 @@ class BackendLibraryTest {
   }
 
   @Test
-  void whereTheVariableIsWrongNothingElseIsTaken() {
+  void withAWrongVariableNothingElseIsTried() {
     BackendLibrary places =
         places(Map.of("EP4J_X_HOME", "/no/such", "X_HOME", directory.toString()));
     assertThat(places.candidates()).containsExactly("/no/such");
@@ -39,7 +39,7 @@ class BackendLibraryTest {
   }
 
   @Test
-  void pythonPackagesOfTheEnvironmentAreLookedAt() throws IOException {
+  void pythonPackagesOfTheEnvironmentAreSearched() throws IOException {
     Path file = directory.resolve("lib/python3.12/site-packages/nvidia/x/lib/libx.so.1");
     Files.createDirectories(file.getParent());
     Files.createFile(file);
@@ -55,7 +55,7 @@ class BackendLibraryTest {
 
   /** Two installations: files of a library are found next to that library. */
   @Test
-  void headersOfTheLibraryThatIsUsedAreTaken() throws IOException {
+  void headersOfTheLoadedLibraryAreUsed() throws IOException {
     for (String installation : List.of("one", "two")) {
       Path home = directory.resolve(installation);
       Files.createFile(Files.createDirectories(home.resolve("lib")).resolve("libx.so.1"));

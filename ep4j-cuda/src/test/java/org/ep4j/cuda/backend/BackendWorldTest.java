@@ -28,7 +28,7 @@ class BackendWorldTest {
   }
 
   @Test
-  void aRankThatCompilesForLongIsWaitedFor() {
+  void slowCompilationOfARankIsAwaited() {
     AtomicInteger done = new AtomicInteger();
     ThreadRanks.run(
         2,

@@ -39,7 +39,7 @@ class BackendsTest {
   }
 
   @Test
-  void versionsThatDifferAreRefusedWithBothRanks() {
+  void differingVersionsAreRefusedWithBothRanks() {
     assertThatThrownBy(
             () -> check(location("2.28.9", ""), location("2.28.9", ""), location("2.30.7", "")))
         .isInstanceOf(ConfigurationMismatchException.class)
@@ -69,7 +69,7 @@ class BackendsTest {
   }
 
   @Test
-  void allRanksKnowWhatHoldsOnAll() {
+  void allRanksAgreeOnACondition() {
     ThreadRanks.run(
         3,
         group -> {
@@ -101,7 +101,7 @@ class BackendsTest {
   }
 
   @Test
-  void directGivesAddressesThatReachThePeer() {
+  void directReturnsAddressesOfThePeersMemory() {
     Gpu.require(1);
     ThreadRanks.run(
         2,

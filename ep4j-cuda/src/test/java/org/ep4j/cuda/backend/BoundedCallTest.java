@@ -34,13 +34,13 @@ class BoundedCallTest {
   }
 
   @Test
-  void whatACallReturnsComesBack() {
+  void resultOfACallIsReturned() {
     assertThat(BoundedCall.call(meeting, "foo_init", LONG, () -> 42)).isEqualTo(42);
     assertThat(BoundedCall.lost(meeting, "foo_init")).isEmpty();
   }
 
   @Test
-  void whatACallThrowsIsThrown() {
+  void errorOfACallIsThrown() {
     Ep4jException known = new Ep4jException("foo_init failed with status 7");
     assertThatThrownBy(
             () ->
@@ -68,7 +68,7 @@ class BoundedCallTest {
   }
 
   @Test
-  void aCallThatDoesNotEndIsLeftWhenTheTimeIsUp() {
+  void aCallWithoutEndIsAbandonedAfterItsLimit() {
     assertThatThrownBy(() -> BoundedCall.call(meeting, "foo_init", SHORT, this::hang))
         .isInstanceOf(Ep4jException.class)
         .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_STUCK.id());

@@ -28,20 +28,20 @@ class DeviceChoiceTest {
   }
 
   @Test
-  void theNamedDeviceWins() {
+  void theVariableOfTheDeviceTakesPrecedence() {
     assertThat(ofProcess(Map.of("EP4J_CUDA_DEVICE", " 3 ", "LOCAL_RANK", "2"))).isEqualTo(3);
     // Passed to the driver, which lists the visible devices.
     assertThat(ofProcess(Map.of("EP4J_CUDA_DEVICE", "7"))).isEqualTo(7);
   }
 
   @Test
-  void otherwiseTheRankCounts() {
+  void otherwiseTheRankSelectsTheDevice() {
     assertThat(ofProcess(Map.of())).isEqualTo(RANK % DEVICES);
     assertThat(ofProcess(Map.of("LOCAL_RANK", " ", "EP4J_CUDA_DEVICE", ""))).isEqualTo(1);
   }
 
   @Test
-  void threadsOfAProcessCountByThemselves() {
+  void threadsOfAProcessIgnoreItsVariables() {
     Map<String, String> ofProcess = Map.of("EP4J_CUDA_DEVICE", "3", "LOCAL_RANK", "2");
     assertThat(DeviceChoice.ordinal(5, true, ofProcess, DEVICES)).isEqualTo(1);
   }

@@ -30,7 +30,7 @@ class DeviceTest {
   }
 
   @Test
-  void aDeviceIsLinkedWithItselfAndNotWithOneThatCannotBeSeen() {
+  void aDeviceIsLinkedWithItselfAndNotWithAHiddenDevice() {
     try (CudaDevice device = Gpu.open()) {
       assertThat(device.isLinked(device.properties().pciBusId())).isTrue();
       assertThat(device.isLinked("ffff:ff:1f.7")).isFalse();
@@ -38,7 +38,7 @@ class DeviceTest {
   }
 
   @Test
-  void setUpCallsLeaveTheCurrentContextAsItWas() {
+  void setUpCallsRestoreTheCurrentContext() {
     try (CudaDevice device = Gpu.open()) {
       DeviceCalls.setCurrent(0);
       try (DeviceMemory memory = DeviceMemory.allocate(device, 64);
@@ -65,7 +65,7 @@ class DeviceTest {
   }
 
   @Test
-  void aDeviceThatIsNotThereIsRefused() {
+  void missingDeviceIsRefused() {
     Gpu.require(1);
     assertThatThrownBy(() -> CudaDevice.open(CudaDevice.count()))
         .isInstanceOf(InvalidArgumentException.class)
@@ -83,7 +83,7 @@ class DeviceTest {
   }
 
   @Test
-  void peersCopyFromOneAnother() {
+  void peersCopyFromEachOther() {
     Gpu.require(2);
     try (CudaDevice first = CudaDevice.open(0);
         CudaDevice second = CudaDevice.open(1);

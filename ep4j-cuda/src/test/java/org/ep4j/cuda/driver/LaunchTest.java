@@ -219,7 +219,7 @@ class LaunchTest {
   }
 
   @Test
-  void sharedMemoryThatNoBlockHasIsRefused() {
+  void excessiveSharedMemoryIsRefused() {
     assertThatThrownBy(() -> module.kernel("sum").setMaxDynamicSharedBytes(1 << 20))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageStartingWith(ErrorCode.CUDA_SHARED_MEMORY.id());
@@ -243,14 +243,14 @@ class LaunchTest {
   }
 
   @Test
-  void bytesThatAreNoCubinAreRefused() {
+  void invalidCubinIsRefused() {
     assertThatThrownBy(() -> CudaModule.load(device, new byte[256], "rubbish"))
         .isInstanceOf(CudaException.class)
         .hasMessageContaining("loading rubbish on device 0");
   }
 
   @Test
-  void kernelsOfAClosedModuleSaySo() {
+  void kernelsOfAClosedModuleReportIt() {
     Kernel kernel = module.kernel("line");
     module.close();
     module.close();

@@ -32,7 +32,7 @@ class MemoryTest {
   }
 
   @Test
-  void bytesComeBackFromHeapAndNativeMemory() {
+  void bytesAreCopiedBackFromHeapAndNativeMemory() {
     long[] numbers = {1, -2, 3, Long.MIN_VALUE};
     try (DeviceMemory memory = DeviceMemory.allocate(device, 64);
         Arena arena = Arena.ofConfined()) {
@@ -83,7 +83,7 @@ class MemoryTest {
   }
 
   @Test
-  void nothingIsNotAllocated() {
+  void emptyAllocationIsRefused() {
     assertThatThrownBy(() -> DeviceMemory.allocate(device, 0))
         .isInstanceOf(InvalidArgumentException.class);
     assertThatThrownBy(() -> PinnedMemory.allocate(device, -1))
@@ -133,7 +133,7 @@ class MemoryTest {
   }
 
   @Test
-  void tensorsOnTheDeviceAreCopiedBothWays() {
+  void tensorsOnTheDeviceAreCopiedInBothDirections() {
     try (DeviceMemory memory = DeviceMemory.allocate(device, 64)) {
       Tensor tensor = Tensor.ofDevice(memory.address() + 16, 0, DType.INT32, 2, 3);
       tensor.copyFrom(MemorySegment.ofArray(new int[] {1, 2, 3, 4, 5, 6, 7}));

@@ -52,7 +52,7 @@ class MissingDriverTest {
   }
 
   @Test
-  void aLibraryThatIsNoDriverIsRefusedBeforeACallIsMade() throws Exception {
+  void aLibraryThatIsNoDriverIsRefusedBeforeAnyCall() throws Exception {
     List<String> lines =
         ForkedJvm.run(Search.class, Map.of(CudaDriver.LIBRARY_VARIABLE, "libm.so.6"), List.of());
     assertThat(lines)

@@ -52,7 +52,7 @@ class NativeExitTest {
   }
 
   @Test
-  void whatLibrariesWouldDoAtTheEndIsLeftOutAndTheStatusStays() throws Exception {
+  void exitHandlersOfLibrariesAreSkippedAndTheStatusStays() throws Exception {
     assertThat(status("true", "7")).isEqualTo(7);
     assertThat(status("true")).isZero();
   }

@@ -65,7 +65,7 @@ class NvrtcTest {
   }
 
   @Test
-  void anArchitectureThatIsUnknownIsAnError() {
+  void unknownArchitectureIsAnError() {
     assertThatThrownBy(
             () ->
                 Nvrtc.compile("x.cu", SOURCE, HEADERS, List.of("-arch=sm_11"), Nvrtc.Output.CUBIN))

@@ -104,7 +104,7 @@ class SharingTest {
   }
 
   @Test
-  void vmmMemoryOfAPeerIsReachedAfterItWasAllowed() {
+  void vmmMemoryOfAPeerIsAccessibleAfterPermission() {
     Gpu.require(2);
     try (CudaDevice first = CudaDevice.open(0);
         CudaDevice second = CudaDevice.open(1);

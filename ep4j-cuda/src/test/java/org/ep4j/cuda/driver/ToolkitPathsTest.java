@@ -47,7 +47,7 @@ class ToolkitPathsTest {
 
   /** A driver of CUDA 12 refuses output of a compiler of CUDA 13. */
   @Test
-  void librariesNewerThanTheDriverComeLast() {
+  void librariesNewerThanTheDriverAreTriedLast() {
     assertThat(places(12, Map.of()).candidates())
         .containsSubsequence(STEM + ".so.12", STEM + ".so.13");
     assertThat(places(13, Map.of()).candidates())

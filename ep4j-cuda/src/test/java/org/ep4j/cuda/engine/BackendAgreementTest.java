@@ -22,7 +22,7 @@ class BackendAgreementTest {
   }
 
   @Test
-  void whatTheVariablesMeanIsComparedNotWhatTheySay() {
+  void effectiveValuesOfVariablesAreCompared() {
     new ProcessWorld().run(2, Same.class, List.of());
   }
 

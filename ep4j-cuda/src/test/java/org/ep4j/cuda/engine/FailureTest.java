@@ -151,7 +151,7 @@ class FailureTest {
   }
 
   @Test
-  void badIdsOnTheDeviceAreReportedAndTheNextDispatchWorks() {
+  void invalidIdsOnTheDeviceAreReportedAndTheNextDispatchWorks() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -222,7 +222,7 @@ class FailureTest {
   }
 
   @Test
-  void dispatchesThatFailGiveTheirHandlesBack() {
+  void failedDispatchesReturnTheirHandles() {
     Gpu.require(1);
     ThreadRanks.run(
         2,

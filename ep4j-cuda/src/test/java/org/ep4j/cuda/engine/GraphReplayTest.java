@@ -31,7 +31,7 @@ class GraphReplayTest {
 
   @ParameterizedTest
   @EnumSource(Layout.class)
-  void replaysWithNewInputsGiveTheRightBytes(Layout layout) {
+  void replaysWithNewInputsReturnTheRightBytes(Layout layout) {
     Gpu.require(1);
     ThreadRanks.run(RANKS, group -> replay(group, layout));
   }

@@ -13,7 +13,7 @@ class InternodeChunksTest {
   /** Unaligned data crosses the bus at half the speed. */
   @ParameterizedTest
   @ValueSource(longs = {1, 2, 3})
-  void rowsBeginAtLinesAfterTheirMetadata(long seed) {
+  void rowsAreAlignedAfterTheirMetadata(long seed) {
     Random random = new Random(seed);
     for (int i = 0; i < 500; i++) {
       int topK = 1 + random.nextInt(64);

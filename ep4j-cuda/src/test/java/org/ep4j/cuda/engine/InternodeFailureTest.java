@@ -72,7 +72,7 @@ class InternodeFailureTest {
   }
 
   @Test
-  void masksBetweenNodesAreRefusedAtOnce() {
+  void masksBetweenNodesAreRefusedImmediately() {
     Gpu.require(1);
     ThreadRanks.run(
         2,

@@ -35,7 +35,7 @@ class InternodeGraphTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"staged", "tcp"})
-  void whatWasCapturedBeforeAResetGivesWhatCallsGive(String wire) {
+  void graphsCapturedBeforeAResetMatchCalls(String wire) {
     Gpu.require(1);
     CyclicBarrier step = new CyclicBarrier(2);
     ThreadRanks.run(2, group -> run(group, wire, step));

@@ -30,7 +30,7 @@ class LowLatencyGraphTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void replaysWithNewInputsGiveWhatCallsGive(boolean hooked) {
+  void replaysWithNewInputsMatchCalls(boolean hooked) {
     Gpu.require(1);
     ThreadRanks.run(RANKS, group -> replay(group, hooked));
   }

@@ -19,7 +19,7 @@ class LowLatencyKernelsTest {
   }
 
   @Test
-  void oldNameIsReadWhereTheNewOneIsNotSet() {
+  void oldNameIsReadIfTheNewOneIsNotSet() {
     assertThat(LowLatencyKernels.wantsPackets(Map.of(OLD, "0"))).isFalse();
     assertThat(LowLatencyKernels.wantsPackets(Map.of(OLD, "0", NEW, "1"))).isTrue();
   }

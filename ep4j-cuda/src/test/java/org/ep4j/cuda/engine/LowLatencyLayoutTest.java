@@ -35,7 +35,7 @@ class LowLatencyLayoutTest {
   /** DeepEP V1 takes 2.15 GB at this shape. */
   @ParameterizedTest
   @ValueSource(ints = {1, 2, 4, 8})
-  void aDecodeBatchNeedsLittleMemoryThatPeersReach(int ranks) {
+  void aDecodeBatchNeedsLittleSymmetricMemory(int ranks) {
     assertThat(layout(ranks, 128).bytes).isLessThan(64 * MEBIBYTE);
   }
 
@@ -63,7 +63,7 @@ class LowLatencyLayoutTest {
 
   @ParameterizedTest
   @ValueSource(ints = {1, 3, 128})
-  void acrossNodesAWireCanCarryTheWordsOfASource(int tokens) {
+  void betweenNodesAWireCanCarryTheWordsOfASource(int tokens) {
     LowLatencyLayout layout = layout(4, tokens, 2);
     assertThat(List.of(layout.counts, layout.entries, layout.weights, layout.packed))
         .isSorted()

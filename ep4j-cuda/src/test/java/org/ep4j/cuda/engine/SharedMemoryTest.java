@@ -20,7 +20,7 @@ class SharedMemoryTest {
   private static final int TOKENS = 64;
 
   @Test
-  void receivedRowsCanBeDispatchedWhereTheyLie() {
+  void receivedRowsCanBeDispatchedInPlace() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -42,7 +42,7 @@ class SharedMemoryTest {
   }
 
   @Test
-  void sumsMayNotLieOnTheRowsTheyAreMadeOf() {
+  void sumsMustNotOverlapTheirRows() {
     Gpu.require(1);
     ThreadRanks.run(
         1,

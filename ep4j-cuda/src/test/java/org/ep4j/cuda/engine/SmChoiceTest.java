@@ -24,14 +24,14 @@ class SmChoiceTest {
   }
 
   @Test
-  void betweenNodesTheLinkSaysHowManyAreEnough() {
+  void betweenNodesTheLinkLimitsTheNumberOfSms() {
     assertThat(SmChoice.forLatency(0, 132, 7168, true)).isEqualTo(12);
     assertThat(SmChoice.settle(0, 132, 1, true)).isEqualTo(12);
     assertThat(SmChoice.settle(0, 132, 1, false)).isEqualTo(32);
   }
 
   @Test
-  void whatTheCallerWantsIsTakenOrRefused() {
+  void requestedSmsAreUsedOrRefused() {
     assertThat(SmChoice.forLatency(3, 132, 7168, false)).isEqualTo(3);
     assertThat(SmChoice.settle(66, 132, 2, false)).isEqualTo(66);
     assertThatThrownBy(() -> SmChoice.settle(67, 132, 2, false))

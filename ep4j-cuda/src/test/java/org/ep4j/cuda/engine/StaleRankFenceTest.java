@@ -112,7 +112,7 @@ class StaleRankFenceTest {
   }
 
   @Test
-  void aKernelThatRunsIsWaitedFor() {
+  void runningKernelIsAwaited() {
     memory.put(RUNNING, 1L);
     fenceStep(10);
     assertThat(gone).isEmpty();
@@ -147,7 +147,7 @@ class StaleRankFenceTest {
   }
 
   @Test
-  void rankThatCannotBeNotifiedBlocksNobody() {
+  void rankThatCannotBeNotifiedBlocksNoOther() {
     unmapped = true;
     fenceStep(1);
     assertThat(gone).containsExactly(LOST);
@@ -163,7 +163,7 @@ class StaleRankFenceTest {
   }
 
   @Test
-  void anotherProcessInItsPlaceCanBeLostAgain() {
+  void aReplacementProcessCanBeLostAgain() {
     fenceStep(3);
     regions[LOST] = 8 * REGION;
     fence.admit(LOST);

@@ -32,7 +32,7 @@ class StuckCloseTest {
   private static final long LIMIT_NANOS = Duration.ofSeconds(60).toNanos();
 
   @Test
-  void closingGivesUpOnceAndSaysWhatStays() {
+  void closingAbortsOnceAndReportsWhatStaysAllocated() {
     Gpu.require(1);
     try (CudaDevice device = CudaDevice.open(0);
         Group group = Group.inProcess(1).getFirst()) {

@@ -16,17 +16,17 @@ class InternodeLayoutTest {
 
   /** A kernel's state of each ring has exactly one entry per slot. */
   @Test
-  void kernelsKnowAsManySlots() throws IOException {
+  void kernelsHaveTheSameNumberOfSlots() throws IOException {
     try (InputStream source =
         InternodeLayoutTest.class.getResourceAsStream("/org/ep4j/cuda/kernels/internode.cuh")) {
       assertThat(source).isNotNull();
       assertThat(new String(source.readAllBytes(), StandardCharsets.UTF_8))
-          .contains("constexpr u32 MOST_SLOTS = " + InternodeLayout.SLOTS + ";");
+          .contains("constexpr u32 MAX_SLOTS = " + InternodeLayout.SLOTS + ";");
     }
   }
 
   @Test
-  void partsOfLandingMemoryFollowEachOther() {
+  void partsOfReceiveMemoryAreContiguous() {
     assertThat(layout.countStride()).isGreaterThanOrEqualTo(77).isEven();
     assertThat(layout.counts(RANKS)).isLessThanOrEqualTo(layout.lowLatency);
     assertThat(layout.lowLatency + 10_000).isLessThanOrEqualTo(layout.rings);
@@ -36,7 +36,7 @@ class InternodeLayoutTest {
   }
 
   @Test
-  void partsOfOutgoingMemoryFollowEachOther() {
+  void partsOfOutgoingMemoryAreContiguous() {
     assertThat(layout.counts(1)).isLessThanOrEqualTo(layout.staging);
     assertThat(layout.staging + 20_000).isLessThanOrEqualTo(layout.outgoingRings);
     assertThat(layout.outgoingRings + PARTNERS * InternodeLayout.SLOTS * layout.slotBytes)
@@ -44,7 +44,7 @@ class InternodeLayoutTest {
   }
 
   @Test
-  void noTwoThingsAreCountedByOneCounter() {
+  void everyCounterHasOnePurpose() {
     boolean[] used = new boolean[layout.counters(PARTNERS)];
     for (int rank = 0; rank < RANKS; rank++) {
       take(used, layout.countsPublished(rank), 1);

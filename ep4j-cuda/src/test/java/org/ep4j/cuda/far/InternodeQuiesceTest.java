@@ -57,7 +57,7 @@ class InternodeQuiesceTest {
 
   @ParameterizedTest
   @CsvSource({"inproc, 2", "inproc, 4", "tcp, 2", "tcp, 3"})
-  void allThatWasGivenToLanesHasComeThen(String name, int ranks) {
+  void allWorkOfLanesHasArrivedAfterwards(String name, int ranks) {
     long seed = TestScale.seed();
     System.out.printf("InternodeQuiesceTest, %s, %d ranks: seed %d%n", name, ranks, seed);
     ThreadRanks.run(
@@ -81,7 +81,7 @@ class InternodeQuiesceTest {
   /** A rank leaves during the round, and the others notice at different moments, or not at all. */
   @ParameterizedTest
   @CsvSource({"inproc, 3", "tcp, 2", "tcp, 3", "tcp, 4"})
-  void thoseThatAreLeftMayAskAgain(String name, int ranks) {
+  void survivorsMayRepeatTheRound(String name, int ranks) {
     long seed = TestScale.seed();
     System.out.printf(
         "InternodeQuiesceTest, %s, %d ranks, one leaves: seed %d%n", name, ranks, seed);
@@ -175,7 +175,7 @@ class InternodeQuiesceTest {
 
   /** A rank that counts as dead but has a working lane may still send. */
   @Test
-  void lanesToALostRankHaveToEnd() {
+  void lanesToALostRankMustEnd() {
     ThreadRanks.run(
         2,
         group -> {
@@ -193,7 +193,7 @@ class InternodeQuiesceTest {
 
   @ParameterizedTest
   @CsvSource({"inproc", "tcp"})
-  void aWireThatHasFailedIsTold(String name) {
+  void failedWireIsReported(String name) {
     ThreadRanks.run(
         2,
         group -> {
@@ -208,7 +208,7 @@ class InternodeQuiesceTest {
   }
 
   @Test
-  void aLaneWithoutALastWordIsAwaitedNoLongerThanTheDeadline() {
+  void aLaneWithoutAFinalAddIsAwaitedUntilTheDeadline() {
     ThreadRanks.run(
         2,
         group -> {

@@ -60,7 +60,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void whatWasPutIsFoundByAnother() {
+  void cachedCubinIsFoundByAnotherCache() {
     new CubinCache(directory.resolve("new/place"), LARGE).put("a-1", "kernel a", new byte[] {1, 2});
     CubinCache other = new CubinCache(directory.resolve("new/place"), LARGE);
     assertThat(other.get("a-1")).hasValue(new byte[] {1, 2});
@@ -76,7 +76,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void damagedFilesAreDeletedAndReportedAsAbsent() throws IOException {
+  void damagedFilesAreDeletedAndTreatedAsMissing() throws IOException {
     CubinCache cache = new CubinCache(directory, LARGE);
     cache.put("a", "kernel", new byte[1000]);
     Path file = directory.resolve("a.cubin");
@@ -101,7 +101,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void theLongestUnusedGoFirst() throws IOException {
+  void leastRecentlyUsedFilesAreDeletedFirst() throws IOException {
     byte[] image = new byte[1000];
     CubinCache cache = new CubinCache(directory, 3500);
     for (String key : List.of("a", "b", "c")) {
@@ -125,7 +125,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void abandonedFilesGoAndThoseOfAWriterStay() throws IOException {
+  void abandonedFilesAreDeletedAndThoseOfAWriterStay() throws IOException {
     Path old = Files.createFile(directory.resolve("x-1.tmp"));
     Files.setLastModifiedTime(old, FileTime.from(Instant.now().minus(Duration.ofHours(2))));
     Path recent = Files.createFile(directory.resolve("x-2.tmp"));
@@ -150,7 +150,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void aDirectoryThatCannotBeWrittenCostsOnlyTime() throws IOException {
+  void unwritableDirectoryCostsOnlyTime() throws IOException {
     Path file = Files.createFile(directory.resolve("file"));
     CubinCache cache = new CubinCache(file.resolve("below"), LARGE);
     cache.put("a", "", new byte[1]);
@@ -169,7 +169,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void severalProcessesReadWriteAndEvictAtOnce() throws Exception {
+  void severalProcessesReadWriteAndDeleteConcurrently() throws Exception {
     // Space for about half of the keys, so that files are deleted all the time.
     List<Process> processes = new ArrayList<>();
     for (int i = 0; i < 4; i++) {

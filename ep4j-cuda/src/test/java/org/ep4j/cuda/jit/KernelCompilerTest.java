@@ -89,7 +89,7 @@ class KernelCompilerTest {
   }
 
   @Test
-  void aKernelThatCameWithEp4jNeedsNoCompiler() {
+  void shippedKernelNeedsNoCompiler() {
     CubinCache shipped = new CubinCache(directory.resolve("shipped"), LIMIT);
     shipped.put(SPEC.key("nvcc13.0"), SPEC.description(), new byte[] {4, 5, 6});
     CubinCache own = new CubinCache(directory.resolve("own"), LIMIT);
@@ -104,7 +104,7 @@ class KernelCompilerTest {
   }
 
   @Test
-  void aGeneralKernelTakesThePlaceOfOneForAShapeButNeverOfOneThatWorksAnotherWay() {
+  void aGeneralKernelReplacesASpecialisedOneButNoneOfAnotherProtocol() {
     Map<String, String> way = Map.of("SMOKE_OFFSET", "1.0f");
     KernelConstants constants = new KernelConstants(way, Map.of("SMOKE_SHAPE", "8"));
     KernelSpec otherWay = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
@@ -158,7 +158,7 @@ class KernelCompilerTest {
   }
 
   @Test
-  void withoutACompilerAndWithoutACubinTheMessageTellsBothAndTheRemedy() {
+  void withoutCompilerAndCubinTheMessageReportsBothAndTheRemedy() {
     KernelCompiler compiler = new KernelCompiler(NONE, new CubinCache(directory, LIMIT));
     assertThatThrownBy(() -> compiler.compile(SPEC))
         .isInstanceOf(EngineUnavailableException.class)
@@ -170,7 +170,7 @@ class KernelCompilerTest {
   }
 
   @Test
-  void anArchitectureThatNvrtcDoesNotKnowIsSaid() {
+  void architectureThatNvrtcDoesNotSupportIsReported() {
     Gpu.requireNvrtc();
     KernelSpec spec = KernelSpec.of("smoke.cu", SPEC.defines(), "sm_30");
     KernelCompiler compiler =

@@ -16,7 +16,7 @@ class KernelSpecTest {
   private static final String ARCH = "sm_90a";
 
   @Test
-  void sourcesBringWhatTheyInclude() {
+  void sourcesContainTheirIncludes() {
     KernelSources sources = KernelSources.of("smoke.cu");
     assertThat(sources.files()).containsOnlyKeys("smoke.cu", "smoke.cuh");
     assertThat(sources.headers()).containsOnlyKeys("smoke.cuh");
@@ -24,7 +24,7 @@ class KernelSpecTest {
   }
 
   @Test
-  void aSourceThatIsNotThereIsNamed() {
+  void missingSourceIsReported() {
     assertThatThrownBy(() -> KernelSources.of("absent.cu"))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageStartingWith(ErrorCode.KERNEL_SPEC.id())
@@ -72,7 +72,7 @@ class KernelSpecTest {
   }
 
   @Test
-  void theReportOfTheAssemblerIsRead() {
+  void theReportOfTheAssemblerIsParsed() {
     String log =
         """
         ptxas info    : 0 bytes gmem

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 /** Needs a GPU. */
 class StreamGateTest {
   @Test
-  void whatStandsBehindItWaitsForTheTime() {
+  void laterWorkWaitsForTheTime() {
     Duration time = Duration.ofMillis(50);
     try (CudaDevice device = Gpu.open();
         CudaStream stream = CudaStream.create(device);

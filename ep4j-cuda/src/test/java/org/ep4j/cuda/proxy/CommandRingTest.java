@@ -27,7 +27,7 @@ class CommandRingTest {
 
   @ParameterizedTest
   @ValueSource(ints = {1, 3})
-  void everyCommandComesOnceAndInOrder(int producers) throws InterruptedException {
+  void everyCommandArrivesOnceAndInOrder(int producers) throws InterruptedException {
     try (Arena arena = Arena.ofShared()) {
       RingMemory memory = memory(arena);
       HostProducer producer = new HostProducer(memory, 0);

@@ -45,7 +45,7 @@ class MissingThreadsTest {
   }
 
   @Test
-  void threadsThatWereStartedEndIfAnotherCannotBe() {
+  void startedThreadsEndIfAnotherCannotStart() {
     alone(
         (words, wire, region) -> {
           List<Thread> started = new ArrayList<>();
@@ -71,7 +71,7 @@ class MissingThreadsTest {
   }
 
   @Test
-  void aCoreThatIsNotThereStopsItsRingsAndIsNamed() {
+  void missingCoreStopsItsRingsAndIsReported() {
     alone(
         (words, wire, region) -> {
           int none = CpuAffinity.MASK_BYTES * Byte.SIZE - 1;

@@ -59,7 +59,7 @@ class ProxyCostTest {
   }
 
   @Test
-  void aThreadThatHasLongBeenIdleRests() {
+  void longIdleThreadSleeps() {
     ThreadRanks.run(
         2,
         PATIENCE.multipliedBy(2),

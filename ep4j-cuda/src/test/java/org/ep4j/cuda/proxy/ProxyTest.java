@@ -181,7 +181,7 @@ class ProxyTest {
   }
 
   @Test
-  void whatIsPushedArrivesAndIsCounted() {
+  void pushedCommandsArriveAndAreCounted() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
@@ -199,7 +199,7 @@ class ProxyTest {
   }
 
   @Test
-  void aReceiverThatDoesNotPollHoldsThePushesBack() {
+  void aReceiverThatDoesNotPollStallsThePushes() {
     onTwoRanks(
         "tcp",
         (wire, region, group) -> {
@@ -246,7 +246,7 @@ class ProxyTest {
   }
 
   @Test
-  void aPeerThatIsGoneIsAWordThatKernelsSee() {
+  void aDeadPeerIsVisibleToKernels() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
@@ -265,7 +265,7 @@ class ProxyTest {
   }
 
   @Test
-  void aCommandThatCannotBeStopsItsThreadOnly() {
+  void invalidCommandStopsOnlyItsThread() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
@@ -285,7 +285,7 @@ class ProxyTest {
   }
 
   @Test
-  void aCommandThatCannotBeIsNamedThoughItHadToWait() {
+  void queuedInvalidCommandIsReported() {
     onTwoRanks(
         "tcp",
         (wire, region, group) -> {
@@ -324,7 +324,7 @@ class ProxyTest {
   }
 
   @Test
-  void whatDoesNotLeaveInTimeIsNamed() {
+  void unsentWorkIsReported() {
     inAHurry(
         BYTES,
         sender -> {
@@ -355,7 +355,7 @@ class ProxyTest {
 
   /** The lane accepts four puts that no socket holds while the receiver reads nothing. */
   @Test
-  void acceptedBytesThatDoNotLeaveInTimeAreNamed() {
+  void acceptedBytesNotSentInTimeAreReported() {
     long much = 15L << 20;
     inAHurry(
         much,
@@ -372,7 +372,7 @@ class ProxyTest {
   }
 
   @Test
-  void aWireWithOtherStrandsIsRefused() {
+  void aWireWithOtherProgressContextsIsRefused() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {

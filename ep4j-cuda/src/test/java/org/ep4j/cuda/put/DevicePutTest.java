@@ -77,7 +77,7 @@ class DevicePutTest {
   }
 
   @Test
-  void shapesThatCannotBeAreRefused() {
+  void invalidShapesAreRefused() {
     assertThatThrownBy(() -> new PutShape(100, 1, 1))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageContaining("256");
@@ -89,7 +89,7 @@ class DevicePutTest {
   /** The products of the last values are small by overflow. */
   @ParameterizedTest
   @CsvSource({"12, 16", "0, 16", "-8, 16", "1024, 16", "8, 24", "8, 0", "8, 1152921504606846992"})
-  void probesThatCannotBeAreRefused(int warps, long bytes) {
+  void invalidProbesAreRefused(int warps, long bytes) {
     PutConfig config = PutConfig.of("direct", new PutShape(256, 1, 1));
     ThreadRanks.run(
         2,
