@@ -8,7 +8,7 @@ import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
 
 /**
- * A communicator and device memory for what NCCL is measured with. Used by one thread at a time.
+ * A communicator and device memory for measurements of NCCL. Used by one thread at a time.
  */
 final class NcclScratch implements AutoCloseable {
   private final NcclBackend backend;
@@ -20,7 +20,7 @@ final class NcclScratch implements AutoCloseable {
     this.memory = memory;
   }
 
-  /** Makes both; collective. */
+  /** Creates both; collective. */
   static NcclScratch open(Group group, CudaDevice device, long bytes, Duration timeout) {
     device.makeCurrent();
     NcclBackend backend =
@@ -54,7 +54,7 @@ final class NcclScratch implements AutoCloseable {
   public void close() {
     if (!closed) {
       closed = true;
-      // Freeing would wait for a call that lacks another rank; closing ends it.
+      // Freeing would wait for a call whose peer is missing; closing ends the call.
       try {
         backend.close();
       } finally {

@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -13,11 +14,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One direction from one rank to another: a communicator of these two, the sender its rank 0, and a
- * stream of its own, so that nothing here waits for another direction or another peer. The
- * communicator does not block: a call begins something, and the communicator tells when the stream
- * has it. One call at a time is on its way to the stream; those that the stream has end in their
- * order. Used by one thread at a time.
+ * One direction from one rank to another: a communicator of the two with the sender as rank 0, and a separate stream, so that no direction waits for another direction or peer. The communicator is nonblocking: a call starts work, and the communicator reports when the stream has it. One call at a time is being submitted to the stream; submitted batches end in order. Used by one thread at a time.
  */
 final class NcclSimplexLink {
   private static final Duration PARTING = Duration.ofSeconds(5);
@@ -29,36 +26,36 @@ final class NcclSimplexLink {
   private final CudaDevice device;
   private final boolean sends;
 
-  /** What NCCL may still write to after a call has returned. */
+  /** Memory that NCCL may still write after a call has returned. */
   private final Arena arena = owned.own(Arena.ofShared());
 
   private final MemorySegment handle = arena.allocate(ValueLayout.JAVA_LONG);
   private final MemorySegment state = arena.allocate(ValueLayout.JAVA_INT);
 
-  /** Urgent: what others wait for is short, and kernels of the engine are not behind it. */
+  /** Urgent: the transfers that other ranks wait for are short, and kernels of the engine must not delay them. */
   private final CudaStream stream;
 
   private final Cores cores = new Cores(arena);
 
-  /** The end of each batch that the stream has, by its number. */
+  /** The end of each submitted batch, by its number. */
   private final CudaEvent[] ends;
 
-  /** Whether the last batch has yet to come to the stream. */
+  /** Whether the last batch is not yet submitted to the stream. */
   private boolean posting;
 
   private long posted;
   private long done;
 
-  /** What is asked of NCCL; stopped once it is asked nothing any more. */
+  /** Calls into NCCL; stopped when no more calls are allowed. */
   private final Calls calls = new Calls();
 
-  /** Whether the device uses nothing of it any more; null as long as it has not been ended. */
+  /** Whether the device no longer uses the memory; null before the end. */
   private @Nullable Boolean free;
 
   /**
-   * One that has no communicator yet.
+   * A link without communicator.
    *
-   * @param batches that may be under way
+   * @param batches largest number of batches in flight
    */
   NcclSimplexLink(CudaDevice device, boolean sends, int batches) {
     this.device = device;
@@ -79,13 +76,13 @@ final class NcclSimplexLink {
   }
 
   /**
-   * Begins to make the communicator, on both of its ranks.
+   * Starts to create the communicator, on both ranks.
    *
-   * @param id made by either
+   * @param id id of the communicator
    */
   void begin(byte[] id) {
     if (!calls.begin()) {
-      throw new NcclException("this process ends, and makes no communicator any more");
+      throw new NcclException(ErrorCode.NCCL_CALL_FAILED, "this process is exiting and creates no communicator");
     }
     int result;
     try {
@@ -102,7 +99,7 @@ final class NcclSimplexLink {
     return handle.get(ValueLayout.JAVA_LONG, 0);
   }
 
-  /** Whether what was begun last has been done; throws if it failed. */
+  /** Whether the last call has completed; throws if it failed. */
   boolean idle() {
     return settled(NcclFunction.COMM_INIT);
   }
@@ -125,9 +122,9 @@ final class NcclSimplexLink {
   }
 
   /**
-   * Begins to send or to receive; the device is made current.
+   * Starts a send or receive; makes the device current.
    *
-   * @return false if too much is under way: try again
+   * @return false if too many batches are in flight: try again
    */
   boolean post(long address, int bytes) {
     look();
@@ -160,7 +157,7 @@ final class NcclSimplexLink {
     }
   }
 
-  /** How many batches have ended. */
+  /** Number of completed batches. */
   long done() {
     look();
     return done;
@@ -179,26 +176,25 @@ final class NcclSimplexLink {
     }
   }
 
-  /** Begins nothing and looks at nothing any more, as if all took long. */
+  /** Forbids further calls and queries; later queries report pending work. */
   void stop() {
     calls.stop();
   }
 
-  /** Whether a call into NCCL may be under way; once false after {@link #stop}, none is. */
+  /** Whether a call into NCCL may be running; once false after {@link #stop}, it stays false. */
   boolean calling() {
     return calls.inside();
   }
 
   /**
-   * Ends it, once, whatever the other rank does; takes a while, and waits for whatever else NCCL
-   * has under way on the device.
+   * Frees the link once, independent of the other rank; takes a while, and waits for all other work of NCCL on the device.
    *
-   * @return whether the device uses nothing of it any more
+   * @return whether the device no longer uses the memory
    */
   synchronized boolean close() {
     if (free == null) {
       stop();
-      // Should freeing fail, nothing is ended twice, and what NCCL may use is kept.
+      // If freeing fails, it is not repeated, and memory that NCCL may use stays allocated.
       free = false;
       free = end();
     }

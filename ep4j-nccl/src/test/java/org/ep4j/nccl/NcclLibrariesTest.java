@@ -10,17 +10,17 @@ import org.ep4j.conformance.StubLibraries;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Libraries that are loaded and cannot be used. */
+/** Libraries that can be loaded but not used. */
 class NcclLibrariesTest {
   private static final String FILE = "libnccl.so.2";
 
   @TempDir private Path directory;
 
-  /** Prints what the probe finds, and how kernels put. */
+  /** Prints the result of the probe, and the transport of puts. */
   public static final class Probe {
     private Probe() {}
 
-    /** The program. */
+    /** Entry point. */
     public static void main(String... arguments) {
       System.out.println(new NcclBackendProvider().probe());
       System.out.println(new NcclBackendProvider().puts());
@@ -41,9 +41,9 @@ class NcclLibrariesTest {
   }
 
   @Test
-  void aLibraryFromBeforeGinLeavesPutsToTheProxy() throws IOException, InterruptedException {
+  void aLibraryWithoutGinLeavesPutsToTheProxy() throws IOException, InterruptedException {
     compile(directory, 22803);
-    assertThat(probe("EP4J_NCCL_HOME")).contains("between nodes the proxy: GIN came with 2.28.7");
+    assertThat(probe("EP4J_NCCL_HOME")).contains("between nodes the proxy: GIN needs NCCL 2.28.7");
   }
 
   @Test
@@ -62,7 +62,7 @@ class NcclLibrariesTest {
   void fileThatIsNoLibraryIsReportedWithTheVariable() throws IOException, InterruptedException {
     Files.writeString(directory.resolve(FILE), "no library");
     assertThat(probe("EP4J_NCCL_HOME"))
-        .contains("EP4J_NCCL_HOME is '" + directory + "', which is no library");
+        .contains("EP4J_NCCL_HOME is '" + directory + "', neither a loadable library");
   }
 
   private String probe(String variable) throws IOException, InterruptedException {

@@ -6,15 +6,14 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.DevicePart;
 
 /**
- * Puts of kernels by NVSHMEM's device library, which knows by itself whom it reaches over NVLink
- * and whom over its transport.
+ * Puts of kernels by NVSHMEM's device library, which itself chooses between NVLink and its network transport.
  */
 final class NvshmemPutTransport implements PutTransport {
   private final List<DevicePart> parts;
   private final long window;
 
   /**
-   * A carrier for kernels of this process.
+   * A transport for kernels of this process.
    *
    * @param window memory on the symmetric heap
    */

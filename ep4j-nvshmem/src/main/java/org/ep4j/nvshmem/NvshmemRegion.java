@@ -47,7 +47,7 @@ final class NvshmemRegion implements SymmetricRegion {
     return peers;
   }
 
-  /** Nothing of its own: it goes with the region. */
+  /** Owns nothing: the memory is freed with the region. */
   private record Address(long address) implements PeerRegion {
     @Override
     public void close() {}

@@ -10,18 +10,18 @@ import org.ep4j.conformance.StubLibraries;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Libraries that are loaded and cannot be used, and what is set before one is loaded. */
+/** Libraries that can be loaded but not used, and variables that are set before the load. */
 class NvshmemLibrariesTest {
   private static final String VERSION =
       "void nvshmemx_vendor_get_version_info(int *a, int *b, int *c) {";
 
   @TempDir private Path directory;
 
-  /** Prints what the probe finds, and how kernels put. */
+  /** Prints the result of the probe, and the transport of puts. */
   public static final class Probe {
     private Probe() {}
 
-    /** The program. */
+    /** Entry point. */
     public static void main(String... arguments) {
       System.out.println(new NvshmemBackendProvider().probe());
       System.out.println(new NvshmemBackendProvider().puts());
@@ -63,7 +63,7 @@ class NvshmemLibrariesTest {
   }
 
   @Test
-  void whatNobodyHasSetIsSetBeforeTheLibraryIsLoaded() throws IOException, InterruptedException {
+  void defaultsAreSetBeforeTheLibraryIsLoaded() throws IOException, InterruptedException {
     String source =
         "#include <stdio.h>\n#include <stdlib.h>\n"
             + "__attribute__((constructor)) static void tell(void) {\n"

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -22,10 +23,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * The ranks that open a backend together.
  *
- * @param meeting who takes part
- * @param device of this rank
- * @param timeout how long to wait for each other
- * @param locations where those who take part sit, in the order of the meeting's group
+ * @param meeting the participants
+ * @param device device of this rank
+ * @param timeout how long ranks wait for each other
+ * @param locations locations of the participants, in the order of their group
  */
 public record BackendWorld(
     Participants meeting, CudaDevice device, Duration timeout, List<RankLocation> locations) {
@@ -35,12 +36,12 @@ public record BackendWorld(
   private static final String PROCESS =
       HexFormat.of().toHexDigits(new Random().nextLong() ^ ProcessHandle.current().pid());
 
-  /** Copies the seats. */
+  /** Copies the locations. */
   public BackendWorld {
     locations = List.copyOf(locations);
   }
 
-  /** Asks all ranks where they sit; collective. */
+  /** Gathers the locations of all ranks; collective. */
   public static BackendWorld gather(
       Participants meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
     String place = device.properties().pciBusId() + OF + host();
@@ -52,12 +53,12 @@ public record BackendWorld(
     return new BackendWorld(meeting, device, timeout, locations);
   }
 
-  /** How long a library may take for a step that all ranks do together. */
+  /** Limit of a library for a step of all ranks. */
   public Duration setUpTimeout() {
     return timeout.compareTo(MIN_SET_UP) > 0 ? timeout : MIN_SET_UP;
   }
 
-  /** What tells hosts apart: their GPUs have the same bus addresses. */
+  /** Identity of the host: GPUs of different hosts have the same bus addresses. */
   private static String host() {
     try {
       return Files.readString(BOOT_ID).strip();
@@ -66,13 +67,13 @@ public record BackendWorld(
     }
   }
 
-  /** Ranks on the device of this rank, itself included. */
+  /** Ranks on the device of this rank, including this rank. */
   public int ranksOnDevice() {
     String own = locations.get(meeting.group().rank()).device();
     return (int) locations.stream().filter(location -> location.device().equals(own)).count();
   }
 
-  /** Whether no rank before this one sits on its device. */
+  /** Whether no rank before this one uses the same device. */
   public boolean isFirstOnDevice() {
     return isFirstOnDevice(locations, meeting.group().rank());
   }
@@ -86,8 +87,7 @@ public record BackendWorld(
   }
 
   /**
-   * Whether this rank knows that NVLink joins its device with those of all others. A node of
-   * several hosts is one because NVLink joins them.
+   * Whether NVLink connects this rank's device with those of all others, as far as known. Several hosts form a node only if NVLink connects them.
    */
   public boolean isLinked() {
     String here = OF + host();
@@ -119,7 +119,7 @@ public record BackendWorld(
     return null;
   }
 
-  /** Whether something holds on all ranks; collective. */
+  /** Whether a condition holds on all ranks; collective. */
   public boolean all(boolean here) {
     return all(meeting.group(), here, timeout);
   }
@@ -131,11 +131,10 @@ public record BackendWorld(
   }
 
   /**
-   * Tells the others how a step went; collective. Waits longer than a step may take: the reason
-   * comes from those who waited for a library until its time was up.
+   * Exchanges the results of a step; collective. Waits longer than the step's limit, because the reason comes from ranks that waited for a library until that limit.
    *
-   * @param problem empty, or what went wrong here
-   * @throws EngineUnavailableException on all ranks if something went wrong on one; names it
+   * @param problem empty, or the failure on this rank
+   * @throws EngineUnavailableException on all ranks if the step failed on one; names that rank
    */
   public void agree(String problem) {
     byte[][] all =
@@ -144,19 +143,16 @@ public record BackendWorld(
             .allGather(problem.getBytes(StandardCharsets.UTF_8), setUpTimeout().plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new EngineUnavailableException(
-            "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+        throw new EngineUnavailableException(ErrorCode.RANK_OPEN_FAILED, "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }
 
   /**
-   * A step that each rank does by itself and that may take one of them long; collective. None goes
-   * on before all have done it, and if it fails on one they all hear of it. Who takes longer than
-   * {@link #agree} waits is named in what the others throw.
+   * A step that each rank does by itself and that may take long on one of them; collective. No rank continues before all have done the step, and a failure on one rank is reported on all. If a rank takes longer than {@link #agree} waits, the error on the others names that rank.
    *
-   * @param failure what to say in front of the reason if it fails, as in "nothing can be loaded"
-   * @throws EngineUnavailableException on the other ranks if the step failed on one; names it
+   * @param failure start of the message if the step fails, for example "kernels cannot be loaded"
+   * @throws EngineUnavailableException on the other ranks if the step failed on one; names that rank
    */
   public <T> T together(String failure, Supplier<T> step) {
     T done;
@@ -174,7 +170,7 @@ public record BackendWorld(
     try {
       agree(failure + ": " + problem.getMessage());
     } catch (EngineUnavailableException e) {
-      // What this rank or another one has told: this one throws its own problem as it was.
+      // The error of agree() describes this rank or another one: this rank throws its own error instead.
     } catch (GroupException e) {
       problem.addSuppressed(e);
     }

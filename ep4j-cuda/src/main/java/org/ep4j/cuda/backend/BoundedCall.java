@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
@@ -9,9 +10,7 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Calls of a library that wait for other ranks without a limit. They run on a thread of their own;
- * if a rank is lost or the time is up, that thread is left behind, and what it may still write to
- * must stay.
+ * Library calls that wait for other ranks without a limit. Each runs on its own thread; if a rank is lost or the limit has passed, the thread is abandoned, and the memory that it may still write must stay allocated.
  */
 public final class BoundedCall {
   private static final long LOOK_MILLIS = 20;
@@ -21,8 +20,8 @@ public final class BoundedCall {
   /**
    * Runs a call with the device of the world current.
    *
-   * @param name of the native function, for messages
-   * @throws Ep4jException what the call throws, or that it has not ended
+   * @param name name of the native function, for messages
+   * @throws Ep4jException if the call throws or does not end
    */
   public static long call(BackendWorld world, String name, Duration limit, LongSupplier call) {
     return call(
@@ -63,15 +62,15 @@ public final class BoundedCall {
   }
 
   /**
-   * Which rank a call waits for in vain, and why; empty if all are there.
+   * The lost rank that a call waits for, and the reason; empty if none is lost.
    *
-   * @param name of the native function
+   * @param name name of the native function
    */
   public static String lost(Participants meeting, String name) {
     Group group = meeting.group();
     for (int i = 0; i < group.size(); i++) {
       if (!group.isAlive(i)) {
-        return "rank %d is gone while %s waits for it: %s"
+        return "rank %d is dead while %s waits for it: %s"
             .formatted(meeting.number(i), name, group.deathReport(i));
       }
     }
@@ -84,19 +83,18 @@ public final class BoundedCall {
       while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {
         String lost = lost(meeting, name);
         if (!lost.isEmpty()) {
-          throw new Ep4jException(lost);
+          throw new Ep4jException(ErrorCode.LIBRARY_CALL_RANK_LOST, lost);
         }
         if (System.nanoTime() - deadline > 0) {
-          throw new Ep4jException(
-              name
+          throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, name
                   + " has not ended within "
                   + limit.toSeconds()
-                  + " s: a rank does not call it, or cannot be reached");
+                  + " s: check that all ranks call it and can reach each other");
         }
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new Ep4jException("interrupted while " + name + " waits for other ranks", e);
+      throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, "interrupted while " + name + " waits for other ranks", e);
     }
   }
 }

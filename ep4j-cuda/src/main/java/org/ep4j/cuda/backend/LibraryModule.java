@@ -6,11 +6,10 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.LinkedKernels;
 
 /**
- * Kernels that call device functions of a library: linked to them, and known to the library from
- * before the first of them runs until after the last.
+ * Kernels that call device functions of a library: linked to them, and registered with the library from before the first kernel runs until after the last.
  */
 public final class LibraryModule implements AutoCloseable {
-  /** What kernels are compiled with that a library carries for, see {@code kernels/library.cuh}. */
+  /** Defines of kernels whose transport is a library, see {@code kernels/library.cuh}. */
   public static final Map<String, String> DEFINES = Map.of("EP4J_PUT_TRANSPORT", "2");
 
   private final CudaModule module;
@@ -23,9 +22,9 @@ public final class LibraryModule implements AutoCloseable {
   }
 
   /**
-   * Links a kernel file of this jar to the functions of a carrier, and loads it.
+   * Links a kernel file of this jar to the functions of a transport, and loads it.
    *
-   * @param defines among them {@link #DEFINES}
+   * @param defines macros, including {@link #DEFINES}
    */
   public static LibraryModule load(
       CudaDevice device, String entry, Map<String, String> defines, PutTransport transport) {
@@ -47,7 +46,7 @@ public final class LibraryModule implements AutoCloseable {
     return module;
   }
 
-  /** Unloads them; a second call does nothing. */
+  /** Unloads the kernels; a second call does nothing. */
   @Override
   public void close() {
     if (!closed) {

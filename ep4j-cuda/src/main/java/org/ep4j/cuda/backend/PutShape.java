@@ -1,16 +1,17 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * What kernels put into, the same on all ranks.
+ * Shape of the memory that kernels put into, equal on all ranks.
  *
- * @param bytes of each rank's memory, a multiple of 256, at most 64 GiB
- * @param lanes streams of work, each used by one warp at a time
- * @param signals words that count what has arrived
+ * @param bytes bytes of each rank's memory, a multiple of 256, at most 64 GiB
+ * @param lanes ordered streams of puts, each used by one warp at a time
+ * @param signals words that count arrived data
  */
 public record PutShape(long bytes, int lanes, int signals) {
-  /** What offsets in commands to the proxy can say. */
+  /** Largest offset that commands to the proxy can encode. */
   public static final long MAX_BYTES = 64L << 30;
 
   private static final long UNIT = 256;
@@ -21,8 +22,7 @@ public record PutShape(long bytes, int lanes, int signals) {
   /** Checks the values. */
   public PutShape {
     if (bytes <= 0 || bytes % UNIT != 0 || bytes > MAX_BYTES) {
-      throw new InvalidArgumentException(
-          "bytes",
+      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, "bytes",
           String.valueOf(bytes),
           "a multiple of " + UNIT + ", at most " + MAX_BYTES,
           "round it up, or open memory several times");
@@ -33,17 +33,16 @@ public record PutShape(long bytes, int lanes, int signals) {
 
   private static void range(String field, int value, int most) {
     if (value < 1 || value > most) {
-      throw new InvalidArgumentException(
-          field, String.valueOf(value), "1.." + most, "lanes are for warps, signals for lanes");
+      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, field, String.valueOf(value), "1.." + most, "use one lane per warp and one signal per lane");
     }
   }
 
-  /** Where the words of signals begin. */
+  /** Offset of the words of signals. */
   public long signalWords() {
     return bytes;
   }
 
-  /** With the words of signals. */
+  /** Total bytes, including the words of signals. */
   public long regionBytes() {
     return bytes + signals * (long) Long.BYTES;
   }

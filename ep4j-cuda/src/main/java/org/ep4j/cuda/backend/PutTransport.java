@@ -5,26 +5,25 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.DevicePart;
 
 /**
- * Device functions of a backend's library that carry what kernels put, see {@code
- * kernels/library.cuh}. Closed once no kernel uses them any more.
+ * Device functions of a backend's library that carry puts of kernels, see {@code kernels/library.cuh}. Close it after the last kernel that uses it.
  */
 public interface PutTransport extends AutoCloseable {
-  /** In a few words, for people. */
+  /** Short description for display. */
   String text();
 
-  /** Whether it carries to all ranks, those whose memory stores reach among them. */
+  /** Whether it carries puts to all ranks, including ranks that stores reach. */
   boolean movesAll();
 
-  /** What kernels are linked to. */
+  /** Device code that kernels are linked to. */
   List<DevicePart> parts();
 
-  /** What the functions are given as {@code library}. */
+  /** Argument {@code library} of the functions. */
   long library();
 
-  /** What they are given as {@code window}. */
+  /** Argument {@code window} of the functions. */
   long window();
 
-  /** Called with a module that has these parts, before a kernel of it runs. */
+  /** Called with a module that contains these parts before one of its kernels runs. */
   void loaded(CudaModule module);
 
   /** Called before that module is closed. */

@@ -9,8 +9,7 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of the same size on all ranks, cleared, and what the backend has to carry puts of kernels
- * into it. Used by one thread.
+ * Zeroed memory of equal size on all ranks, and the backend's transport for puts of kernels into it. Used by one thread.
  */
 public final class PutWindow implements AutoCloseable {
   private static final String NO_MEMORY = "memory for puts of kernels cannot be allocated";
@@ -49,9 +48,9 @@ public final class PutWindow implements AutoCloseable {
   }
 
   /**
-   * Opens it; collective. When it returns all ranks have cleared their memory.
+   * Opens the window; collective. When this returns, all ranks have cleared their memory.
    *
-   * @param intranode by number, the ranks that this one reaches by stores, itself among them
+   * @param intranode by rank, whether stores reach it, including this rank
    */
   public static PutWindow open(
       Group group, Backend backend, boolean[] intranode, PutShape shape, Duration timeout) {
@@ -76,7 +75,7 @@ public final class PutWindow implements AutoCloseable {
     return reached;
   }
 
-  /** The first rank that cannot use what the others may have, and why; all ranks hear the same. */
+  /** The first rank without the transport, and the reason; the same result on all ranks. */
   static String obstacle(Group group, Duration timeout, String reason) {
     byte[][] all = group.allGather(reason.getBytes(StandardCharsets.UTF_8), timeout);
     for (int r = 0; r < all.length; r++) {
@@ -87,12 +86,12 @@ public final class PutWindow implements AutoCloseable {
     return "";
   }
 
-  /** The memory of this rank, with the words of signals behind what was asked for. */
+  /** The memory of this rank, with the words of signals after the requested bytes. */
   public DeviceMemory memory() {
     return region.memory();
   }
 
-  /** By number, the memory of this rank and of those near it as kernels see it; else 0. */
+  /** By rank, the mapped memory of this rank and of intranode ranks; else 0. */
   public long[] addresses() {
     long[] addresses = new long[peers.length];
     for (int r = 0; r < peers.length; r++) {
@@ -103,17 +102,17 @@ public final class PutWindow implements AutoCloseable {
     return addresses;
   }
 
-  /** What carries puts; null if the backend has nothing here, the same on all ranks. */
+  /** The transport of puts; null if the backend has none here, the same on all ranks. */
   public @Nullable PutTransport transport() {
     return transport;
   }
 
-  /** Why it has nothing though it could, with the remedy; otherwise empty. */
+  /** Why an expected transport is unavailable, with the remedy; otherwise empty. */
   public String obstacle() {
     return obstacle;
   }
 
-  /** Gives it back, once no kernel of any rank uses it; collective where the backend says so. */
+  /** Closes the window after the last kernel that uses it on any rank; collective if the backend requires it. */
   @Override
   public void close() {
     owned.close();

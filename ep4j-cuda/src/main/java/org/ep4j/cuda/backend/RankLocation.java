@@ -8,11 +8,11 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 
 /**
- * Where a rank sits.
+ * Location of a rank.
  *
- * @param device bus address and host: tells devices apart, whatever ordinals processes know them by
- * @param process tells processes apart, also where several have the same number
- * @param version of the backend's library there
+ * @param device host and bus address: identifies a device independent of ordinals in processes
+ * @param process identifies a process, even if process ids repeat
+ * @param version version of the backend's library there
  * @param problem why the backend cannot be used there; empty if it can
  */
 public record RankLocation(String device, String process, String version, String problem) {

@@ -10,21 +10,19 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Where a library of the CUDA toolkit may be: what a variable says, what the loader finds, CUDA's
- * own directories, the Python packages that bring CUDA along.
+ * Candidate locations of a library of the CUDA toolkit: the value of a variable, the loader path, CUDA's own directories, and the Python packages that contain parts of CUDA.
  *
- * @param variable may name the library, or the directory that holds it
+ * @param variable environment variable with the path of the library or of its directory
  * @param stem {@code libnvrtc}
- * @param driverMajor major CUDA version of the driver: libraries of a newer one come last, because
- *     the driver may refuse what they make; 0 for unknown
- * @param environment of the process
+ * @param driverMajor major CUDA version of the driver: libraries of a newer version are tried last, because the driver may reject their output; 0 for unknown
+ * @param environment environment of the process
  */
 record ToolkitPaths(
     String variable, String stem, int driverMajor, Map<String, String> environment) {
   private static final int NEWEST_MAJOR = 15;
   private static final int OLDEST_MAJOR = 12;
 
-  /** Names and paths in the order in which they are tried. Files exist; names may not. */
+  /** Names and paths in search order. Paths are those of existing files; names may not exist. */
   List<String> candidates() {
     String named = environment.getOrDefault(variable, "");
     if (!named.isEmpty()) {
@@ -45,20 +43,20 @@ record ToolkitPaths(
     return List.copyOf(found);
   }
 
-  /** What to say where nothing was found. */
+  /** Message for a missing library. */
   String missing(String what) {
     String named = environment.getOrDefault(variable, "");
     return named.isEmpty()
         ? "no "
             + what
-            + ": looked for "
+            + ": searched for "
             + stem
             + ".so."
             + OLDEST_MAJOR
             + " and newer on the loader path, in /usr/local/cuda*, CUDA_HOME and the Python packages"
             + " nvidia/*/lib; install the CUDA toolkit's "
             + what
-            + ", or name the library in "
+            + ", or set its path in "
             + variable
         : "no "
             + what
@@ -66,7 +64,7 @@ record ToolkitPaths(
             + variable
             + " is '"
             + named
-            + "', which is no library that can be loaded, nor a directory with one";
+            + "', neither a loadable library nor a directory that contains it";
   }
 
   private List<String> named(String value) {
@@ -84,7 +82,7 @@ record ToolkitPaths(
     return found;
   }
 
-  /** The driver's major version and older ones first, from new to old; then newer ones. */
+  /** The driver's major version and older versions in descending order, then newer versions. */
   private List<Integer> majors() {
     List<Integer> majors = new ArrayList<>();
     for (int major = NEWEST_MAJOR; major >= OLDEST_MAJOR; major--) {

@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the combine kernel in the order of {@code CombineParameters} in {@code
- * combine_parameters.cuh}: 8 bytes each.
+ * Parameters of the combine kernel, 8 bytes each, in the order of {@code CombineParameters} in {@code combine_parameters.cuh}.
  */
 enum CombineField {
   PEERS,

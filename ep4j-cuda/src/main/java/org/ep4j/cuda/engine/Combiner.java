@@ -8,17 +8,14 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches combines. Home rows have the size of the widest row of the buffer: wider rows are
- * combined in passes of columns. Arguments have been checked.
+ * Launches combines. Rows of the return buffer have the size of the buffer's widest row: wider rows are combined in several passes of columns. The arguments are valid.
  */
 final class Combiner {
   /**
-   * How a block works in one node. With more warps that push, rows come home faster than they are
-   * summed. In more parts, fewer warps are left with something when all others have ended, but to
-   * find the rows of a part takes as long as to find those of a token.
+   * Work of a block within one node. With more pushing warps, rows return faster than they are summed. With more parts, fewer warps idle at the end, but finding the rows of a part takes as long as finding the rows of a token.
    *
-   * @param pushWarps warps that push rows of FLAT; the others sum
-   * @param parts parts of a token that a warp each sums
+   * @param pushWarps warps that push FLAT rows; the others sum
+   * @param parts parts of a token, each summed by one warp
    */
   private record Work(int pushWarps, int parts) {}
 
@@ -26,21 +23,21 @@ final class Combiner {
   private static final Work ON_MANY_SMS = new Work(3, 4);
   private static final int FEW_SMS = 32;
 
-  /** Warps that add up rows before they push them. */
+  /** Warps that sum rows before they push the sums. */
   private static final int SUM_WARPS = 10;
 
   private static final long POINTERS = 64L * Long.BYTES;
 
   private final CudaContext context;
 
-  /** How combines run across nodes; null in one. */
+  /** Combines between nodes; null with one node. */
   private final @Nullable InternodeCombiner internode;
 
   private final DeviceView sums;
   private final DeviceView weights;
   private final Stages.Cache rowStages;
 
-  /** Sums are pushed from registers: their warps need no stages. */
+  /** Sums are pushed from registers: the warps that sum need no stages. */
   private final Stages sumStages;
 
   Combiner(CudaContext context) {
@@ -53,7 +50,7 @@ final class Combiner {
     weights = new DeviceView(context.device.ordinal());
   }
 
-  /** Where the sums go if the caller named no place. */
+  /** Output of the sums if the caller passed none. */
   Tensor ownSums(DType dtype, long tokens) {
     int hidden = context.config.hidden();
     long address =

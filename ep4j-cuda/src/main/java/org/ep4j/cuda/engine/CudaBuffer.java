@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -36,11 +38,10 @@ import org.ep4j.group.PeerLostException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A buffer of the CUDA engine: lets one thread at a time into the operations, with the device
- * current for it.
+ * A buffer of the CUDA engine: admits one thread at a time to the operations and makes the device current for it.
  */
 final class CudaBuffer implements ExpertBuffer {
-  /** How long closing waits for ranks that may still reach this one's memory. */
+  /** How long close waits for ranks that may still access this rank's memory. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
   /** Rows sent, rows received and bytes sent. */
@@ -57,7 +58,7 @@ final class CudaBuffer implements ExpertBuffer {
   private final CudaThreadGuard guard;
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
-  /** The ranks that operations count with: the group of the buffer until a reset. */
+  /** The ranks that take part in operations: the buffer's group until a reset. */
   private Group live;
 
   CudaBuffer(
@@ -153,8 +154,7 @@ final class CudaBuffer implements ExpertBuffer {
   private LowLatency lowLatency() {
     LowLatency operations = lowLatency;
     if (operations == null) {
-      throw new IllegalStateException(
-          "the buffer was opened without low-latency operations: set"
+      throw new IllegalUseException(ErrorCode.LOW_LATENCY_OFF, "the buffer was opened without low-latency operations: set"
               + " BufferConfig.lowLatencyMaxTokens");
     }
     return operations;
@@ -221,7 +221,7 @@ final class CudaBuffer implements ExpertBuffer {
   public void cleanMask() {
     enter();
     try {
-      // Without low-latency operations only ranks that are gone are masked, and those stay so.
+      // Without low-latency operations only dead ranks are masked, permanently.
       if (lowLatency != null) {
         lowLatency.cleanMask();
       }
@@ -284,7 +284,7 @@ final class CudaBuffer implements ExpertBuffer {
     }
   }
 
-  /** The last step of the opening of a rank that comes back. */
+  /** The last step of opening a returning rank. */
   void rejoin(SurvivorAgreement reunion) {
     adoptSurvivors(recovery.rejoin(reunion));
   }
@@ -333,9 +333,7 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   /**
-   * Never hangs: waits for the last operation as long as operations may take, then for the others,
-   * briefly. Freeing waits for the GPU without a limit, so if it has not ended the last operation
-   * by then, all that the driver gave is left to the process, and an exception says so.
+   * Never hangs: waits for the last operation up to its deadline, then briefly for the other ranks. Freeing waits for the GPU without a limit; if the GPU has not ended the last operation by then, driver resources stay allocated until the process ends, and an exception reports this.
    */
   @Override
   public void close() {
@@ -350,10 +348,10 @@ final class CudaBuffer implements ExpertBuffer {
         abandon();
       }
       try {
-        // A peer's kernel may still be writing words here.
+        // A peer's kernel may still write words here.
         live.barrier(PARTING);
       } catch (GroupException | IllegalStateException e) {
-        // Who is gone or does not come writes nothing.
+        // Dead or missing ranks write nothing.
       }
       try {
         closeLive();
@@ -366,9 +364,9 @@ final class CudaBuffer implements ExpertBuffer {
     }
   }
 
-  /** Returns only if the driver refuses all work and thus waits for none: then it can free. */
+  /** Returns only if the driver refuses all work: freeing then does not wait. */
   private void abandon() {
-    // Should the work begin after all, it gives up soon.
+    // If the work starts later, its kernels abort soon.
     context.words.abort();
     try {
       context.stream.query();
@@ -377,14 +375,11 @@ final class CudaBuffer implements ExpertBuffer {
     }
     closeLive();
     context.forgetCallersStream();
-    throw new Ep4jException(
-        "closing the buffer of "
+    throw new Ep4jException(ErrorCode.BUFFER_LEFT_OPEN, "closing the buffer of "
             + context
-            + ": the GPU has not ended the last operation; is its stream waiting for other work? "
+            + ": the GPU has not ended the last operation, so "
             + ((symmetricBytes() + privateBytes()) >> 20)
-            + " MiB of device memory, its stream and its kernels stay with this process until it"
-            + " ends, because freeing them would wait without a limit: end the process, or what"
-            + " its stream waits for before closing");
+            + " MiB of device memory, its stream and its kernels stay allocated until this process" + " ends: end the process, or end the work that its stream waits for before closing");
   }
 
   @Override

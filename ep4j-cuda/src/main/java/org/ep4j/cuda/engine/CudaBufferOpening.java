@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -33,8 +35,7 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Makes what a buffer owns, and gives it back in the opposite order: when the buffer closes, or at
- * once if not all of it can be made.
+ * Creates what a buffer owns; closes it in reverse order when the buffer closes, or immediately if the opening fails.
  */
 final class CudaBufferOpening implements AutoCloseable {
   private static final int MAX_EXPERTS_PER_RANK = 1 << 16;
@@ -49,20 +50,20 @@ final class CudaBufferOpening implements AutoCloseable {
   /** Opens a buffer; collective. */
   static CudaBuffer open(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
-    // Nothing is sent before all ranks agree, on the backend too.
+    // The ranks agree on the configuration, including the backend, before any data is sent.
     Nodes nodes = ConfigAgreement.require(group, config);
     return open(group, config, nodes, null);
   }
 
-  /** With the backend that property and variables name, so that ranks compare what counts. */
+  /** The configuration with the backend from property and variables, so that ranks compare effective values. */
   static BufferConfig settled(BufferConfig config) {
     return config.toBuilder().backend(BackendChoice.of(config.backend()).name()).build();
   }
 
-  /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
+  /** Opens the buffer of a returning rank; collective with readmit() on the others. */
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
-    // Compiles what is not in the cache, while nobody waits for this rank.
+    // Compiles missing kernels while no rank waits for this one.
     prepareNode(DeviceChoice.ordinal(group), config);
     try (SurvivorAgreement reunion = SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
       return open(group, config, Nodes.one(group.size()), reunion);
@@ -90,7 +91,7 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /**
-   * @param meeting the ranks that have the buffer; some come back to it, or none does
+   * @param meeting the ranks that have the buffer; either some of them return, or all open
    */
   private CudaBuffer build(Group group, BufferConfig wanted, Nodes nodes, Participants meeting) {
     boolean again = meeting.isNew(meeting.rank());
@@ -125,7 +126,7 @@ final class CudaBufferOpening implements AutoCloseable {
     Staging staging = own(new Staging(device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
     Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
-    // Maps the peers' regions: from here on all ranks have cleared their words.
+    // Maps the peers' regions: all ranks have cleared their words after this step.
     Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
     StaleRankFence fence =
         own(
@@ -177,9 +178,7 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /**
-   * Kernels that nobody has compiled are compiled now, which may take one rank long; the others
-   * wait for it here, and not with the deadline of an operation. The ranks to which one comes back
-   * load none: they wait for it in what follows.
+   * Compiles missing kernels, which may take long on one rank; the others wait here, without the deadline of an operation. The ranks that readmit a returning rank load no kernels: they wait for it in the next step.
    */
   private <T extends AutoCloseable> T loaded(Backend backend, boolean again, Supplier<T> kernels) {
     Supplier<T> owning = () -> own(kernels.get());
@@ -188,7 +187,7 @@ final class CudaBufferOpening implements AutoCloseable {
 
   private static void requireReadmission(Backend backend, boolean again) {
     if (again && !backend.refusesReadmission().isEmpty()) {
-      throw new IllegalStateException("rejoin: " + backend.refusesReadmission());
+      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "rejoin: " + backend.refusesReadmission());
     }
   }
 
@@ -201,7 +200,7 @@ final class CudaBufferOpening implements AutoCloseable {
     KernelCompiler.standard().prepare(files, DeviceProperties.of(device).architecture());
   }
 
-  /** What carries between nodes decides which kernels are needed. */
+  /** The transport between nodes decides which kernels are needed. */
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
@@ -240,11 +239,10 @@ final class CudaBufferOpening implements AutoCloseable {
 
   private static void requireNoMasking(BufferConfig config) {
     if (config.masking()) {
-      throw new InvalidArgumentException(
-          "masking",
+      throw new InvalidArgumentException(ErrorCode.CUDA_MASKING_INTERNODE, "masking",
           "true",
           "false where ranks of several nodes use the CUDA engine",
-          "leave masking out, or choose the engine 'host'");
+          "disable masking, or use the engine 'host'");
     }
   }
 
@@ -289,8 +287,7 @@ final class CudaBufferOpening implements AutoCloseable {
   private DeviceMemory owners(CudaDevice device, BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     if (placement.maxLocalExperts() > MAX_EXPERTS_PER_RANK) {
-      throw new InvalidArgumentException(
-          "placement",
+      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERTS_PER_RANK, "placement",
           placement.maxLocalExperts() + " experts on a rank",
           "at most " + MAX_EXPERTS_PER_RANK,
           "use more ranks");
@@ -304,7 +301,7 @@ final class CudaBufferOpening implements AutoCloseable {
     return memory;
   }
 
-  /** Where each rank's experts begin in a list of all, and that list: by rank and local number. */
+  /** Start of each rank's experts in a list of all experts, and that list, by rank and local number. */
   private static int[] orderTable(ExpertPlacement placement) {
     int ranks = placement.ranks();
     int[] order = new int[ranks + 1 + placement.experts()];
@@ -317,7 +314,7 @@ final class CudaBufferOpening implements AutoCloseable {
     return order;
   }
 
-  /** {@code rank << 16 | local number} by expert; rank 0xffff for the experts of ranks gone. */
+  /** {@code rank << 16 | local number} by expert; rank 0xffff for experts of dead ranks. */
   static int[] ownerTable(ExpertPlacement placement, boolean[] gone) {
     int[] owners = new int[placement.experts()];
     for (int e = 0; e < owners.length; e++) {
@@ -327,7 +324,7 @@ final class CudaBufferOpening implements AutoCloseable {
     return owners;
   }
 
-  /** Gives everything back. */
+  /** Closes all resources. */
   @Override
   public void close() {
     owned.close();

@@ -9,8 +9,7 @@ import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.PinnedMemory;
 
 /**
- * Counts of a routing: computed on the device, told in page-locked host memory; the table of tokens
- * and ranks stays on the device. One object a buffer.
+ * Counts of a routing: computed on the device, reported in page-locked host memory; the table of tokens and ranks stays on the device. One object per buffer.
  */
 final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   /** The word {@code claimed} of the control words in {@code protocol.cuh}. */
@@ -22,7 +21,7 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   private final PinnedMemory counts;
   private final long countBytes;
 
-  /** Where the counts of experts begin, behind those of ranks and nodes. */
+  /** Start of the counts of experts, after those of ranks and nodes. */
   private final long experts;
 
   private final DeviceView tokenInRank;
@@ -40,7 +39,7 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     tokenInRank = new DeviceView(context.device.ordinal());
   }
 
-  /** Counts; returns when the numbers are there. The arguments have been checked. */
+  /** Counts a valid routing; returns when the counts have arrived. */
   void count(Routing routing) {
     tokens = routing.tokens();
     CudaStream stream = context.stream;

@@ -11,7 +11,7 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
 
-/** Offers the CUDA engine to {@link java.util.ServiceLoader}. */
+/** Registers the CUDA engine with {@link java.util.ServiceLoader}. */
 public final class CudaEngineProvider implements EngineProvider {
   private static final int PRIORITY = 10;
 
@@ -36,7 +36,7 @@ public final class CudaEngineProvider implements EngineProvider {
     }
     return CudaDevice.count() > 0
         ? ""
-        : "the CUDA driver shows no device to this process: look at CUDA_VISIBLE_DEVICES";
+        : "the CUDA driver shows no device to this process: check CUDA_VISIBLE_DEVICES";
   }
 
   @Override

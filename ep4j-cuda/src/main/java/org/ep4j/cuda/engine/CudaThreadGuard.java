@@ -3,7 +3,7 @@ package org.ep4j.cuda.engine;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.engine.ThreadGuard;
 
-/** The entrance of a buffer; who is inside has the device current. */
+/** The thread guard of a buffer; the device is current for the admitted thread. */
 final class CudaThreadGuard implements LowLatency.Entry {
   private final ThreadGuard entrance;
   private final CudaDevice device;

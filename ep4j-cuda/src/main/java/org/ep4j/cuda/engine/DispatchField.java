@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the dispatch kernels in the order of {@code DispatchParameters} in {@code
- * dispatch_parameters.cuh}: 8 bytes each.
+ * Parameters of the dispatch kernels, 8 bytes each, in the order of {@code DispatchParameters} in {@code dispatch_parameters.cuh}.
  */
 enum DispatchField {
   PEERS,

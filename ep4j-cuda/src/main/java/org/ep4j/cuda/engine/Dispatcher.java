@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
 import org.ep4j.InvalidArgumentException;
@@ -12,39 +13,36 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches dispatches: fills in the parameters of the kernel of the layout. Arguments have been
- * checked.
+ * Launches dispatches: writes the parameters of the layout's kernel. The arguments are valid.
  */
 final class Dispatcher {
-  /** Warps that may push rows; the others of FLAT write what goes with them. */
+  /** Largest number of warps that push rows; the other warps of FLAT write row metadata. */
   private static final int MAX_WARPS = 10;
 
-  /** Rows of FLAT are moved in pieces of this many bytes at most. */
+  /** Largest piece of a FLAT row in bytes. */
   private static final long FLAT_PIECE = 4096;
 
   /**
-   * So many pieces of that length keep the links busy; with more, dispatches take longer. Up to
-   * {@code FEW_SMS} that takes more warps of each.
+   * Warps of a block that saturate the links with pieces of that length; more warps make dispatches slower. Up to {@code FEW_SMS} blocks need more warps each.
    */
   private static final int FLAT_WARPS = 5;
 
   private static final int FLAT_WARPS_OF_FEW = 8;
   private static final int FEW_SMS = 16;
 
-  /** Blocks that send in EXPERT_MAJOR. */
+  /** Largest number of sending blocks in EXPERT_MAJOR. */
   private static final int MAX_PUSH_BLOCKS = 40;
 
   /**
-   * Warps of each where so many blocks send. They keep the links busy with a piece each, so every
-   * warp may wait until its piece has been written: receivers learn of it two pieces earlier.
+   * Warps of each block when that many blocks send. They saturate the links with one piece each, so every warp can wait until its piece is written, and receivers learn of the piece two pieces earlier.
    */
   private static final int EAGER_WARPS = 5;
 
-  /** The first array of the kernels' shared memory after the words begins at a multiple of this. */
+  /** Alignment of the first array after the words in the kernels' shared memory. */
   private static final int STAGE_ALIGNMENT = 128;
 
   /**
-   * Arrays of as many words as there are ranks, one word more, as {@code RankSlots} in layout.cuh.
+   * Arrays of one word per rank plus one word, as {@code RankSlots} in layout.cuh.
    */
   private static final long SLOT_ARRAYS = 8;
 
@@ -56,10 +54,10 @@ final class Dispatcher {
   private final Stages.Cache expertStages;
   private final ScaleTranspose scaleTranspose;
 
-  /** How FLAT runs across nodes; null in one. */
+  /** FLAT dispatches between nodes; null with one node. */
   private final @Nullable InternodeDispatcher internode;
 
-  /** Warps that count tokens for EXPERT_MAJOR, and shared memory that this takes. */
+  /** Warps that count tokens for EXPERT_MAJOR, and their shared memory. */
   private final int tileWarps;
 
   private final int tileBytes;
@@ -73,7 +71,7 @@ final class Dispatcher {
     int ranks = context.ranks;
     int all = context.config.experts();
     int local = context.placement.localExperts(context.rank);
-    // What the kernels keep in shared memory beside their stages.
+    // Shared memory of the kernels besides their stages.
     long slotWords = SLOT_ARRAYS * ranks + 1;
     long flatWords = slotWords + all + ranks * tileWords(Kernels.WARPS);
     long groupWords = slotWords + 2L * (all + local) + 1;
@@ -88,8 +86,7 @@ final class Dispatcher {
     int warps = Kernels.WARPS;
     while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
       if (warps == 1) {
-        throw new InvalidArgumentException(
-            "experts", String.valueOf(all), "fewer", "their counters do not fit into a block");
+        throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts", String.valueOf(all), "few enough that their counters fit into the shared memory of a block", "use fewer experts or more ranks");
       }
       warps /= 2;
     }
@@ -104,7 +101,7 @@ final class Dispatcher {
     }
   }
 
-  /** Words of a tile for each key, as in tiles.cuh. */
+  /** Words of a tile per key, as in tiles.cuh. */
   private static long tileWords(int warps) {
     return 1 + 2L * warps;
   }
@@ -156,7 +153,7 @@ final class Dispatcher {
     experts.set(DispatchField.TILE_WARPS, tileWarps);
   }
 
-  /** Fills a handle and sends the rows; returns once that is enqueued. */
+  /** Fills a handle and sends the rows; returns after enqueueing. */
   void dispatch(
       Tokens tokens,
       Routing routing,
@@ -181,7 +178,7 @@ final class Dispatcher {
     send(tokens, handle, stream, false, handle.captured);
   }
 
-  /** Sends rows along the ways of a handle; returns its ticket once that is enqueued. */
+  /** Sends rows along the routes of a handle; returns the ticket after enqueueing. */
   long dispatchAgain(Tokens tokens, CudaHandle handle, CudaStream stream, boolean captured) {
     KernelCall<DispatchField> call = kernel(handle);
     call.set(DispatchField.IDS, 0);
@@ -208,7 +205,7 @@ final class Dispatcher {
     call.set(DispatchField.SCALE_BYTES, scaleBytes);
     call.set(DispatchField.FACTORS, address(Staging.Buffer.FACTORS, tokens.globalScales(), stream));
     Tensor transposed = scaleTranspose.prepare(handle, scales);
-    // From here on the ticket counts as given to the GPU: staging waits for all that are.
+    // From here on the ticket counts as enqueued: staging waits for all enqueued operations.
     long ticket = context.completion.next(captured);
     if (!cached) {
       handle.ticket = ticket;
@@ -267,7 +264,7 @@ final class Dispatcher {
     }
   }
 
-  /** Half of the blocks send, as far as that makes a link faster; the others copy. */
+  /** Half of the blocks send, up to the number that saturates a link; the others copy. */
   private static int pushBlocks(int sms) {
     return Math.min(MAX_PUSH_BLOCKS, Math.ceilDiv(sms, 2));
   }
@@ -299,7 +296,7 @@ final class Dispatcher {
     call.launch(context.sms(), sharedBytes, stream.handle());
   }
 
-  /** Peers write into the region while this rank reads: what lies there is copied out first. */
+  /** Peers write into the region while this rank reads: tensors in the region are copied out first. */
   private long address(Staging.Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {
     if (tensor != null
         && tensor.onDevice()

@@ -13,11 +13,10 @@ import org.ep4j.group.GroupTimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Whom to blame for a wait in vain. What a kernel has seen is who did not come; who is lost, who
- * has gone on without this rank, and who calls another operation is known here. Any thread may ask.
+ * Finds the rank to report for a failed wait. A kernel knows only the missing rank; this class knows lost ranks, ranks that have fenced this one, and ranks that called another operation. Any thread.
  */
 final class FailureDiagnosis implements AutoCloseable {
-  /** Far more than the group takes to tell, and little beside what it takes to lose a rank. */
+  /** Much longer than the group takes to report a loss, and short compared to the time until a loss is detected. */
   private static final Duration LOSS_NOTICE_DELAY = Duration.ofSeconds(1);
 
   private static final long POLL_NANOS = 1_000_000;
@@ -28,20 +27,20 @@ final class FailureDiagnosis implements AutoCloseable {
   private final CallLog calls;
   private final KernelReport report;
 
-  /** Ranks that no operation counts with: gone at the last reset. Written between operations. */
+  /** Ranks excluded from operations: dead at the last reset. Written between operations. */
   private final boolean[] excluded;
 
-  /** The way to ranks of other nodes; null if there are none. Set before the first operation. */
+  /** Connection to ranks of other nodes; null with one node. Set before the first operation. */
   private @Nullable InternodeConnection internode;
 
-  /** Likewise. */
+  /** Null with one rank. Set before the first operation. */
   private @Nullable StaleRankFence fence;
 
-  /** Whether what others have called, and the way to them, are given back. Guarded by this. */
+  /** Whether the call log and the connection are closed. Guarded by this. */
   private boolean closed;
 
   /**
-   * @param rank this one
+   * @param rank this rank
    */
   FailureDiagnosis(HostWords words, Members members, int rank, BufferConfig config, CallLog calls) {
     this.words = words;
@@ -52,7 +51,7 @@ final class FailureDiagnosis implements AutoCloseable {
     excluded = new boolean[members.size()];
   }
 
-  /** Who tells more of other nodes, and of those that have gone on without this rank. */
+  /** Sets the sources for losses of other nodes and for ranks that have fenced this one. */
   void attach(@Nullable InternodeConnection connection, @Nullable StaleRankFence rankFence) {
     internode = connection;
     fence = rankFence;
@@ -62,17 +61,17 @@ final class FailureDiagnosis implements AutoCloseable {
     return excluded[peer];
   }
 
-  /** These count no more, and all others do. */
+  /** Excludes exactly these ranks. */
   void exclude(boolean[] gone) {
     System.arraycopy(gone, 0, excluded, 0, excluded.length);
   }
 
-  /** Whether another rank that counts is gone. */
+  /** Whether another rank that is not excluded is lost. */
   boolean isLost(int peer) {
     return peer != rank && !excluded[peer] && !members.isAlive(peer);
   }
 
-  /** Another rank that is gone; -1 if there is none. */
+  /** Another rank that is lost; -1 if none. */
   int lostPeer() {
     for (int r = 0; r < excluded.length; r++) {
       if (isLost(r)) {
@@ -82,26 +81,23 @@ final class FailureDiagnosis implements AutoCloseable {
     return -1;
   }
 
-  /** Whether the others count this rank as lost, as far as it knows. */
+  /** Whether other ranks have declared this rank lost, as far as known. */
   boolean isConsideredLost() {
     return !members.isAlive(rank);
   }
 
-  /** Whether nothing leaves for other nodes any more. */
+  /** Whether this rank can no longer send to other nodes. */
   boolean isCutOff() {
     return internode != null && internode.stopped();
   }
 
-  /** Who has gone on without this rank; {@link StaleRankFence#NO_RANK} if nobody has. */
+  /** The rank that has fenced this rank; {@link StaleRankFence#NO_RANK} if none. */
   int fencedBy() {
     return fence == null ? StaleRankFence.NO_RANK : fence.by();
   }
 
   /**
-   * A wait that ended before its deadline was cut short, because a rank is lost or because the
-   * others have lost this one. What cuts it short can be here before it is known who is lost: a
-   * wire notices at once that a connection was closed, the group only when its rendezvous has said
-   * so. So this listens until that is known, for a second at most.
+   * A wait that ended before its deadline was aborted because a rank is lost or because the other ranks declared this rank lost. The abort can precede the identity of the lost rank: a wire detects a closed connection at once, the group only after its rendezvous has reported the loss. This method waits for the report, at most one second.
    */
   void awaitLossNotice() {
     long deadline = System.nanoTime() + LOSS_NOTICE_DELAY.toNanos();
@@ -117,7 +113,7 @@ final class FailureDiagnosis implements AutoCloseable {
         || fencedBy() != StaleRankFence.NO_RANK;
   }
 
-  /** What to say of the timeout that a kernel has reported. */
+  /** The error for a timeout that a kernel reported. */
   synchronized RuntimeException ofTimeout(String operation) {
     int by = fencedBy();
     return by == StaleRankFence.NO_RANK
@@ -129,9 +125,8 @@ final class FailureDiagnosis implements AutoCloseable {
     int lost = lostPeer();
     int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();
     if (peer == rank && !closed) {
-      // This rank's own blocks wait for others, too: which of the waits fails first is chance.
-      // Kernels of high throughput have looked who has not entered, but for combines across nodes;
-      // those of low latency have not.
+      // Blocks of this rank wait for each other too: which wait fails first is random.
+      // High-throughput kernels determine the ranks that have not entered, except combines between nodes; low-latency kernels do not.
       peer = calls.furthestBehind(excluded);
     }
     String loss = peer == rank ? null : members.deathReport(peer);
@@ -141,7 +136,7 @@ final class FailureDiagnosis implements AutoCloseable {
     return report.timeout(operation, peer, loss);
   }
 
-  /** What to say when ranks are missing in a barrier of those that are left. */
+  /** The error for ranks that are missing in a barrier of the survivors. */
   synchronized RuntimeException missing(GroupException problem, long waitedMillis) {
     int lost = lostPeer();
     int peer = lost >= 0 ? lost : firstMissing(problem);
@@ -161,7 +156,7 @@ final class FailureDiagnosis implements AutoCloseable {
     return explained(timeout);
   }
 
-  /** The first other rank that has not come, as far as is known; else this one. */
+  /** The first other rank that is missing, as far as known; else this rank. */
   private int firstMissing(GroupException problem) {
     int[] missing =
         problem instanceof GroupTimeoutException timeout ? timeout.missing() : new int[0];
@@ -170,8 +165,7 @@ final class FailureDiagnosis implements AutoCloseable {
   }
 
   /**
-   * A peer that is not dead may wait as well, in another operation. Those that have gone on without
-   * this rank count their calls anew.
+   * A live peer may wait too, in another operation. Ranks that have fenced this rank restart their count of calls.
    */
   private RuntimeException explained(PeerTimeoutException timeout) {
     ConfigurationMismatchException difference =
@@ -183,22 +177,22 @@ final class FailureDiagnosis implements AutoCloseable {
     return difference;
   }
 
-  /** A rank dispatches rows of another kind. */
+  /** The error for a rank that dispatches rows of another kind. */
   RuntimeException ofOtherKind() {
     return report.otherKind();
   }
 
-  /** What to say of a choice of experts that is refused. */
+  /** The error for a rejected choice of experts. */
   RuntimeException ofBadChoice(long state) {
     return report.badChoice(state);
   }
 
-  /** What to say when the others have gone on without this rank, or are about to. */
+  /** The error for a rank that the survivors have fenced or are about to fence. */
   PeerTimeoutException outside(String call) {
     return report.outside(call, fencedBy());
   }
 
-  /** Who asks later learns what this rank knew by now: nobody else is asked any more. */
+  /** Freezes the diagnosis: later callers get what this rank knows now. */
   @Override
   public synchronized void close() {
     closed = true;

@@ -4,7 +4,7 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 
-/** Where things lie in the memory of a handle: a part on the device and a part the host reads. */
+/** Offsets in the memory of a handle: a part on the device and a part that the host reads. */
 final class HandleLayout {
   private static final int ALIGNMENT = 256;
   private static final int TOTALS = 64;
@@ -19,12 +19,12 @@ final class HandleLayout {
   final long groupStarts;
   final long groupRows;
 
-  /** Ways in this node of what partners in other nodes gave. */
+  /** Routes in this node of tokens that partners in other nodes sent. */
   final long internodeRoutes;
 
   final long deviceBytes;
 
-  /** On the device, only for EXPERT_MAJOR and on its own. */
+  /** On the device, only for EXPERT_MAJOR, in a separate allocation. */
   final long slotRowsBytes;
 
   /** In page-locked memory. */
@@ -37,7 +37,7 @@ final class HandleLayout {
   final long hostBytes;
 
   /**
-   * @param partners ranks of other nodes that exchange tokens with the rank
+   * @param partners ranks of other nodes that exchange tokens with this rank
    */
   HandleLayout(BufferConfig config, int rank, int partners, long receiveSlots) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");

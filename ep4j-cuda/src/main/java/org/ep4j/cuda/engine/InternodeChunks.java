@@ -1,35 +1,32 @@
 package org.ep4j.cuda.engine;
 
 /**
- * How many tokens share a slot on the way to another node and back; the numbers are those of {@code
- * internode_flat_record.cuh} and {@code internode_return_layout.cuh}. All ranks come to the same,
- * whatever their settings.
+ * Tokens per slot between nodes, in both directions; the numbers are those of {@code internode_flat_record.cuh} and {@code internode_return_layout.cuh}. All ranks compute the same values, independent of their settings.
  */
 final class InternodeChunks {
   /**
-   * Bytes of a slot that are used: few enough that what is on its way at a time, a slot of each
-   * warp, takes little of an operation.
+   * Used bytes of a slot: small enough that the slots in flight, one per warp, are a small part of an operation.
    */
   private static final long CHUNK = 128 << 10;
 
-  /** A warp has a lane a token. */
+  /** A warp has one lane per token. */
   private static final int MAX_TOKENS = 32;
 
   private static final long HEADER = 128;
   private static final long UNIT = 16;
 
-  /** Records, and rows in them, begin at multiples of this. */
+  /** Alignment of records and of rows in them. */
   private static final long LINE = 128;
 
   private InternodeChunks() {}
 
-  /** Bytes of a FLAT dispatch's record in front of its row. */
+  /** Bytes of a FLAT dispatch's record before its row. */
   static long rowOffset(long scaleBytes, int topK, boolean cached) {
     long choices = (long) topK * (cached ? Long.BYTES : 2 * Long.BYTES);
     return alignToLine(align(UNIT + choices) + scaleBytes);
   }
 
-  /** The same of an EXPERT_MAJOR dispatch. */
+  /** Bytes of an EXPERT_MAJOR dispatch's record before its row. */
   static long expertRowOffset(long metadataBytes, int topK) {
     return alignToLine(align(UNIT + (long) topK * (Long.BYTES + Integer.BYTES)) + metadataBytes);
   }
@@ -40,7 +37,7 @@ final class InternodeChunks {
         Math.min(CHUNK, slotBytes - HEADER), alignToLine(recordBytes), slotBytes - HEADER);
   }
 
-  /** Bytes of a row on its way back, with its weights. */
+  /** Bytes of a returning row with its weights. */
   static long returnRecordBytes(long rowBytes, int topK, boolean weighted) {
     return alignToLine(rowBytes + (weighted ? (long) topK * Float.BYTES : 0));
   }
@@ -48,7 +45,7 @@ final class InternodeChunks {
   /**
    * Tokens of a chunk of a combine.
    *
-   * @param rows that a token has at most in one node on their way
+   * @param rows largest number of returning rows of a token in one node
    */
   static int returnTokens(long returnRecordBytes, int rows, long slotBytes) {
     return tokensOf(CHUNK, rows * returnRecordBytes, slotBytes);
@@ -66,7 +63,7 @@ final class InternodeChunks {
     return Math.ceilDiv(bytes, UNIT) * UNIT;
   }
 
-  /** Whole lines: what is not, crosses the bus in more packets than it fills. */
+  /** Rounds up to 128 bytes: a partial unit crosses the bus in extra packets. */
   static long alignToLine(long bytes) {
     return Math.ceilDiv(bytes, LINE) * LINE;
   }

@@ -6,19 +6,19 @@ import org.ep4j.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.far.InternodeConnection;
 
-/** How combines run across nodes: the parameters that {@code internode_combine.cu} adds. */
+/** Combines between nodes: the additional parameters of {@code internode_combine.cu}. */
 final class InternodeCombiner {
-  /** Warps of a block that push rows, and, where they first add them up. */
+  /** Warps of a block that push rows, and warps that push sums. */
   private static final int PUSH_WARPS_FLAT = 3;
 
   private static final int PUSH_WARPS_EXPERT = 5;
 
-  /** Warps of all blocks that return sums to other nodes, as far as a block may have so many. */
+  /** Warps of all blocks that return sums to other nodes, limited by the warps of a block. */
   private static final int RETURN_WARPS_TOTAL = 36;
 
   private static final int MAX_RETURNING = 4;
 
-  /** Of a block: it tells of what the returning ones have filled. */
+  /** Warps of a block that notify receivers about slots that the returning warps have filled. */
   private static final int NOTIFY_WARPS = 1;
 
   /** Shared memory of a returning warp, as {@code StoreStages} in internode_return.cuh. */
@@ -32,8 +32,7 @@ final class InternodeCombiner {
   private static final long POINTERS = 64L * Long.BYTES;
 
   /**
-   * Words of a rank, of a partner, and of a home and a rank of the node: see
-   * internode_return_layout.cuh.
+   * Words of a rank, of a partner, and of a pair of return buffer and rank of the node: see internode_return_layout.cuh.
    */
   private static final long RANK_WORDS = 6;
 
@@ -43,12 +42,12 @@ final class InternodeCombiner {
   private final CudaContext context;
   private final InternodeConnection internode;
 
-  /** Shared memory of a block for all but what pushing warps need. */
+  /** Shared memory of a block except that of pushing warps. */
   private final long words;
 
   private final Stages.Cache rows;
 
-  /** Rows that a token has at most in one node. */
+  /** Largest number of rows of a token in one node. */
   private final int largestNode;
 
   InternodeCombiner(CudaContext context) {
@@ -95,7 +94,7 @@ final class InternodeCombiner {
       stageBytes = stages.stageBytes();
       bytes = stages.bytes();
     }
-    // The tokens of a slot must not depend on what one rank alone is told.
+    // The tokens of a slot must not depend on settings of a single rank.
     long returnRecordBytes = InternodeChunks.returnRecordBytes(travelingBytes, handle.topK, true);
     int rowsOfToken = options.partialRounding() ? 1 : Math.min(handle.topK, largestNode);
     call.set(CombineField.INTERNODE, internode.world());

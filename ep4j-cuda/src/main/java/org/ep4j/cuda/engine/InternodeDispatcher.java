@@ -1,24 +1,24 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.far.InternodeConnection;
 
 /**
- * How dispatches run across nodes: the parameters that {@code internode_dispatch.cu} and {@code
- * internode_expert_dispatch.cu} add.
+ * Dispatches between nodes: the additional parameters of {@code internode_dispatch.cu} and {@code internode_expert_dispatch.cu}.
  */
 final class InternodeDispatcher {
-  /** Warps that move rows, of all kinds; the others write what goes with them. */
+  /** Largest number of warps of all kinds that move rows; the other warps write row metadata. */
   private static final int MAX_WARPS = 10;
 
   /**
-   * Warps of all blocks that fill slots, unless every block has but one: they keep a bus busy, and
-   * more of them would only begin more slots before the first has been filled.
+   * Warps of all blocks that fill slots, at least one per block: they saturate a bus, and more of them would only start more slots before the first is full.
    */
   private static final int FILL_WARPS_TOTAL = 32;
 
-  /** Longer records are moved in pieces, so that more warps find room for stages. */
+  /** Longer records are moved in pieces, so that more warps have room for stages. */
   private static final long LONGEST_PIECE = 8192;
 
   private static final long UNIT = 16;
@@ -26,10 +26,10 @@ final class InternodeDispatcher {
   /** Kinds of warps that move rows: pushing, filling, forwarding. */
   private static final int KINDS = 3;
 
-  /** Words for each partner, and two more, as {@code ChunkSchedule} in internode_schedule.cuh. */
+  /** Words per partner plus two, as {@code ChunkSchedule} in internode_schedule.cuh. */
   private static final long SCHEDULE_ARRAYS = 3;
 
-  /** What an array of stages is aligned to. */
+  /** Alignment of an array of stages. */
   private static final long STAGE_ALIGNMENT = 128;
 
   private final CudaContext context;
@@ -37,12 +37,12 @@ final class InternodeDispatcher {
   private final Stages.Cache flatStages;
   private final Stages.Cache expertStages;
 
-  /** Shared memory that streams take. */
+  /** Shared memory of the chunk schedule. */
   private final long scheduleBytes;
 
   /**
-   * @param flatBytes shared memory of the kernel in one node, but for stages
-   * @param expertBytes the same of EXPERT_MAJOR
+   * @param flatBytes shared memory of the kernel within one node, without stages
+   * @param expertBytes the same for EXPERT_MAJOR
    */
   InternodeDispatcher(CudaContext context, long flatBytes, long expertBytes) {
     this.context = context;
@@ -75,8 +75,8 @@ final class InternodeDispatcher {
   }
 
   /**
-   * @param sending blocks that send
-   * @param tileBytes shared memory that counting needs, but for the streams
+   * @param sending number of sending blocks
+   * @param tileBytes shared memory for counting, without the chunk schedule
    */
   void launchExperts(
       KernelCall<DispatchField> call,
@@ -96,22 +96,21 @@ final class InternodeDispatcher {
 
   private static Stages stages(Stages.Cache memo, long offset, long rowBytes, long metadataBytes) {
     long bytes = offset + rowBytes;
-    // What stands in front of a row is in one piece with the beginning of it.
+    // The metadata before a row is in one piece with the beginning of the row.
     long least = offset + UNIT;
     long piece = InternodeChunks.alignToLine(Math.max(Stages.pieceOf(bytes, LONGEST_PIECE), least));
     Stages moving = memo.of(piece, metadataBytes, MAX_WARPS);
     if (moving.stageBytes() < least || moving.warps() < KINDS) {
-      throw new IllegalStateException(
-          "stages of "
+      throw new IllegalUseException(ErrorCode.CUDA_EXPERT_COUNTERS, "stages of "
               + moving.stageBytes()
               + " bytes for "
               + moving.warps()
-              + " warps are too little: use fewer experts or ranks");
+              + " warps do not suffice: use fewer experts or ranks");
     }
     return moving;
   }
 
-  /** Shares the moving warps of a block out: some push, some fill slots, some forward. */
+  /** Divides the moving warps of a block into pushing, filling and forwarding warps. */
   private void divide(
       KernelCall<DispatchField> call,
       CudaHandle handle,

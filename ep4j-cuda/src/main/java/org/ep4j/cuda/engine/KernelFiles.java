@@ -14,11 +14,10 @@ import org.ep4j.cuda.jit.LinkedKernels;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the kernel files of a buffer are loaded: as they are, or, where the library of its backend
- * carries between nodes, linked to that.
+ * Loads the kernel files of a buffer: unlinked, or linked to the library of the backend if that library is the transport between nodes.
  */
 record KernelFiles(CudaDevice device, @Nullable PutTransport transport) {
-  /** Those of a buffer with this way to ranks of other nodes; null: of one node. */
+  /** Files of a buffer with this connection to other nodes; null: one node. */
   static KernelFiles of(CudaDevice device, @Nullable InternodeConnection internode) {
     return new KernelFiles(device, internode == null ? null : internode.transport());
   }
@@ -30,7 +29,7 @@ record KernelFiles(CudaDevice device, @Nullable PutTransport transport) {
         : owner.own(LibraryModule.load(device, entry, linked(constants), transport)).module();
   }
 
-  /** Begins to look for files, see {@link KernelCompiler#prepare}. */
+  /** Starts to look up files, see {@link KernelCompiler#prepare}. */
   void prepare(Map<String, KernelConstants> entries) {
     if (transport == null) {
       KernelCompiler.standard().prepare(entries, device.architecture());
@@ -42,7 +41,7 @@ record KernelFiles(CudaDevice device, @Nullable PutTransport transport) {
     }
   }
 
-  /** Those for any shape: a link takes long, and one serves all. */
+  /** Linked files are compiled for any shape: a link takes long, and one serves all shapes. */
   private static Map<String, String> linked(KernelConstants constants) {
     Map<String, String> defines = new TreeMap<>(constants.general());
     defines.putAll(LibraryModule.DEFINES);

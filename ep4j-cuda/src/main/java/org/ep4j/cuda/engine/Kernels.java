@@ -13,9 +13,9 @@ import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelConstants;
 
-/** The compiled kernels of one buffer on its device, and how much shared memory each may use. */
+/** The compiled kernels of one buffer on its device, and their shared memory. */
 final class Kernels implements AutoCloseable {
-  /** Threads of a block, as the kernels' launch bounds say. */
+  /** Threads of a block, as in the kernels' launch bounds. */
   static final int THREADS = 512;
 
   /** Warps of a block. */
@@ -24,7 +24,7 @@ final class Kernels implements AutoCloseable {
   /** Threads of a block of the layout kernel. */
   static final int LAYOUT_THREADS = 256;
 
-  /** Threads of a block of the kernel that turns scales around. */
+  /** Threads of a block of the kernel that transposes scales. */
   private static final int TRANSPOSE_THREADS = 256;
 
   private static final String DISPATCH = "dispatch.cu";
@@ -37,7 +37,7 @@ final class Kernels implements AutoCloseable {
   private static final String LAYOUT = "layout.cu";
   private static final String TRANSPOSE_SCALES = "transpose_scales.cu";
 
-  /** Row types of which there are sums. */
+  /** Row types with sums. */
   private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
 
   private final ResourceStack owned = new ResourceStack();
@@ -53,12 +53,12 @@ final class Kernels implements AutoCloseable {
   private final Map<DType, KernelCall<CombineField>> flatCombines = new EnumMap<>(DType.class);
   private final Map<DType, KernelCall<CombineField>> expertCombines = new EnumMap<>(DType.class);
 
-  /** Partial sums of EXPERT_MAJOR travel as float32. */
+  /** Partial sums of EXPERT_MAJOR are sent as float32. */
   private final Map<DType, KernelCall<CombineField>> exactCombines = new EnumMap<>(DType.class);
 
   /**
-   * @param files where those come from that reach other ranks
-   * @param internode whether ranks are of several nodes
+   * @param files source of the kernels that access other ranks
+   * @param internode whether the ranks are on several nodes
    */
   Kernels(KernelFiles files, boolean internode) {
     CudaDevice device = files.device();
@@ -71,7 +71,7 @@ final class Kernels implements AutoCloseable {
       CudaModule counting = load(plain, LAYOUT);
       CudaModule transposing = load(plain, TRANSPOSE_SCALES);
       Kernel first = dispatching.kernel(names + "dispatch");
-      // All of them have the same static part: one word that blocks share.
+      // All of them have the same static shared memory: one word that blocks share.
       sharedBytes =
           (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
               / 1024
@@ -79,7 +79,7 @@ final class Kernels implements AutoCloseable {
       dispatch = call(first, DispatchField.class);
       expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
       if (internode) {
-        // A kernel for both layouts.
+        // One kernel for both layouts.
         loadCombines(load(files, INTERNODE_COMBINE), "ep4j_internode_combine");
         flatCombines.putAll(expertCombines);
       } else {
@@ -108,7 +108,7 @@ final class Kernels implements AutoCloseable {
     }
   }
 
-  /** The files of a buffer that reach other ranks, to be looked for while it opens. */
+  /** Files that access other ranks, looked up while a buffer opens. */
   static Map<String, KernelConstants> files(boolean internode) {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
@@ -121,7 +121,7 @@ final class Kernels implements AutoCloseable {
     return entries;
   }
 
-  /** Those that reach no other rank. */
+  /** Files that access no other rank. */
   static Map<String, KernelConstants> filesOfOneRank() {
     return Map.of(LAYOUT, KernelConstants.NONE, TRANSPOSE_SCALES, KernelConstants.NONE);
   }
@@ -130,7 +130,7 @@ final class Kernels implements AutoCloseable {
     return files.load(owned, entry, KernelConstants.NONE);
   }
 
-  /** Combines of EXPERT_MAJOR rows. */
+  /** Loads the combines of EXPERT_MAJOR rows. */
   private void loadCombines(CudaModule module, String name) {
     for (DType dtype : SUMMED) {
       KernelCall<CombineField> rounding = combine(module, name, dtype, "");
@@ -151,15 +151,15 @@ final class Kernels implements AutoCloseable {
     return owned.own(new KernelCall<>(kernel, fields, THREADS, sharedBytes));
   }
 
-  /** The combine of FLAT rows of a type that is summed. */
+  /** The combine of FLAT rows of a summed type. */
   KernelCall<CombineField> flatCombine(DType dtype) {
     return of(flatCombines, dtype);
   }
 
   /**
-   * The combine of EXPERT_MAJOR rows of a type that is summed.
+   * The combine of EXPERT_MAJOR rows of a summed type.
    *
-   * @param exact whether partial sums travel as float32
+   * @param exact whether partial sums are sent as float32
    */
   KernelCall<CombineField> expertCombine(DType dtype, boolean exact) {
     return of(exact ? exactCombines : expertCombines, dtype);

@@ -36,10 +36,10 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private long ids;
   private long weights;
 
-  /** Where the sums go on the device. */
+  /** Output of the sums on the device. */
   private @Nullable Tensor sums;
 
-  /** Where the caller wants them. */
+  /** The caller's output. */
   private @Nullable Tensor out;
 
   LowLatencyCombineOperation(
@@ -51,7 +51,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     this.memory = memory;
   }
 
-  /** Takes the arguments; copies those on the host to the device in the order of {@code stream}. */
+  /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
   void prepare(
       long number,
       Tensor given,

@@ -2,7 +2,7 @@ package org.ep4j.cuda.engine;
 
 import org.ep4j.BufferConfig;
 
-/** Parameters of the low-latency kernels that are the same for all operations of a buffer. */
+/** Parameters of the low-latency kernels that are constant for a buffer. */
 final class LowLatencyConstants {
   private LowLatencyConstants() {}
 

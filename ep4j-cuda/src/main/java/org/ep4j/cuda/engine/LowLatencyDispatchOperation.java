@@ -28,7 +28,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   int topK;
 
-  /** Whether its rows are grouped by source ranks. */
+  /** Whether rows are grouped by source rank. */
   boolean rankMajor;
 
   private LowLatencyFormat format;
@@ -36,7 +36,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   private long x;
   private long ids;
 
-  /** By ranks, if weights are dispatched; else 0. */
+  /** Address of the weights by rank if weights are dispatched; else 0. */
   private long weights;
 
   private boolean weighted;
@@ -60,7 +60,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     results = memory.half(0).views(false);
   }
 
-  /** Takes the arguments; copies those on the host to the device in the order of {@code stream}. */
+  /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
   void prepare(
       long number,
       Tensor rows,
@@ -88,17 +88,17 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     cumulativeStats = options.cumulativeStats();
   }
 
-  /** Which half of the outputs belongs to this dispatch. */
+  /** Half of the outputs of this dispatch. */
   int half() {
     return (int) (ordinal & 1);
   }
 
-  /** Its results, in its layout. */
+  /** Results in the layout of this dispatch. */
   LowLatencyViews results() {
     return results;
   }
 
-  /** Which record belongs to it. */
+  /** Record of this dispatch. */
   int record() {
     return (int) (ordinal % LowLatencyMemory.RECORDS);
   }

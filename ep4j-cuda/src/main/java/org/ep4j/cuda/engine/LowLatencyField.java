@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the low-latency kernels in the order of {@code LowLatencyParameters} in {@code
- * low_latency.cuh}: 8 bytes each.
+ * Parameters of the low-latency kernels, 8 bytes each, in the order of {@code LowLatencyParameters} in {@code low_latency.cuh}.
  */
 enum LowLatencyField {
   PEERS,

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -18,16 +19,16 @@ import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
-/** The low-latency kernels of one buffer on its device, and how they use shared memory. */
+/** The low-latency kernels of one buffer on its device, and their use of shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
 
-  /** Words of a rank in the shared memory of a dispatch: two addresses and two numbers. */
+  /** Words per rank in the shared memory of a dispatch: two addresses and two numbers. */
   private static final int RANK_WORDS = 6;
 
-  /** Bytes of a rank in that of a combine: two addresses and a number. */
+  /** Bytes per rank in the shared memory of a combine: two addresses and a number. */
   private static final int RANK_BYTES = 20;
 
-  /** Tokens are told at once in groups of so many, a bit of a word each. */
+  /** Tokens whose routing is published together, one bit of a word each. */
   private static final int GROUP = 32;
 
   private static final String DISPATCH = "low_latency_dispatch";
@@ -35,21 +36,21 @@ final class LowLatencyKernels implements AutoCloseable {
   private static final String DISPATCH_RANK_MAJOR = "low_latency_dispatch_rank_major";
   private static final String COMBINE_RANK_MAJOR = "low_latency_combine_rank_major";
 
-  /** Devices whose kernels may take their place before the kernel in front of them has ended. */
+  /** First major compute capability whose kernels may start before the previous kernel has ended. */
   private static final int FIRST_TO_START_EARLY = 9;
 
-  /** Ranks that kernels reach: each has files of its own. */
+  /** The ranks that kernels access; each case has its own files. */
   enum Reach {
-    /** Of one node. */
+    /** One node. */
     NODE(".cu"),
-    /** Of several nodes, whose memory kernels write into. */
+    /** Several nodes, whose memory kernels write directly. */
     MAPPED("_mapped.cu"),
-    /** Of several nodes, between which a wire carries what kernels write here. */
+    /** Several nodes; a wire transports what kernels write locally. */
     PUTS("_puts.cu");
 
     private final String suffix;
 
-    /** What is to be reached through {@code internode}; null: one node. */
+    /** The case for {@code internode}; null: one node. */
     static Reach of(@Nullable InternodeConnection internode) {
       return internode == null ? NODE : internode.puts() ? PUTS : MAPPED;
     }
@@ -62,7 +63,7 @@ final class LowLatencyKernels implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
   private final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
 
-  /** Tokens whose routing is told at once. */
+  /** Tokens whose routing is published together. */
   final int tileTokens;
 
   /** Shared memory of a block of a dispatch. */
@@ -95,10 +96,10 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
-   * @param files where they come from
-   * @param reach which ranks the kernels reach
-   * @param llPackets whether rows travel as lines within a node
-   * @param sharedBytes what a block may use
+   * @param files source of the kernels
+   * @param reach the ranks that the kernels access
+   * @param llPackets whether rows travel as packed flags within a node
+   * @param sharedBytes shared memory available to a block
    * @param localExperts experts of this rank
    */
   LowLatencyKernels(
@@ -113,14 +114,12 @@ final class LowLatencyKernels implements AutoCloseable {
     long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
     long most = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
-    // A turn has a counter for each expert and rank, and for each group of tokens a word for those
-    // and its choices.
+    // A tile has one counter per expert and rank, and per group of tokens one word for the group and one for each choice.
     long counters = (long) config.experts() + ranks;
     long groupWords = counters + (long) GROUP * config.topK();
     long groups = Math.clamp((words - counters) / groupWords, 0, most);
     if (groups == 0) {
-      throw new InvalidArgumentException(
-          "experts",
+      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts",
           config.experts() + ", " + localExperts + " of them on a rank of " + ranks,
           "few enough for their counters, "
               + (tables + counters + groupWords)
@@ -153,8 +152,7 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
-   * The files, to be looked for while a buffer opens. The ranks of one node have yet to tell which
-   * devices are theirs, so whether rows will travel as lines is a guess.
+   * Files to look up while a buffer opens. The ranks of a node have not exchanged their devices yet, so the use of packed flags is a guess.
    */
   static Map<String, KernelConstants> files(int device, BufferConfig config, Reach reach) {
     boolean llPackets =
@@ -181,13 +179,13 @@ final class LowLatencyKernels implements AutoCloseable {
     return Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
 
-  /** Whether low-latency rows carry packed flags where NVLink joins all GPUs. */
+  /** Whether low-latency rows carry packed flags if NVLink connects all GPUs. */
   static boolean wantsPackets(Map<String, String> environment) {
     String setting = RenamedVariables.value(environment, PrebuiltKernels.LL_PACKETS_VARIABLE);
     return setting == null || !setting.strip().equals("0");
   }
 
-  /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
+  /** Compile-time constants of the kernels of a buffer; see {@code low_latency.cuh}. */
   private static KernelConstants constants(BufferConfig config, int ranks, boolean llPackets) {
     return new KernelConstants(
         llPackets ? PrebuiltKernels.LL_PACKETS : Map.of(),
@@ -212,7 +210,7 @@ final class LowLatencyKernels implements AutoCloseable {
     return call;
   }
 
-  /** All of them. */
+  /** All calls. */
   List<KernelCall<LowLatencyField>> calls() {
     return calls;
   }

@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * What a dispatch sends, as it travels in the headers: all that must be the same on all ranks for
- * their rows to be read. The lowest bits are the index of a {@link LowLatencyFormat}.
+ * Kind of a dispatch, as sent in the headers: the properties that all ranks must share to read each other's rows. The lowest bits are the index of a {@link LowLatencyFormat}.
  */
 final class LowLatencyKind {
   private static final long FORMAT = 7;
@@ -19,7 +18,7 @@ final class LowLatencyKind {
     return format.index() | (rankMajor ? RANK_MAJOR : 0) | (rankMajor && weighted ? WEIGHTED : 0);
   }
 
-  /** For messages: a kind with the number of choices above it, as kernels record them. */
+  /** Text for messages of a kind with the number of choices above it, as kernels record it. */
   static String text(long word) {
     String format = LowLatencyFormat.text(word & FORMAT);
     return (word & RANK_MAJOR) == 0

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
@@ -7,13 +8,12 @@ import org.ep4j.InvalidArgumentException;
 import org.ep4j.engine.Nodes;
 
 /**
- * Where things lie in the low-latency part of each rank, which its peers write into; the same on
- * all ranks. Who writes which word and who waits for it is told in {@code kernels/low_latency.cuh}.
+ * Offsets in the low-latency part of each rank, which peers write into; the same on all ranks. {@code kernels/low_latency.cuh} documents the writer and the waiter of each word.
  */
 final class LowLatencyLayout {
   private static final long PAGE = 4096;
 
-  /** What a wire carries is a multiple of this. */
+  /** Transfers of a wire are multiples of this. */
   private static final long UNIT = 16;
 
   /** Values that one warp moves at a time. */
@@ -25,16 +25,16 @@ final class LowLatencyLayout {
   /** Groups of tokens whose rows are awaited together between nodes. */
   static final int GROUPS = 4;
 
-  /** Blocks that tell of a group each for itself; more of them share. */
+  /** Blocks that publish one group each; more blocks share groups. */
   static final int UNITS = 32;
 
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
 
-  /** Bytes of a piece of BF16 as lines; see {@code kernels/ll_packets.cuh}. */
+  /** Bytes of a piece of BF16 as packed flags; see {@code kernels/ll_packets.cuh}. */
   private static final long PACKET_PIECE = 2 * PIECE + 128;
 
-  /** 1 if the rank that has the part sends rows as lines, or would; the host's alone. */
+  /** 1 if the rank of this part can send rows as packed flags; only the host uses this word. */
   static final long LL_PACKETS = PAGE - Long.BYTES;
 
   /** Number of the last operation sent; see {@code Words}. */
@@ -43,7 +43,7 @@ final class LowLatencyLayout {
   /** Number of the last operation received. */
   static final long RECEIVED = 8;
 
-  /** By rank: what it has received last, see {@code Grant}. */
+  /** By rank: the last operation that it has received, see {@code Grant}. */
   final long received;
 
   /** Offsets in the first area. */
@@ -53,18 +53,18 @@ final class LowLatencyLayout {
   final long entries;
   final long weights;
 
-  /** Several nodes: words that say which rows travel as LogFMT, among those of the first source. */
+  /** Several nodes: words that mark rows sent as LogFMT, among those of the first source. */
   final long packed;
 
-  /** Several nodes: from the words of a source to those of the next; headers come first. */
+  /** Several nodes: distance between the words of two sources; headers are first. */
   final long sourceBytes;
 
   final long flags;
 
-  /** One node: rows as lines, one a rank and token. */
+  /** One node: rows as packed flags, one per rank and token. */
   final long packets;
 
-  /** Rows that are not lines. */
+  /** Rows without packed flags. */
   final long rows;
 
   /** Several nodes: half of what is prepared for one rank of another node, words and rows. */
@@ -76,22 +76,22 @@ final class LowLatencyLayout {
   /** Pieces of a row. */
   final long pieces;
 
-  /** Counters a source: of the local experts, and of the rank. */
+  /** Counters per source: of the local experts, and of the rank. */
   final long countStride;
 
-  /** Flags of a piece of a token that comes home. */
+  /** Flags of a piece of a token that returns. */
   final long flagStride;
 
-  /** Areas that operations use in turn: two, and two more where ranks can be masked. */
+  /** Areas that operations use in rotation: two, and two more if ranks can be masked. */
   final int areas;
 
   /** Distance from one area to the next. */
   final long areaBytes;
 
-  /** Bytes of an area's words and lines, which begin at {@link #headers}. */
+  /** Bytes of an area's words and packed flags, which begin at {@link #headers}. */
   final long wordBytes;
 
-  /** All of it. */
+  /** Total size. */
   final long bytes;
 
   LowLatencyLayout(BufferConfig config, Nodes nodes) {
@@ -99,8 +99,7 @@ final class LowLatencyLayout {
     long ranks = placement.ranks();
     long tokens = config.lowLatencyMaxTokens();
     if (tokens > MAX_TOKENS) {
-      throw new InvalidArgumentException(
-          "lowLatencyMaxTokens",
+      throw new InvalidArgumentException(ErrorCode.CUDA_LOW_LATENCY_TOKENS, "lowLatencyMaxTokens",
           String.valueOf(tokens),
           "at most " + MAX_TOKENS,
           "dispatch large batches with the high-throughput operations");
@@ -123,7 +122,7 @@ final class LowLatencyLayout {
       entries = unit(counts + countStride * Long.BYTES);
       weights = unit(entries + tokens * topK * Long.BYTES);
       packed = unit(weights + tokens * topK * Long.BYTES);
-      // Behind them it is told which groups of tokens have come.
+      // After them, the words that mark arrived groups of tokens.
       long unitWords = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
       sourceBytes = unitWords + (long) GROUPS * UNITS * Long.BYTES - headers;
       flags = headers + ranks * sourceBytes;
@@ -143,12 +142,12 @@ final class LowLatencyLayout {
     bytes = headers + areas * areaBytes;
   }
 
-  /** Where rows lie that are not lines: without lines they take the place of those, too. */
+  /** Offset of rows without packed flags: if packed flags are off, rows use that space too. */
   long rows(boolean llPackets) {
     return llPackets ? rows : packets;
   }
 
-  /** What a rank says that has received an operation and goes on with the first two areas. */
+  /** The grant of a rank that has received an operation and continues with the first two areas. */
   static long grant(long number) {
     return number << GRANT_AREA_BITS;
   }

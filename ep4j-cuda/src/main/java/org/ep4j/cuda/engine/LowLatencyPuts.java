@@ -6,15 +6,13 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.far.InternodeConnection;
 
 /**
- * What low-latency kernels know where a wire carries rows to other nodes, on the device: {@code
- * LowLatencyPuts} of {@code kernels/low_latency_puts.cuh}, and behind it what counters were when
- * numbers began.
+ * Device state of low-latency kernels if a wire transports rows to other nodes: {@code LowLatencyPuts} of {@code kernels/low_latency_puts.cuh}, followed by the counter values at the start of numbering.
  */
 final class LowLatencyPuts implements AutoCloseable {
-  /** Counters that each rank has of each rank. */
+  /** Counters of each pair of ranks. */
   private static final int COUNTERS = 5;
 
-  /** What all rows of an operation together let their counter grow by: {@code ALL_ROWS}. */
+  /** Increment of the counter by all rows of an operation together: {@code ALL_ROWS}. */
   private static final long ALL_ROWS = 1L << 32;
 
   private final DeviceMemory memory;
@@ -49,8 +47,7 @@ final class LowLatencyPuts implements AutoCloseable {
   }
 
   /**
-   * Numbers go on behind one that no rank has used, and all counters are 0: as if they had grown by
-   * all operations up to it before.
+   * Resumes after a number that no rank has used; all counters are 0, as if all operations up to that number had already incremented them.
    */
   void resumeAfter(long number) {
     long odd = (number + 1) / 2;
@@ -66,12 +63,12 @@ final class LowLatencyPuts implements AutoCloseable {
         (long) LowLatencyPutsField.values().length * Long.BYTES, MemorySegment.ofArray(base));
   }
 
-  /** Counters of a rank of so many. */
+  /** Number of counters of a rank. */
   static int counters(int ranks) {
     return ranks * COUNTERS;
   }
 
-  /** Where kernels find it. */
+  /** Device address. */
   long address() {
     return memory.address();
   }

@@ -1,6 +1,6 @@
 package org.ep4j.cuda.engine;
 
-/** {@code LowLatencyPuts} in {@code low_latency_puts.cuh}: 8 bytes each. */
+/** Fields of {@code LowLatencyPuts} in {@code low_latency_puts.cuh}, 8 bytes each. */
 enum LowLatencyPutsField {
   WORLD,
   STAGING,

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.EngineUnavailableException;
@@ -15,8 +16,7 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The low-latency part of this rank's memory, those of its peers, and the masks. What the host
- * reads and writes here it does while no kernel of this rank runs.
+ * The low-latency part of this rank's memory, those of its peers, and the masks. The host reads and writes here only while no kernel of this rank runs.
  */
 final class LowLatencyRegion implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
@@ -27,10 +27,10 @@ final class LowLatencyRegion implements AutoCloseable {
   private final HostWords words;
   private final Peers peers;
 
-  /** The way to ranks of other nodes; null if there are none. */
+  /** Connection to ranks of other nodes; null with one node. */
   private final @Nullable InternodeConnection internode;
 
-  /** How kernels reach ranks of other nodes if a wire carries their rows; else null. */
+  /** How kernels reach ranks of other nodes if a wire transports their rows; else null. */
   private final @Nullable LowLatencyPuts puts;
 
   private final int rank;
@@ -40,10 +40,9 @@ final class LowLatencyRegion implements AutoCloseable {
   /**
    * Maps the peers' parts; collective.
    *
-   * @param region of this rank; its owner closes it after this
-   * @param linked whether rows of this rank may travel as lines: where that is asked for and, as
-   *     far as it knows, NVLink joins it with all others
-   * @param internode the way to ranks of other nodes; null if there are none
+   * @param region region of this rank; its owner closes it after this object
+   * @param linked whether rows of this rank may travel as packed flags: requested, and NVLink connects this rank with all others as far as known
+   * @param internode connection to ranks of other nodes; null with one node
    */
   LowLatencyRegion(
       Participants meeting,
@@ -70,7 +69,7 @@ final class LowLatencyRegion implements AutoCloseable {
       masks.fill8(0, masks.bytes(), (byte) 0, stream);
       clearWords(stream);
       setLlPackets(linked);
-      // From here on all ranks have cleared their words.
+      // All ranks have cleared their words after this step.
       peers = owned.own(new Peers(meeting, nodes, device, region, timeout));
       puts =
           internode != null && internode.puts()
@@ -96,12 +95,11 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   private EngineUnavailableException packetsAreRefused() {
-    return new EngineUnavailableException(
-        "low latency: rows of the other ranks travel as lines, those of rank "
+    return new EngineUnavailableException(ErrorCode.LL_PACKETS_MISMATCH, "low latency: the other ranks use packed flags, which rank "
             + rank
             + " on "
             + device
-            + " cannot: start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink, with all GPUs in"
+            + " cannot use: start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink, with all GPUs in"
             + " CUDA_VISIBLE_DEVICES");
   }
 
@@ -115,7 +113,7 @@ final class LowLatencyRegion implements AutoCloseable {
     peers.unstage();
   }
 
-  /** Counts with the rank that was staged; before {@link #exclude} and {@link #resumeAfter}. */
+  /** Includes the staged rank; called before {@link #exclude} and {@link #resumeAfter}. */
   void takeIn(int peer) {
     peers.commit();
     words.setMasked(peer, false);
@@ -124,11 +122,10 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   /**
-   * Clears all words that peers write, as if all ranks had received all operations up to {@code
-   * number}; nothing runs.
+   * Clears all words that peers write, as if all ranks had received all operations up to {@code number}; no kernel runs.
    */
   void resumeAfter(long number, CudaStream stream) {
-    // What other nodes have told, too: an operation that was left halfway leaves some of it.
+    // Also clears words from other nodes: an interrupted operation leaves some of them.
     masks.fill8(internodeState() - masks(), internodeStateBytes(), (byte) 0, stream);
     clearWords(stream);
     write(memory.address() + LowLatencyLayout.SENT, number);
@@ -137,7 +134,7 @@ final class LowLatencyRegion implements AutoCloseable {
       write(receivedBy(r, memory.address()), LowLatencyLayout.grant(number));
       write(acknowledged() + (long) r * Long.BYTES, number);
       if (internode != null) {
-        // Kernels look there, too: it says no less than what stands here.
+        // Kernels read this word too: it is at least the value here.
         internode.setLowLatencyWord(receivedBy(r, 0), LowLatencyLayout.grant(number));
       }
     }
@@ -147,8 +144,7 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   /**
-   * Whether rows travel as lines: if each rank has said that it could. A rank that comes back does
-   * as the others do; what they say is what they have agreed on.
+   * Whether rows travel as packed flags: only if every rank supports them. A returning rank follows the others, whose published values are what they agreed on.
    */
   private boolean allUsePackets(Participants meeting) {
     boolean back = meeting.isNew(rank);
@@ -165,12 +161,12 @@ final class LowLatencyRegion implements AutoCloseable {
     write(memory.address() + LowLatencyLayout.LL_PACKETS, llPackets ? 1 : 0);
   }
 
-  /** Whether rows between ranks of the node travel as lines. */
+  /** Whether rows between ranks of the node travel as packed flags. */
   boolean llPackets() {
     return llPackets;
   }
 
-  /** All but {@link LowLatencyLayout#LL_PACKETS}. */
+  /** Clears all words except {@link LowLatencyLayout#LL_PACKETS}. */
   private void clearWords(CudaStream stream) {
     memory.fill8(0, LowLatencyLayout.LL_PACKETS, (byte) 0, stream);
     memory.fill8(layout.received, layout.headers - layout.received, (byte) 0, stream);
@@ -185,47 +181,47 @@ final class LowLatencyRegion implements AutoCloseable {
     return layout;
   }
 
-  /** Where kernels find the parts. */
+  /** Device address of the table of parts. */
   long peers() {
     return peers.table();
   }
 
-  /** Where the one of this rank lies. */
+  /** Device address of this rank's part. */
   long own() {
     return memory.address();
   }
 
-  /** Where kernels find {@code LowLatencyPuts}, or 0. */
+  /** Device address of {@code LowLatencyPuts}, or 0. */
   long puts() {
     return puts == null ? 0 : puts.address();
   }
 
-  /** Where kernels find the masks, one word a rank. */
+  /** Device address of the masks, one word per rank. */
   long masks() {
     return masks.address();
   }
 
-  /** Where kernels note the longest waits, one word a rank. */
+  /** Device address of the longest waits, one word per rank. */
   long waited() {
     return masks.address() + (long) ranks * Long.BYTES;
   }
 
-  /** Where kernels note what they have told each rank, one word a rank. */
+  /** Device address of the last acknowledgements to each rank, one word per rank. */
   long acknowledged() {
     return waited() + (long) ranks * Long.BYTES;
   }
 
-  /** Where kernels note what ranks of other nodes have told, and what they have sent to them. */
+  /** Device address of the state received from and sent to ranks of other nodes. */
   long internodeState() {
     return acknowledged() + (long) ranks * Long.BYTES;
   }
 
-  /** Words of ranks, and behind them those of groups of tokens. */
+  /** Words of ranks, then those of groups of tokens. */
   private long internodeStateBytes() {
     return (ranks + (long) LowLatencyLayout.GROUPS * LowLatencyLayout.UNITS) * Long.BYTES;
   }
 
-  /** Ranks that are gone have no part. */
+  /** Dead ranks have no part. */
   void exclude(boolean[] gone) {
     peers.exclude(gone);
   }
@@ -235,7 +231,7 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   /**
-   * Masks or admits a peer. One that is masked is told nothing, so now it is told what it missed.
+   * Masks or admits a peer. A masked peer gets no acknowledgements, so an admitted peer now gets the missed one.
    */
   void mask(int peer, boolean masked) {
     if (words.masked(peer) == masked) {
@@ -249,12 +245,12 @@ final class LowLatencyRegion implements AutoCloseable {
     }
   }
 
-  /** The number of the last operation that a rank has sent. */
+  /** Number of the last operation that a rank has sent. */
   long sent(int peer) {
     return read(peers.address(peer) + LowLatencyLayout.SENT);
   }
 
-  /** This rank goes on with another number than its own; no rank is inside an operation. */
+  /** Continues with another number than this rank's own; no rank is inside an operation. */
   void resumeAt(long number) {
     write(memory.address() + LowLatencyLayout.SENT, number);
     write(memory.address() + LowLatencyLayout.RECEIVED, number);
@@ -269,7 +265,7 @@ final class LowLatencyRegion implements AutoCloseable {
     return part + layout.received + (long) of * Long.BYTES;
   }
 
-  /** Tells a rank what this one has received. */
+  /** Publishes to a rank what this rank has received. */
   private void publishReceived(int peer, long grant, long number) {
     write(receivedBy(rank, peers.address(peer)), grant);
     write(acknowledged() + (long) peer * Long.BYTES, number);

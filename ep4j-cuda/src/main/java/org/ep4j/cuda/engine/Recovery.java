@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
@@ -13,42 +15,35 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Getting out of a broken operation, and taking in ranks that come back: the ranks that are alive
- * find each other through the group, end what their GPUs still do, agree on who is gone, see to it
- * that nobody who is gone writes to them any more, and clear their words before any of them begins
- * anew, with numbers that none has used. One that comes back has words as clear as these.
+ * Recovery from a failed operation, and readmission of returning ranks: the live ranks meet through the group, end the work of their GPUs, agree on the dead ranks, ensure that dead ranks no longer write to them, and clear their words before any of them starts again, with numbers that no rank has used. The words of a returning rank are equally clear.
  *
- * <p>Between nodes what has been sent may still be under way when kernels have ended, so it is
- * awaited before anything is cleared, and lanes to nodes that are gone have to end. Wire and memory
- * stay, and all addresses with them. Who evicts reaches memory of its own node; where that of
- * another is gone, no kernel has a way from there to here but the wire.
+ * <p>Between nodes, data may still be in flight after kernels have ended; it is awaited before words are cleared, and lanes to dead nodes must end. Wire, memory and all addresses stay. A fence reaches memory of its own node only; kernels of a dead rank of another node reach this rank only through the wire.
  */
 final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
   private static final int QUIESCE_ROUNDS = 2;
 
-  /** Words that the ranks agree on. */
+  /** Words of the agreement. */
   static final int AGREED_WORDS = 3;
 
-  /** More than a rank that is gone can have been ahead of those that are left. */
+  /** More operations than a dead rank can have been ahead of the survivors. */
   private static final long LEAP = 8;
 
   /**
-   * How much later than another a rank may be that has evicted ranks, those replaced and those
-   * gone.
+   * Largest skew between ranks that fence replaced ranks and then dead ranks.
    */
   private static final Duration FENCE_SKEW = StaleRankFence.MAX_DURATION.multipliedBy(2);
 
   private static final String REMEDY =
-      "close the buffer on all live ranks and open another among them";
+      "close the buffer on all live ranks and open another one among them";
 
   private final CudaContext context;
   private final @Nullable LowLatency lowLatency;
   private final @Nullable LowLatencyRegion part;
 
   /**
-   * @param part that the low-latency operations use; null if there are none
+   * @param part low-latency part; null without low-latency operations
    */
   Recovery(CudaContext context, @Nullable LowLatency lowLatency, @Nullable LowLatencyRegion part) {
     this.context = context;
@@ -68,7 +63,7 @@ final class Recovery {
     }
   }
 
-  /** Kernels of all ranks have ended; what they have sent to other nodes may still be under way. */
+  /** Kernels of all ranks have ended; data for other nodes may still be in flight. */
   private void quiesceInternode(SurvivorAgreement reunion) {
     InternodeConnection internode = context.internode;
     if (internode == null) {
@@ -77,8 +72,8 @@ final class Recovery {
     boolean[] gone = reunion.gone();
     String refused = internode.refusesLoss(gone);
     if (!refused.isEmpty()) {
-      // All ranks come to the same.
-      throw new UnsupportedOperationException("reset: " + refused + ": " + REMEDY);
+      // All ranks reach the same decision.
+      throw new UnsupportedOperationException(ErrorCode.RESET_UNSUPPORTED.message("reset: " + refused + ": " + REMEDY));
     }
     boolean done = false;
     try {
@@ -89,21 +84,20 @@ final class Recovery {
       done = true;
     } finally {
       if (!done) {
-        // Nothing leaves for other nodes any more.
-        context.completion.needsReset("what was under way between the nodes has not ended");
+        // This rank can no longer send to other nodes.
+        context.completion.needsReset("transfers between the nodes have not ended");
       }
     }
   }
 
   /**
-   * The same with ranks that call {@link CudaBufferOpening#rejoin} meanwhile. Until all ranks have
-   * mapped what they need, the buffer stays as it was.
+   * Same as {@link #reset} with ranks that call {@link CudaBufferOpening#rejoin} at the same time. The buffer stays unchanged until all ranks have mapped what they need.
    */
   Group readmit() {
-    context.requireOneNode("taking in ranks that come back", REMEDY);
+    context.requireOneNode("readmission of ranks", REMEDY);
     String refused = context.backend.refusesReadmission();
     if (!refused.isEmpty()) {
-      throw new IllegalStateException("readmit: " + refused);
+      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "readmit: " + refused);
     }
     boolean broken = context.completion.isBroken();
     quiesce();
@@ -131,26 +125,26 @@ final class Recovery {
     }
   }
 
-  /** The last step of a rank that comes back. */
+  /** The last step of a returning rank. */
   Group rejoin(SurvivorAgreement reunion) {
-    // The others tell whether they could map this rank's memory.
+    // The other ranks report whether they could map this rank's memory.
     reunion.agree("", reunion.timeout());
     return beginAnew(reunion);
   }
 
-  /** Kernels that wait for somebody leave now; then nobody writes into anybody's words. */
+  /** Waiting kernels abort; afterwards no kernel writes words of any rank. */
   private void quiesce() {
     context.words.abort();
     context.completion.awaitAll();
   }
 
-  /** In the order in which {@link CudaBufferOpening} does it on those that come back. */
+  /** Same order as in {@link CudaBufferOpening} on the returning ranks. */
   private void map(SurvivorAgreement reunion) {
     Participants meeting = reunion.participants();
     Duration timeout = reunion.timeout();
     boolean done = false;
     try {
-      // Newcomers open their backend first; what they find does not change that of this rank.
+      // Returning ranks open their backend first; their result does not change the backend of this rank.
       BackendWorld.gather(meeting, context.device, timeout, BackendProbe.found("", "", List.of()));
       context.calls.readmit(meeting, timeout);
       String problem = context.peers.stage(meeting, timeout);
@@ -172,7 +166,7 @@ final class Recovery {
     }
   }
 
-  /** The processes in whose place others have come. */
+  /** The processes that other processes have replaced. */
   private boolean[] replaced(Participants meeting) {
     boolean[] replaced = new boolean[context.ranks];
     for (int r = 0; r < replaced.length; r++) {
@@ -181,7 +175,7 @@ final class Recovery {
     return replaced;
   }
 
-  /** The others may have lost this rank since they agreed: then it is for them to go on. */
+  /** The survivors may have lost this rank since they agreed: then only they continue. */
   private void fence(boolean[] lost, String call) {
     if (!context.fence.fence(lost)) {
       throw context.completion.outside(call);
@@ -196,7 +190,7 @@ final class Recovery {
     };
   }
 
-  /** Where this ends halfway, others may clear words that one of them has begun to use. */
+  /** If this fails midway, other ranks may clear words that one of them already uses. */
   private Group beginAnew(SurvivorAgreement reunion) {
     boolean[] gone = reunion.gone();
     boolean done = false;
@@ -217,7 +211,7 @@ final class Recovery {
       done = true;
     } finally {
       if (!done) {
-        context.completion.needsReset("the ranks have not all begun anew");
+        context.completion.needsReset("not all ranks have completed the reset");
       }
     }
     context.completion.reset(gone);

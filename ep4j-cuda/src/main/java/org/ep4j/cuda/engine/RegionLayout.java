@@ -9,28 +9,25 @@ import org.ep4j.engine.Rails;
 import org.ep4j.engine.ReceiveCapacity;
 
 /**
- * Where things lie in the region of each rank, which its peers write into; the same on all ranks.
- * Who writes which word and who waits for it is told in {@code kernels/protocol.cuh}.
+ * Offsets in the region of each rank, which peers write into; the same on all ranks. {@code kernels/protocol.cuh} documents the writer and the waiter of each word.
  *
- * <p>Received rows lie in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends a companion
- * with each row, see {@code kernels/row_metadata.cuh}; they lie in the memory that is the home
- * region of a combine.
+ * <p>Received rows are in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends row metadata with each row, see {@code kernels/row_metadata.cuh}; the metadata uses the memory of a combine's return buffer.
  */
 final class RegionLayout {
   private static final long PAGE = 4096;
 
-  /** Columns come in vectors of 16 bytes, also where 2-byte rows travel as float32. */
+  /** Columns per vector of 16 bytes, even if 2-byte rows are sent as float32. */
   private static final int COLUMNS = 8;
 
   private static final int MIN_RETURN_ROW = COLUMNS * Float.BYTES;
 
-  /** Of a slot between nodes: its header and what goes with a token, whatever its choices. */
+  /** Fixed bytes of a slot between nodes: its header and the metadata of a token without its choices. */
   private static final long SLOT_HEADER = 512;
 
-  /** The same for each choice: way, id, weight. */
+  /** Bytes of a slot per choice: route, id, weight. */
   private static final long SLOT_CHOICE = 24;
 
-  /** Tokens of a rank whose rows come home in one group; see {@code return_layout.cuh}. */
+  /** Tokens of a rank whose rows return in one group; see {@code return_layout.cuh}. */
   private static final int GROUP = 4;
 
   /** Rows of the receive arrays. */
@@ -39,28 +36,27 @@ final class RegionLayout {
   /** Bytes of the widest row. */
   final long maxRowBytes;
 
-  /** Most bytes of scales a row. */
+  /** Largest number of bytes of scales per row. */
   final int maxScaleBytes;
 
   /** Slots of an EXPERT_MAJOR dispatch: rows that can arrive before they are copied. */
   final long receiveSlots;
 
-  /** Words that a rank tells every other: its counts. */
+  /** Words that a rank sends to every other rank: its counts. */
   final long countWords;
 
-  /** Bytes of a slot between nodes that a token takes at most, the slot's header included. */
+  /** Largest number of bytes of a token in a slot between nodes, including the slot's header. */
   final long slotToken;
 
   /**
-   * Ranks whose rows come home here: this one, and those of other nodes whose rail it is. Each has
-   * {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
+   * Ranks whose rows return here: this rank, and those of other nodes whose rail it is. Each has {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
    */
   final long returnSources;
 
-  /** Rows of a source that come home from one node at most. */
+  /** Largest number of rows of a source that return from one node. */
   final long rowsOfSource;
 
-  /** Words of groups a holder. */
+  /** Words of groups per holder. */
   final long groupWords;
 
   final long ready;
@@ -74,19 +70,19 @@ final class RegionLayout {
 
   final Arrays received;
 
-  /** Rows on their way home; before that, companions. */
+  /** Returning rows; before a combine, row metadata. */
   final long returnBuffer;
 
-  /** Bytes of such a row: of the widest row, and of what a combine moves at least. */
+  /** Bytes of a returning row: at least the widest row, and at least the minimum that a combine moves. */
   final long returnRowBytes;
 
-  /** Weights on their way home, float [home rows, K]. */
+  /** Weights of returning rows, float [return rows, K]. */
   final long returnWeights;
 
-  /** All of it. */
+  /** Total size. */
   final long bytes;
 
-  /** Rows and what goes with them; offsets into the region. */
+  /** Rows and their metadata; offsets into the region. */
   static final class Arrays {
     final long rows;
     final long scales;
@@ -128,8 +124,7 @@ final class RegionLayout {
                     + InternodeChunks.alignToLine(maxRowBytes),
                 most * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
     returnSources = 1L + maxSenders(nodes);
-    // In one node what a rank holds for its own tokens does not go home; see
-    // kernels/token_sums.cuh.
+    // Within one node, rows that a rank holds for its own tokens do not return; see kernels/token_sums.cuh.
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : most);
     long returnRows = returnSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
@@ -146,7 +141,7 @@ final class RegionLayout {
     bytes = page(returnWeights + returnRows * Float.BYTES * config.topK());
   }
 
-  /** Most ranks of other nodes that send to a node through one rank of it. */
+  /** Largest number of ranks of other nodes that send to a node through one of its ranks. */
   private static int maxSenders(Nodes nodes) {
     Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
     int[] senders = new int[nodes.ranks()];
@@ -158,7 +153,7 @@ final class RegionLayout {
     return java.util.Arrays.stream(senders).max().orElse(0);
   }
 
-  /** Ranks of the largest node. */
+  /** Number of ranks of the largest node. */
   static int largest(Nodes nodes) {
     int most = 0;
     for (int node = 0; node < nodes.count(); node++) {
@@ -167,7 +162,7 @@ final class RegionLayout {
     return most;
   }
 
-  /** Columns of rows that go home at a time; wider rows do so in several passes. */
+  /** Columns of returning rows per pass; wider rows need several passes. */
   long columnsOfAPass(DType traveling) {
     return returnRowBytes * Byte.SIZE / traveling.bits() / COLUMNS * COLUMNS;
   }

@@ -1,12 +1,10 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Size of what an EXPERT_MAJOR dispatch sends with each row: a factor, its scales and, unless it is
- * cached, the rows and weights of all choices. The order is that of {@code RowMetadataLayout} in
- * {@code kernels/row_metadata.cuh}.
+ * Size of the metadata that an EXPERT_MAJOR dispatch sends with each row: a factor, its scales and, unless cached, the rows and weights of all choices. The order is that of {@code RowMetadataLayout} in {@code kernels/row_metadata.cuh}.
  */
 final class RowMetadataSize {
-  /** Bulk copies come in these. */
+  /** Granularity of bulk copies. */
   private static final long UNIT = 16;
 
   private RowMetadataSize() {}

@@ -8,8 +8,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Turns received scales around for {@link ScaleLayout#COLUMN_MAJOR}, by a kernel behind the one
- * that delivers the rows. Only dispatches that ask for it launch it.
+ * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the one that delivers the rows. Only dispatches that request this layout launch it.
  */
 final class ScaleTranspose {
   /** Columns have room for whole units of the smallest scales. */
@@ -29,8 +28,7 @@ final class ScaleTranspose {
   }
 
   /**
-   * The scales that a dispatch has to turn around, or null. Makes room for them, before any kernel
-   * of the dispatch waits for peers.
+   * The scales that a dispatch must transpose, or null. Allocates the target before any kernel of the dispatch waits for peers.
    */
   @Nullable Tensor prepare(CudaHandle handle, @Nullable Tensor scales) {
     if (scales == null || handle.scaleLayout == ScaleLayout.ROW_MAJOR) {
@@ -40,7 +38,7 @@ final class ScaleTranspose {
     return scales;
   }
 
-  /** Where they go. */
+  /** Target of the transposed scales. */
   static long memory(CudaContext context, Tensor scales) {
     long rows = ScaleLayout.columnLength(SMALLEST, context.layout.capacity);
     return context.staging.memory(
@@ -48,10 +46,10 @@ final class ScaleTranspose {
   }
 
   /**
-   * Enqueues it.
+   * Enqueues the transposition.
    *
-   * @param scales what {@link #prepare} gave
-   * @param ticket of the dispatch, which this kernel ends
+   * @param scales result of {@link #prepare}
+   * @param ticket ticket of the dispatch, which this kernel completes
    */
   void enqueue(CudaHandle handle, Tensor scales, long ticket, CudaStream stream) {
     HandleLayout at = handle.at();

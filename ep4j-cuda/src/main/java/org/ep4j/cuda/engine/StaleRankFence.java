@@ -10,40 +10,31 @@ import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 
 /**
- * Keeps ranks that were lost from writing into memory that is in use. The process of such a rank
- * may only have been stopped: its GPU goes on with what was launched, and once it goes on itself it
- * launches more, which finds all words of the operation in which it was lost and waits for nobody.
+ * Keeps lost ranks from writing into memory that is in use. The process of a lost rank may only have been stopped: its GPU continues with the launched kernels, and the resumed process launches more kernels, which find all words of the interrupted operation complete and wait for no rank.
  *
- * <p>So its kernels are told first, in its own memory, where they look at their start and whenever
- * they wait. A kernel says that it runs before it looks, with nothing that would order the two: a
- * fence in each kernel would cost more than what it guards. Here {@link #GRACE} passes between the
- * two accesses instead, then the kernel that runs is waited for. That of a process that was killed
- * never says that it has ended; one that was told ends soon, so after {@link #MAX_WAIT} nobody is
- * there.
+ * <p>Therefore the fence first notifies the kernels of the lost rank, in a word of that rank's memory that kernels read at their start and in every wait. A kernel announces that it runs before it reads the word, and no fence orders the two accesses: a fence in each kernel would cost more than this protection. Instead {@link #GRACE} passes between the two accesses here, then this class waits for the running kernel to end. A kernel of a killed process never reports its end; a notified kernel ends soon, so after {@link #MAX_WAIT} no kernel runs.
  *
- * <p>Who is out evicts nobody: a process that goes on may hear that the others are gone just before
- * it hears that it is itself. So a loss counts once it was known for {@link #GRACE}, and this rank
- * looks at its own word before it writes those of others.
+ * <p>A fenced rank must not fence others: a resumed process may learn that the others are lost just before it learns that it is fenced itself. Therefore a loss counts only after it has been known for {@link #GRACE}, and this rank checks its own word before it writes those of others.
  *
- * <p>Any thread.
+ * <p>Thread-safe.
  */
 final class StaleRankFence implements AutoCloseable {
-  /** Far more than a store takes to be seen, also where ranks share a GPU in turns. */
+  /** Much longer than a store needs to become visible, even if ranks share a GPU by time slices. */
   static final Duration GRACE = Duration.ofMillis(20);
 
-  /** Far more than a kernel takes to end that waits for nobody. */
+  /** Much longer than a kernel that waits for no rank needs to end. */
   static final Duration MAX_WAIT = Duration.ofSeconds(1);
 
-  /** How long {@link #fence} takes at most, as far as the driver answers. */
+  /** Largest duration of {@link #fence} while the driver responds. */
   static final Duration MAX_DURATION = MAX_WAIT.plus(GRACE.multipliedBy(4));
 
-  /** In the place of a rank. */
+  /** No rank. */
   static final int NO_RANK = -1;
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
   private static final int POLL_MILLIS = 1;
 
-  /** How far the eviction of a rank is. */
+  /** Progress of the fence of a rank. */
   private enum Step {
     LIVE,
     SUSPECTED,
@@ -57,7 +48,7 @@ final class StaleRankFence implements AutoCloseable {
     /** The word at an address of this rank's address space. */
     long read(long address);
 
-    /** Writes it. */
+    /** Writes the word at an address. */
     void write(long address, long value);
 
     @Override
@@ -71,20 +62,20 @@ final class StaleRankFence implements AutoCloseable {
   private final IntConsumer gone;
   private final LongSupplier clock;
 
-  // What follows is guarded by this.
+  // All fields below are guarded by this.
   private final Step[] steps;
 
-  /** When the last step of each rank was, and when it was told. */
+  /** Time of the last step of each rank, and of its notification. */
   private final long[] since;
 
   private final long[] notifiedAt;
   private boolean closed;
 
   /**
-   * @param rank this one
-   * @param regions where the region of each rank lies; 0 if it cannot be reached any more
-   * @param alive whether a rank is, as far as is known
-   * @param gone is told of each rank that is out, once
+   * @param rank this rank
+   * @param regions region of each rank; 0 if unreachable
+   * @param alive whether a rank is alive, as far as known
+   * @param gone called once for each fenced rank
    * @param clock in nanoseconds
    */
   StaleRankFence(
@@ -108,8 +99,7 @@ final class StaleRankFence implements AutoCloseable {
   }
 
   /**
-   * Evicts a rank that is dead, a little further with each call, without waiting. Does nothing once
-   * another process has taken its place, or the buffer is closed.
+   * Advances the fence of a dead rank by one step without waiting. Does nothing if another process has replaced the rank or the buffer is closed.
    */
   synchronized void fenceStep(int lost) {
     if (!closed && !alive.test(lost)) {
@@ -118,9 +108,9 @@ final class StaleRankFence implements AutoCloseable {
   }
 
   /**
-   * Evicts ranks that all who are left have agreed to go on without, and waits.
+   * Fences the ranks that all survivors agreed to exclude, and waits.
    *
-   * @return false if this rank is out itself; then some may not have been told
+   * @return false if this rank is fenced itself; then some ranks may not have been notified
    */
   boolean fence(boolean[] lost) {
     boolean interrupted = false;
@@ -168,12 +158,12 @@ final class StaleRankFence implements AutoCloseable {
             advance(lost, Step.QUIESCED);
           }
         }
-        // What its last kernel has stored has arrived.
+        // The stores of its last kernel have arrived.
         case QUIESCED -> advance(lost, Step.FENCED);
         case FENCED -> {}
       }
     } catch (Ep4jException e) {
-      LOG.log(Level.WARNING, "rank " + lost + " cannot be told that it is lost", e);
+      LOG.log(Level.WARNING, "rank " + lost + " cannot be notified that it is fenced", e);
       advance(lost, Step.FENCED);
     }
   }
@@ -182,7 +172,7 @@ final class StaleRankFence implements AutoCloseable {
     if (isFencedOut()) {
       return;
     }
-    // Who was told by others may have given its memory back by now.
+    // A rank that others have fenced may have freed its memory by now.
     if (words.read(word(lost, ControlField.FENCED_BY)) == 0) {
       words.write(word(lost, ControlField.FENCED_BY), rank + 1L);
     }
@@ -206,7 +196,7 @@ final class StaleRankFence implements AutoCloseable {
     return regions.applyAsLong(of) + field.offset();
   }
 
-  /** A rank that has evicted this one, or {@link #NO_RANK}. */
+  /** A rank that has fenced this one, or {@link #NO_RANK}. */
   synchronized int by() {
     return closed ? NO_RANK : (int) words.read(word(rank, ControlField.FENCED_BY)) - 1;
   }
@@ -215,7 +205,7 @@ final class StaleRankFence implements AutoCloseable {
     return !alive.test(rank) || by() != NO_RANK;
   }
 
-  /** Another process has taken the place of a rank, and counts as alive. */
+  /** Marks that another process has replaced a rank and is alive. */
   synchronized void admit(int back) {
     steps[back] = Step.LIVE;
   }

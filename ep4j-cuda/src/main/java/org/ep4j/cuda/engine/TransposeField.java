@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the kernel that turns scales around in the order of {@code TransposeParameters} in
- * {@code transpose_scales.cu}: 8 bytes each.
+ * Parameters of the kernel that transposes scales, 8 bytes each, in the order of {@code TransposeParameters} in {@code transpose_scales.cu}.
  */
 enum TransposeField {
   CONTROL,

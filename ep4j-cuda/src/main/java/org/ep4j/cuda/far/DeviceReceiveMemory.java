@@ -1,5 +1,6 @@
 package org.ep4j.cuda.far;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
@@ -14,9 +15,7 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireMemory;
 
 /**
- * Memory of the GPU that network cards write. The counters of what has arrived stay on the host: a
- * thread of the host counts, having seen that a card is done, and kernels read the count and then
- * the bytes, which came another way. So the GPU has to order the two.
+ * Memory of the GPU that network cards write. The counters of arrived data stay on the host: a host thread increments them after it has seen a completion of the card, and kernels read the counter and then the bytes. The two reach the GPU on different routes, so the GPU must order them.
  */
 final class DeviceReceiveMemory implements ReceiveMemory {
   private final ResourceStack owned = new ResourceStack();
@@ -26,8 +25,7 @@ final class DeviceReceiveMemory implements ReceiveMemory {
   /**
    * Allocates it, zeroed; collective.
    *
-   * @throws org.ep4j.Ep4jException on all ranks, if one has no such memory or its wire does not
-   *     take it; says which, and why
+   * @throws org.ep4j.Ep4jException on all ranks if one has no such memory or its wire does not support it; names the rank and the reason
    */
   DeviceReceiveMemory(BackendWorld world, Wire wire, long bytes, Duration timeout) {
     boolean complete = false;
@@ -37,7 +35,7 @@ final class DeviceReceiveMemory implements ReceiveMemory {
               "GPUDirect over wire '%s' has no memory".formatted(wire.name()),
               () -> allocate(world.device(), bytes));
       memory = DeviceMemory.view(world.device(), given.address(), bytes);
-      // Owned last: the wire lets go of the memory before it is freed.
+      // Owned last: the wire must release the memory before it is freed.
       region = owned.own(wire.expose(given, timeout));
       complete = true;
     } finally {
@@ -49,9 +47,9 @@ final class DeviceReceiveMemory implements ReceiveMemory {
 
   private WireMemory allocate(CudaDevice device, long bytes) {
     if (!device.properties().ordersRemoteWrites()) {
-      throw new EngineUnavailableException(
+      throw new EngineUnavailableException(ErrorCode.GPUDIRECT_UNSUPPORTED, 
           device
-              + " does not order what network cards write before what kernels read next: turn"
+              + " does not order writes of network cards before later reads of kernels: turn"
               + " GPUDirect off");
     }
     VmmMemory made = owned.own(VmmMemory.allocate(device, bytes, VmmMemory.Sharing.NONE, true));

@@ -7,7 +7,7 @@ import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 
-/** Memory of the wire on the host, page-locked; the wire gives it back. */
+/** Page-locked memory of the wire on the host; the wire frees it. */
 final class HostReceiveMemory implements ReceiveMemory {
   private final Region region;
   private final RegisteredMemory registered;

@@ -13,9 +13,7 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The connection of a rank's GPU with ranks of other nodes: what carries between them, a wire with
- * its proxy or the backend's own device functions, and the tables of {@code kernels/internode.cuh}
- * on the device.
+ * The connection of a rank's GPU with ranks of other nodes: the transport (a wire with its proxy, or the backend's own device functions) and the tables of {@code kernels/internode.cuh} on the device.
  */
 public final class InternodeConnection implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
@@ -26,7 +24,7 @@ public final class InternodeConnection implements AutoCloseable {
   private final InternodeLink link;
   private final InternodeTable table;
 
-  /** The number of the last time that was asked to be quiet; 0 for none. */
+  /** Number of the last quiesce round; 0 for none. */
   private long quiesceRounds;
 
   private InternodeConnection(
@@ -57,7 +55,7 @@ public final class InternodeConnection implements AutoCloseable {
   /**
    * Connects the ranks of a buffer that spans several nodes; collective.
    *
-   * @param backend that the buffer has, of all ranks
+   * @param backend backend of the buffer, with all ranks
    */
   public static InternodeConnection open(
       Group group,
@@ -77,7 +75,7 @@ public final class InternodeConnection implements AutoCloseable {
       Nodes nodes,
       int partners) {
     String wire = WireChoice.of(backend.name(), config.wire());
-    // Windows of a library are of one size on all ranks.
+    // Windows of a library have equal size on all ranks.
     return wire.equals(WireConfig.BACKEND)
         ? new LibraryLink(group, device, backend, nodes, sizes(maxPartners), config.timeout())
         : new WireLink(
@@ -104,27 +102,27 @@ public final class InternodeConnection implements AutoCloseable {
     return most;
   }
 
-  /** What carries between the nodes, as {@link BufferConfig#wire()} names it. */
+  /** The transport between the nodes, as {@link BufferConfig#wire()} names it. */
   public String wire() {
     return link.wire();
   }
 
-  /** What kernels have to be linked to; null if nothing. Closed after them. */
+  /** The library that kernels must be linked to; null if none. Closed after them. */
   public @Nullable PutTransport transport() {
     return link.transport();
   }
 
-  /** Where kernels find the {@code InternodeWorld}. */
+  /** Device address of the {@code InternodeWorld}. */
   public long world() {
     return table.address();
   }
 
-  /** Where kernels find the node of each rank. */
+  /** Device address of the node of each rank. */
   public long nodeOf() {
     return table.nodeOf();
   }
 
-  /** Ranks of other nodes that this one exchanges tokens with while none is gone. */
+  /** Ranks of other nodes that exchange tokens with this rank while no rank is dead. */
   public int partners() {
     return table.partners();
   }
@@ -134,76 +132,73 @@ public final class InternodeConnection implements AutoCloseable {
     return layout.slotBytes;
   }
 
-  /** Whether what kernels write is carried, instead of their writing it where it belongs. */
+  /** Whether a transport copies what kernels write locally; false if kernels write to the destination. */
   public boolean puts() {
     return link.puts();
   }
 
-  /** The low-latency part of this rank as its kernels see it. */
+  /** The low-latency part of this rank, as a device address. */
   public long lowLatencyPart() {
     return link.incoming() + layout.lowLatency;
   }
 
-  /** The low-latency part of a rank of another node; only where it is mapped. */
+  /** The low-latency part of a rank of another node; only if mapped. */
   public long lowLatencyPart(int rank) {
     return link.incoming(rank) + layout.lowLatency;
   }
 
-  /** Where low-latency parts begin in landing memory: what puts aim at. */
+  /** Offset of low-latency parts in receive memory, the target of puts. */
   public long lowLatencyTarget() {
     return layout.lowLatency;
   }
 
-  /** Where kernels prepare what low-latency operations put; only where {@link #puts}. */
+  /** Device address of the staging for low-latency puts; only with {@link #puts}. */
   public long lowLatencyStaging() {
     return link.outgoing() + layout.staging;
   }
 
-  /** Where that begins in what puts name as their source. */
+  /** Offset of the staging in the source of puts. */
   public long lowLatencySource() {
     return link.outgoingSource() + layout.staging;
   }
 
-  /** Number of the first counter for low latency, the same on all ranks. */
+  /** Number of the first counter for low latency, equal on all ranks. */
   public int firstLowLatencyCounter() {
     return layout.firstLowLatency(maxPartners);
   }
 
-  /** Where kernels see the counters of this rank. */
+  /** Device address of the counters of this rank. */
   public long counters() {
     return link.counters();
   }
 
-  /** Bytes of memory for what travels: of the host, page-locked, of the GPU, or of the backend. */
+  /** Bytes of transport memory: page-locked host memory, GPU memory, or memory of the backend. */
   public long memoryBytes() {
     return link.memoryBytes();
   }
 
-  /** Whether nothing more leaves this rank: the proxy has stopped. Any thread; cheap. */
+  /** Whether the proxy has stopped, so that this rank no longer sends. Any thread; cheap. */
   public boolean stopped() {
     return link.stopped();
   }
 
   /**
-   * Why nothing more comes from {@code peer}, or nothing more leaves this rank; null while all is
-   * well. Any thread.
+   * Why {@code peer} no longer sends or this rank no longer sends; null if neither. Any thread.
    */
   public @Nullable String problem(int peer) {
     return link.problem(peer);
   }
 
   /**
-   * Whether this can go on without these ranks; the same on all others. What a node that is gone
-   * has sent must be over, and a process that was only stopped may go on. And rails stay as they
-   * are only where nodes are gone as a whole.
+   * Whether the connection supports the loss of these ranks; the same on all others. Transfers of a dead node must end, but a stopped process may resume. Rails keep their layout only if whole nodes are lost.
    *
-   * @return empty, or why not
+   * @return empty, or the reason why not
    */
   public String refusesLoss(boolean[] gone) {
     for (int r = 0; r < gone.length; r++) {
       for (int other = 0; gone[r] && other < gone.length; other++) {
         if (nodes.together(r, other) && !gone[other]) {
-          return "rank %d is gone, rank %d of its node is not: only whole nodes can be left out"
+          return "rank %d is dead but rank %d of its node is alive: only whole nodes can be excluded"
               .formatted(r, other);
         }
       }
@@ -215,18 +210,17 @@ public final class InternodeConnection implements AutoCloseable {
     return "";
   }
 
-  /** The number of the last time that {@link #quiesce} was called; 0 for none. */
+  /** Number of the last {@link #quiesce} round; 0 for none. */
   public long quiesceRounds() {
     return quiesceRounds;
   }
 
   /**
-   * Waits until nothing is under way between the ranks any more; on all that are left, none of
-   * which runs a kernel. What follows is {@link #beginAnew}, this once more, or {@link #close}.
+   * Waits until nothing is in flight between the ranks; called on all survivors while none of them runs a kernel. Allowed next: {@link #beginAnew}, another round, or {@link #close}.
    *
-   * @param gone ranks that are not left, which {@link #refusesLoss} allows
-   * @param time the number of this time: the same on all, above {@link #quiesceRounds} of each
-   * @return empty, or why this connection cannot begin anew
+   * @param gone dead ranks, which {@link #refusesLoss} accepts
+   * @param time number of the round: equal on all ranks, above {@link #quiesceRounds} of each
+   * @return empty, or the reason why this connection cannot begin anew
    */
   public String quiesce(boolean[] gone, long time, Duration timeout) {
     quiesceRounds = time;
@@ -234,25 +228,22 @@ public final class InternodeConnection implements AutoCloseable {
   }
 
   /**
-   * Makes everything as it was when it was opened, at the same addresses, but without the ranks
-   * that are gone. All others have found that all is {@link #quiesce}, and none sends anything
-   * before all have come back from this.
+   * Restores the initial state at the same addresses, without the dead ranks. All survivors have completed {@link #quiesce}, and none sends before all have returned from this method.
    */
   public void beginAnew(boolean[] gone) {
     link.beginAnew();
     table.write(gone);
   }
 
-  /** Sets a word of the low-latency part of this rank; nobody else writes it now. */
+  /** Sets a word of the low-latency part of this rank; there is no concurrent writer. */
   public void setLowLatencyWord(long offset, long value) {
     link.setIncomingWord(layout.lowLatency + offset, value);
   }
 
   /**
-   * Ends what carries, and gives everything back; a second call does nothing. No kernel of this
-   * rank uses it any more, and none of another rank of this process.
+   * Stops the transport and closes all resources; a second call does nothing. No kernel of this rank, nor of another rank of this process, uses the connection any more.
    *
-   * @throws org.ep4j.Ep4jException if a thread of the proxy does not end: what it may use is kept
+   * @throws org.ep4j.Ep4jException if a thread of the proxy does not end: its resources stay allocated
    */
   @Override
   public void close() {

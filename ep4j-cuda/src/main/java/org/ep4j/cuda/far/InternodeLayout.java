@@ -1,24 +1,19 @@
 package org.ep4j.cuda.far;
 
 /**
- * Where things lie in the landing memory of each rank, which ranks of other nodes write into, and
- * in the outgoing memory, from which the wire carries what they cannot be given otherwise; and the
- * numbers of the counters. Landing memory: counts, part of low latency, rings. Outgoing memory:
- * counts, shadow of low latency, rings. The protocol stands in {@code kernels/internode.cuh}.
+ * Offsets in the receive memory of each rank, which ranks of other nodes write into, and in the outgoing memory, which the transport reads if kernels cannot write to the destination; and the numbers of the counters. Receive memory: counts, low-latency part, rings. Outgoing memory: counts, low-latency staging, rings. {@code kernels/internode.cuh} documents the protocol.
  *
- * <p>All but the number of rings, and so the lengths, is the same on all ranks.
+ * <p>Everything is equal on all ranks, except the number of rings and therefore the lengths.
  */
 final class InternodeLayout {
   /**
-   * Slots of a ring, a power of two: several times what warps fill and empty at a time, because it
-   * takes a while until both sides know that a slot is filled or free. With half as many combines
-   * took a quarter longer.
+   * Slots of a ring, a power of two: several times the slots that warps fill and empty at once, because both sides learn with a delay that a slot is full or free. With half as many slots, combines took a quarter longer.
    */
   static final int SLOTS = 128;
 
   private static final long PAGE = 4096;
 
-  /** Large enough for pages of its own, which can be locked: see {@code PageArena}. */
+  /** Large enough for separate pages, which can be locked: see {@code PageArena}. */
   private static final long LEAST = 2 << 20;
 
   /** Bytes of a slot, unless a single token needs more: see {@code InternodeChunks}. */
@@ -30,16 +25,16 @@ final class InternodeLayout {
   /** Bytes of a slot. */
   final long slotBytes;
 
-  /** Part of low latency. */
+  /** Offset of the low-latency part. */
   final long lowLatency;
 
-  /** First ring of landing memory. */
+  /** Offset of the first ring in receive memory. */
   final long rings;
 
-  /** In outgoing memory: shadow of low latency. */
+  /** Offset of the low-latency staging in outgoing memory. */
   final long staging;
 
-  /** In outgoing memory: first ring. */
+  /** Offset of the first ring in outgoing memory. */
   final long outgoingRings;
 
   InternodeLayout(int ranks, InternodeSizes sizes) {
@@ -60,17 +55,17 @@ final class InternodeLayout {
     return Math.ceilDiv(sizes.countWords() * Long.BYTES, 16) * 16;
   }
 
-  /** Words from the counts of one rank to those of the next. */
+  /** Words between the counts of consecutive ranks. */
   long countStride() {
     return countBytes() / Long.BYTES;
   }
 
-  /** Counts of {@code rank} in landing memory. */
+  /** Offset of the counts of {@code rank} in receive memory. */
   long counts(int rank) {
     return rank * countBytes();
   }
 
-  /** Ring of a partner from the first one on. */
+  /** Offset of the ring of a partner, relative to the first ring. */
   long ring(int place) {
     return (long) place * SLOTS * slotBytes;
   }
@@ -83,28 +78,28 @@ final class InternodeLayout {
     return Math.max(LEAST, outgoingRings + ring(partners));
   }
 
-  /** Counter: how often {@code rank}'s counts have been written. */
+  /** Counter of how often {@code rank}'s counts have been written. */
   int countsPublished(int rank) {
     return rank;
   }
 
-  /** First of the counters of what a partner has filled. */
+  /** First of the counters of slots that a partner has filled. */
   int arrived(int place) {
     return ranks + 2 * place * SLOTS;
   }
 
-  /** First of the counters of what a partner has emptied. */
+  /** First of the counters of slots that a partner has emptied. */
   int credits(int place) {
     return ranks + (2 * place + 1) * SLOTS;
   }
 
-  /** First counter of low latency, behind those of {@code maxPartners} partners. */
+  /** First counter of low latency, after those of {@code maxPartners} partners. */
   int firstLowLatency(int maxPartners) {
     return ranks + 2 * maxPartners * SLOTS;
   }
 
   /**
-   * First of the counters, one a rank, of what {@link InternodeQuiesce} tells, behind all others.
+   * First of the counters of {@link InternodeQuiesce}, one per rank, after all others.
    */
   int quiesce(int maxPartners) {
     return firstLowLatency(maxPartners) + sizes.lowLatencyCounters();

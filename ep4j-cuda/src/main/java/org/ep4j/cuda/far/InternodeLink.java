@@ -6,69 +6,65 @@ import org.ep4j.cuda.backend.PutTransport;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What carries between the nodes ({@code kernels/internode_transport.cuh}), and this rank's memory
- * for it: landing memory, which ranks of other nodes write into, outgoing memory, which holds what
- * they cannot be given otherwise, and counters. All of it is cleared.
+ * The transport between nodes ({@code kernels/internode_transport.cuh}) and its zeroed memory on this rank: receive memory, which ranks of other nodes write into; outgoing memory, which holds data that kernels cannot write to the destination; and counters.
  */
 interface InternodeLink extends AutoCloseable {
-  /** As {@code BufferConfig.wire()} names it. */
+  /** Name as in {@code BufferConfig.wire()}. */
   String wire();
 
-  /** Landing memory of this rank, as kernels see it. */
+  /** Receive memory of this rank, as a device address. */
   long incoming();
 
-  /** Landing memory of another rank where kernels write it themselves; else 0. */
+  /** Receive memory of another rank if kernels write it themselves; else 0. */
   long incoming(int rank);
 
-  /** Whether it carries what kernels write, instead of their writing it where it belongs. */
+  /** Whether the transport copies what kernels write locally; false if kernels write to the destination. */
   boolean puts();
 
-  /** Outgoing memory; 0 where nothing is put. */
+  /** Outgoing memory; 0 without puts. */
   long outgoing();
 
-  /** Where that begins in what puts name as their source. */
+  /** Offset of the outgoing memory in the source of puts. */
   long outgoingSource();
 
   /** The counters of this rank. */
   long counters();
 
-  /** Bytes for what travels. */
+  /** Bytes of transport memory. */
   long memoryBytes();
 
   /** Lanes that the commands of a ring may name. */
   int lanesPerRing();
 
-  /** What kernels have to be linked to; null if nothing. */
+  /** The library that kernels must be linked to; null if none. */
   @Nullable PutTransport transport();
 
   /**
-   * Writes the {@code InternodeTransport} of kernels, {@link InternodeTransportField#BYTES} bytes
-   * of zeros.
+   * Writes the {@code InternodeTransport} of kernels into {@link InternodeTransportField#BYTES} zeroed bytes.
    */
   void describe(MemorySegment transport);
 
-  /** Whether nothing more leaves this rank. Any thread; cheap. */
+  /** Whether this rank no longer sends. Any thread; cheap. */
   boolean stopped();
 
-  /** Why nothing more comes from a rank of another node; null while all is well. Any thread. */
+  /** Why a rank of another node no longer sends; null if it does. Any thread. */
   @Nullable String problem(int peer);
 
-  /** Why this cannot go on without a rank of another node that is gone; empty if it can. */
+  /** Why the transport does not support the loss of a rank of another node; empty if it does. */
   String refusesLossOf(int rank);
 
   /**
-   * Waits until nothing is under way between the ranks that are left any more, on all of them; none
-   * runs a kernel. From here on only {@link #beginAnew}, this, and {@link #close} are called.
+   * Waits until nothing is in flight between the survivors; called on all of them while none runs a kernel. Afterwards only {@link #beginAnew}, this method and {@link #close} may be called.
    *
-   * @param time the number of this time: the same on all, and higher than any before
-   * @return empty, or why it cannot begin anew
+   * @param time number of the round: equal on all ranks, higher than any before
+   * @return empty, or the reason why the transport cannot begin anew
    */
   String quiesce(boolean[] gone, long time, Duration timeout);
 
-  /** Makes everything as it was when it was opened, at the same addresses. */
+  /** Restores the initial state at the same addresses. */
   void beginAnew();
 
-  /** Sets a word of the landing memory of this rank; nobody else writes it now. */
+  /** Sets a word of the receive memory of this rank; there is no concurrent writer. */
   void setIncomingWord(long offset, long value);
 
   @Override

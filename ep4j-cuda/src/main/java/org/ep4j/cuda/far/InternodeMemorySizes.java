@@ -1,13 +1,12 @@
 package org.ep4j.cuda.far;
 
 /**
- * What a rank has of memory for what travels between nodes.
+ * Sizes of a rank's transport memory between nodes.
  *
- * @param incomingBytes of memory that ranks of other nodes write into
- * @param outgoingBytes of memory from which is carried what they cannot be given otherwise
- * @param counters of each rank, the same on all
- * @param quiesceCounter the first of those that tell that nothing more comes, one a rank; they end
- *     the counters
+ * @param incomingBytes bytes of memory that ranks of other nodes write into
+ * @param outgoingBytes bytes of memory that the transport reads if kernels cannot write to the destination
+ * @param counters counters of each rank, equal on all ranks
+ * @param quiesceCounter the first counter of quiesce, one per rank, which are the last counters
  */
 record InternodeMemorySizes(
     long incomingBytes, long outgoingBytes, int counters, int quiesceCounter) {}

@@ -7,29 +7,22 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds out that nothing is under way on a wire any more, so that what it writes into can be
- * cleared: each rank gives every lane one last add, and waits until those of all others have come.
- * An add takes effect after all that its lane was given before. Lanes to ranks that are gone bring
- * no last word: they have to fail, behind which nothing comes on a wire that {@link Wire#severs}.
+ * Determines that nothing is in flight on a wire, so that its target memory can be cleared: each rank gives every lane one last add and waits for the adds of all others. An add takes effect after all earlier work of its lane. Lanes to dead ranks deliver no last add; they must fail, after which nothing arrives on a wire that {@link Wire#severs}.
  *
- * <p>On all ranks that are left at once, each in a thread that drives all strands meanwhile; nobody
- * gives the wire work before all have ended. They may ask several times, as when a rank dies
- * meanwhile: each time has a number that is the same on all, and higher than any before.
+ * <p>Runs on all survivors at once, each in a thread that drives all progress contexts; the wire gets no other work before all have ended. Survivors may run several rounds, for example if a rank dies during one: each round has a number that is equal on all ranks and higher than any before.
  *
- * <p>By rank a counter of last words: only that rank lets it grow, to the number of lanes times
- * that of the time, whatever it had told before it gave up. So it is never cleared, and says how
- * much of this time is missing, also where ranks gave up at different moments.
+ * <p>One counter per peer holds its last adds: only that peer increments it, to the number of lanes times the round number, whatever it had added before it aborted an earlier round. Therefore the counter is never cleared and shows how many adds of this round are missing, even if ranks aborted at different times.
  */
 final class InternodeQuiesce {
   private final Wire wire;
   private final int counter;
   private final int lanes;
 
-  /** By peer and lane: the sum of the last words that it was given. */
+  /** By peer and lane: the sum of the last adds. */
   private final long[] sent;
 
   /**
-   * @param counter of the last words of rank 0; those of the others follow
+   * @param counter counter of rank 0; those of the other ranks follow
    */
   InternodeQuiesce(Wire wire, int counter) {
     this.wire = wire;
@@ -39,10 +32,10 @@ final class InternodeQuiesce {
   }
 
   /**
-   * Waits. Empty, or why nobody can say that the wire is quiet.
+   * Waits. Returns empty, or why the wire is not known to be idle.
    *
-   * @param gone ranks that do not count, the same on all that do
-   * @param time the number of this time
+   * @param gone dead ranks, the same on all survivors
+   * @param time number of the round
    */
   String await(boolean[] gone, long time, Duration timeout) {
     long deadline = System.nanoTime() + timeout.toNanos();
@@ -62,7 +55,7 @@ final class InternodeQuiesce {
     return progressing ? "" : problem(gone, counts, time);
   }
 
-  /** False if a lane to a rank that counts has failed, or this one takes nothing in time. */
+  /** False if a lane to a live rank has failed or does not accept the add in time. */
   private boolean sendLastWord(int peer, int lane, long time, boolean[] counts, long deadline) {
     int at = peer * lanes + lane;
     while (sent[at] < time) {
@@ -91,7 +84,7 @@ final class InternodeQuiesce {
     return quiesce;
   }
 
-  /** Moves everything along; false once that is vain. */
+  /** Drives the wire; false if a lane has failed or the deadline has passed. */
   private boolean progress(boolean[] counts, long deadline) {
     int done = 0;
     for (int strand = 0; strand < wire.config().progressContexts(); strand++) {
@@ -103,7 +96,7 @@ final class InternodeQuiesce {
     return (wire.failedLanes() == 0 || failed(counts) == null) && System.nanoTime() - deadline < 0;
   }
 
-  /** How a lane to a rank that counts has failed; null if none has. */
+  /** The failure of a lane to a live rank; null if none has failed. */
   private @Nullable LaneFailure failed(boolean[] counts) {
     for (int peer = 0; peer < counts.length; peer++) {
       for (int lane = 0; counts[peer] && lane < lanes; lane++) {
@@ -124,15 +117,15 @@ final class InternodeQuiesce {
     for (int peer = 0; peer < counts.length; peer++) {
       long missing = lanes * time - wire.counters().get(counter + peer);
       if (counts[peer] && missing > 0) {
-        return "%d of %d last words of rank %d have not come in time"
+        return "%d of %d final adds of rank %d did not arrive in time"
             .formatted(missing, lanes * time, peer);
       }
       for (int lane = 0; gone[peer] && lane < lanes; lane++) {
         if (wire.lane(peer, lane).failure() == null) {
-          return "lane %d to rank %d, which is gone, has not ended in time".formatted(lane, peer);
+          return "lane %d to dead rank %d did not end in time".formatted(lane, peer);
         }
       }
     }
-    return "what lanes were given has not left in time";
+    return "queued work of lanes was not sent in time";
   }
 }

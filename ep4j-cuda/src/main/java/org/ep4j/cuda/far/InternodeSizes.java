@@ -1,14 +1,13 @@
 package org.ep4j.cuda.far;
 
 /**
- * What a buffer needs between nodes; the same on all ranks.
+ * Requirements of a buffer between nodes, equal on all ranks.
  *
  * @param countWords words of a rank's counts; 0 without high throughput
- * @param tokenBytes bytes of a slot that a token takes at most, its header and the slot's included
+ * @param tokenBytes largest number of bytes of a token in a slot, including the headers
  * @param lowLatencyBytes bytes of the part that low-latency operations of other nodes write into
- * @param stagingBytes bytes of outgoing memory that they are prepared in where the wire carries
- *     them
- * @param lowLatencyCounters counters that they need on each rank
+ * @param stagingBytes bytes of outgoing memory for low-latency puts
+ * @param lowLatencyCounters low-latency counters of each rank
  */
 public record InternodeSizes(
     long countWords,

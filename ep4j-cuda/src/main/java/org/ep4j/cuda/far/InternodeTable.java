@@ -9,20 +9,19 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 
 /**
- * {@code InternodeWorld} of {@code kernels/internode.cuh} and all that it points to, on the device.
- * What is there stays where it is when ranks are lost: partners become fewer.
+ * {@code InternodeWorld} of {@code kernels/internode.cuh} and everything that it refers to, on the device. Addresses do not change when ranks are lost; only the number of partners decreases.
  */
 final class InternodeTable implements AutoCloseable {
   private static final long WORLD =
       InternodeWorldField.TRANSPORT.ordinal() * (long) Long.BYTES + InternodeTransportField.BYTES;
   private static final long PARTNER = InternodePartnerField.values().length * (long) Long.BYTES;
 
-  /** A {@code ObservedCounters}: a word apart from the others, then one a slot. */
+  /** Alignment of {@code ObservedCounters}: a word on its own line, then one per slot. */
   private static final long SEEN_ALIGNMENT = 128;
 
   private static final long SEEN = SEEN_ALIGNMENT + InternodeLayout.SLOTS * (long) Long.BYTES;
 
-  /** As in {@code kernels/protocol.cuh}: in place of the node of a rank that is gone. */
+  /** As in {@code kernels/protocol.cuh}: node of a dead rank. */
   private static final int NO_NODE = -1;
 
   private final InternodeLink link;
@@ -30,12 +29,12 @@ final class InternodeTable implements AutoCloseable {
   private final Nodes nodes;
   private final int rank;
 
-  /** Partners that there is room for. */
+  /** Capacity in partners. */
   private final int maxPartners;
 
   private final DeviceMemory memory;
 
-  // Offsets behind the world.
+  // Offsets after the world.
   private final long partnerTable = WORLD;
   private final long nodeOf;
   private final long railTo;
@@ -46,9 +45,9 @@ final class InternodeTable implements AutoCloseable {
   private final long seen;
 
   /**
-   * With all ranks.
+   * Writes the table with all ranks.
    *
-   * @param maxPartners partners that there can be
+   * @param maxPartners largest number of partners
    */
   InternodeTable(
       CudaDevice device,
@@ -82,10 +81,9 @@ final class InternodeTable implements AutoCloseable {
   }
 
   /**
-   * As if nothing had been sent yet, through what carries now. No kernel runs.
+   * Resets the table to the state before the first transfer, with the current transport. No kernel runs.
    *
-   * @param gone ranks that do not count; a node that has lost some has lost all, else rails would
-   *     be others than memory was laid out for
+   * @param gone dead ranks; a node is lost as a whole, since otherwise the rails would differ from the memory layout
    */
   void write(boolean[] gone) {
     Rails rails = new Rails(nodes, gone);
@@ -114,12 +112,12 @@ final class InternodeTable implements AutoCloseable {
     return memory.address();
   }
 
-  /** Partners with all ranks. */
+  /** Number of partners with all ranks. */
   int partners() {
     return maxPartners;
   }
 
-  /** Where the node of each rank stands. */
+  /** Device address of the node of each rank. */
   long nodeOf() {
     return memory.address() + nodeOf;
   }
@@ -201,7 +199,7 @@ final class InternodeTable implements AutoCloseable {
           incoming == 0 ? 0 : incoming + layout.counts(rank));
     }
     for (int node = 0; node < nodes.count(); node++) {
-      // Of this node and of those that are gone it has no meaning.
+      // Undefined for ranks of this node and dead ranks.
       int place = Math.max(0, rails.place(rank, rails.rail(rank, node)));
       image.set(ValueLayout.JAVA_INT, railTo + (long) node * Integer.BYTES, place);
     }

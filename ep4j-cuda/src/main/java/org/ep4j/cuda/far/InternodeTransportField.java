@@ -5,8 +5,7 @@ import java.lang.foreign.ValueLayout;
 import org.ep4j.cuda.proxy.Proxy;
 
 /**
- * Fields of {@code InternodeTransport} in {@code kernels/internode_transport.cuh}, 8 bytes each;
- * rings end it.
+ * Fields of {@code InternodeTransport} in {@code kernels/internode_transport.cuh}, 8 bytes each; the rings are last.
  */
 enum InternodeTransportField {
   COUNTERS,
@@ -15,13 +14,13 @@ enum InternodeTransportField {
   WORDS,
   RINGS;
 
-  /** Bytes of a {@code InternodeTransport}. */
+  /** Bytes of an {@code InternodeTransport}. */
   static final int BYTES = RINGS.ordinal() * Long.BYTES + Proxy.PARAMETER_BYTES;
 
-  /** Among the 8-byte fields of {@code CommandRings} their number. */
+  /** Index of the number of rings among the 8-byte fields of {@code CommandRings}. */
   private static final int NUMBER = 6;
 
-  /** Sets it. */
+  /** Sets the field. */
   void set(MemorySegment transport, long value) {
     transport.setAtIndex(ValueLayout.JAVA_LONG, ordinal(), value);
   }
@@ -31,7 +30,7 @@ enum InternodeTransportField {
     return transport.asSlice(RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES);
   }
 
-  /** Sets the number of rings alone. */
+  /** Sets only the number of rings. */
   static void setRings(MemorySegment transport, int rings) {
     transport.setAtIndex(ValueLayout.JAVA_LONG, RINGS.ordinal() + NUMBER, rings);
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.far;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,8 +20,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param wire kind of wire, or {@link WireConfig#STAGED}
  * @param threads threads of the proxy
- * @param cores where they run, if that is set
- * @param timeout how long opening may take
+ * @param cores cores of the threads; null if unset
+ * @param timeout limit of the opening
  */
 record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Duration timeout) {
   private static final int LANES_PER_THREAD = 4;
@@ -53,8 +54,7 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
     try {
       return Integer.parseInt(text);
     } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(
-          variable,
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, variable,
           text,
           variable.equals(ProxyConfig.THREADS_VARIABLE) ? "1 to 8" : "numbers of cores, or none",
           "unset it");
@@ -64,7 +64,7 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
   /**
    * Opens the wire; collective.
    *
-   * @param bus address of the GPU, near which the wire's ports should be
+   * @param bus address of the GPU, used to choose nearby ports of the wire
    */
   Wire open(Group group, int counters, String bus) {
     String kind = wire;
@@ -85,12 +85,12 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
 
   void requireReach(Wire opened, boolean puts) {
     if (puts && wire.equals(WireConfig.STAGED)) {
-      throw new WireException(
+      throw new WireException(ErrorCode.WIRE_FAILED, 
           "wire '"
               + wire
               + "' needs memory that all ranks map, which '"
               + opened.name()
-              + "' lacks");
+              + "' lacks: use another wire");
     }
   }
 
@@ -102,7 +102,7 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
    * How the proxy is opened.
    *
    * @param bus address of the GPU
-   * @param alone whether no other rank has this GPU, and so its cores
+   * @param alone whether no other rank uses this GPU and its cores
    * @param flushCounters words that count flushes
    */
   ProxyConfig proxy(String bus, boolean alone, int flushCounters) {

@@ -1,8 +1,7 @@
 package org.ep4j.cuda.far;
 
 /**
- * Fields of {@code InternodeWorld} in {@code kernels/internode.cuh}, 8 bytes each, before its
- * carrier.
+ * Fields of {@code InternodeWorld} in {@code kernels/internode.cuh} before its transport, 8 bytes each.
  */
 enum InternodeWorldField {
   FIRST,

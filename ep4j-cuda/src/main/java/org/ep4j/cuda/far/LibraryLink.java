@@ -1,5 +1,6 @@
 package org.ep4j.cuda.far;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
@@ -16,20 +17,18 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Device functions of the backend's library that kernels call: landing memory, outgoing memory and
- * counters are one window in memory of the GPU.
+ * Device functions of the backend's library that kernels call: receive memory, outgoing memory and counters are one window in GPU memory.
  *
- * <p>Libraries tell of no failures. Waits end by their deadline, or because the group knows of a
- * death; and what a rank that is gone has put may still come, so it cannot be left out.
+ * <p>Libraries do not report failures. Waits end by their deadline, or because the group reports a death. Data that a dead rank has put may still arrive, so ranks cannot be excluded.
  */
 final class LibraryLink implements InternodeLink {
-  /** Streams of work: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
+  /** Lanes: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
   private static final int LANES = 8;
 
-  /** Of memory in a window; what memory of a backend is aligned to, too. */
+  /** Granularity of memory in a window, and alignment of backend memory. */
   private static final long UNIT = 256;
 
-  /** How long ranks that close wait for those whose last counts may still be under way. */
+  /** How long closing ranks wait for ranks whose last counts may still be in flight. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
   private final ResourceStack owned = new ResourceStack();
@@ -45,11 +44,10 @@ final class LibraryLink implements InternodeLink {
   private boolean closed;
 
   /**
-   * Asks the backend for it; collective.
+   * Requests the transport from the backend; collective.
    *
-   * @param sizes the same on all ranks
-   * @throws EngineUnavailableException on all ranks, if the backend carries nothing on one; says
-   *     why, with the remedy
+   * @param sizes sizes, equal on all ranks
+   * @throws EngineUnavailableException on all ranks if the backend has no transport on one; contains the reason and the remedy
    */
   LibraryLink(
       Group group,
@@ -95,8 +93,8 @@ final class LibraryLink implements InternodeLink {
   private PutTransport offered() {
     PutTransport offered = window.transport();
     if (offered == null) {
-      throw new EngineUnavailableException(
-          "backend '%s' carries nothing between nodes here, as wire '%s' asks it to: choose backend 'nccl' or 'nvshmem', or another wire. %s"
+      throw new EngineUnavailableException(ErrorCode.BACKEND_NO_TRANSPORT, 
+          "backend '%s' has no transport between nodes, which wire '%s' needs: choose backend 'nccl' or 'nvshmem', or another wire. %s"
               .formatted(backend.name(), WireConfig.BACKEND, window.obstacle()));
     }
     return offered;
@@ -163,7 +161,7 @@ final class LibraryLink implements InternodeLink {
     InternodeTransportField.LIBRARY.set(to, transport.library());
     InternodeTransportField.WINDOW.set(to, transport.window());
     InternodeTransportField.WORDS.set(to, shape.signalWords());
-    // Rings are lanes of the library; there is nothing else of the proxy.
+    // Rings are lanes of the library; other fields of the proxy are unused.
     InternodeTransportField.setRings(to, LANES);
   }
 
@@ -179,7 +177,7 @@ final class LibraryLink implements InternodeLink {
 
   @Override
   public String refusesLossOf(int rank) {
-    return "rank %d is gone, and what its kernels have put by backend '%s' may still come"
+    return "rank %d is dead, but puts of its kernels by backend '%s' may still arrive"
         .formatted(rank, backend.name());
   }
 
@@ -201,7 +199,7 @@ final class LibraryLink implements InternodeLink {
     window.memory().copyFrom(offset, MemorySegment.ofArray(new long[] {value}));
   }
 
-  /** Gives everything back; a second call does nothing. */
+  /** Closes all resources; a second call does nothing. */
   @Override
   public void close() {
     if (closed) {
@@ -216,7 +214,7 @@ final class LibraryLink implements InternodeLink {
     try {
       group.barrier(PARTING);
     } catch (GroupException | IllegalStateException e) {
-      // Who is gone or does not come sends no more.
+      // Dead or missing ranks send no more.
     }
   }
 

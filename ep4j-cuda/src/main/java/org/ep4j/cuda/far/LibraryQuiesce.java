@@ -15,9 +15,7 @@ import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.ResourceStack;
 
 /**
- * Finds out that a library carries nothing between the nodes any more, as {@link InternodeQuiesce}
- * does of a wire, and lets counters begin at 0 again: {@code kernels/library_quiesce.cu}. Called
- * while no other kernel of any rank uses the library.
+ * Determines that a library carries nothing between the nodes, as {@link InternodeQuiesce} does for a wire, and resets counters to 0: {@code kernels/library_quiesce.cu}. Called while no other kernel of any rank uses the library.
  */
 final class LibraryQuiesce implements AutoCloseable {
   private static final String ENTRY = "library_quiesce.cu";
@@ -46,13 +44,13 @@ final class LibraryQuiesce implements AutoCloseable {
   private final Kernel quiesce;
   private final Kernel clear;
 
-  /** The number of the last time, so what all have been told by now. */
+  /** Number of the last completed round, which equals the adds to each peer so far. */
   private long completedRounds;
 
   /**
    * Loads the kernels.
    *
-   * @param firstWord number of the counter for the last words of rank 0
+   * @param firstWord number of the counter for the final adds of rank 0
    * @param described writes the {@code InternodeTransport} of the kernels
    */
   LibraryQuiesce(
@@ -81,11 +79,11 @@ final class LibraryQuiesce implements AutoCloseable {
   }
 
   /**
-   * Waits, on all ranks at once. Empty, or why nobody can say that nothing is under way.
+   * Waits on all ranks at once. Returns empty, or why the library is not known to be idle.
    *
-   * @param first ranks of this node: from here
-   * @param end to here
-   * @param time the number of this time: the same on all, and higher than any before
+   * @param first first rank of this node
+   * @param end end of the ranks of this node, exclusive
+   * @param time number of the round: equal on all ranks, higher than any before
    */
   String await(int rank, int ranks, int first, int end, long time, Duration timeout) {
     missing.copyFrom(0, MemorySegment.ofArray(new long[1]));
@@ -114,7 +112,7 @@ final class LibraryQuiesce implements AutoCloseable {
     missing.copyTo(0, MemorySegment.ofArray(found));
     return found[0] == 0
         ? ""
-        : "last words of rank %d have not come within %d ms"
+        : "final adds of rank %d did not arrive within %d ms"
             .formatted(found[0] - 1, timeout.toMillis());
   }
 
@@ -122,7 +120,7 @@ final class LibraryQuiesce implements AutoCloseable {
     run.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }
 
-  /** The first counters are 0. */
+  /** Sets the first counters to 0. */
   void clear(int counters) {
     try (Launch launch =
         Launch.of(

@@ -2,18 +2,18 @@ package org.ep4j.cuda.far;
 
 import org.ep4j.wire.Region;
 
-/** Memory of this rank that a wire's peers put into, and that kernels of this rank read. */
+/** Memory of this rank that peers put into through a wire, and that kernels of this rank read. */
 interface ReceiveMemory extends AutoCloseable {
-  /** As the wire knows it. */
+  /** Region of the wire. */
   Region region();
 
-  /** As kernels see it. */
+  /** Device address. */
   long address();
 
-  /** Zeroes it; nobody uses it now. */
+  /** Zeroes the memory; there is no concurrent use. */
   void clear();
 
-  /** Sets a word; nobody else writes it now. */
+  /** Sets a word; there is no concurrent writer. */
   void setWord(long offset, long value);
 
   @Override

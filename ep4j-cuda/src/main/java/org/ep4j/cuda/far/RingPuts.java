@@ -15,13 +15,12 @@ import org.ep4j.wire.WireMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What carries puts of kernels to ranks of other nodes where no library does ({@code PUT_RINGS} of
- * {@code kernels/device_put.cuh}): a wire, its memory as kernels see it, and the proxy.
+ * Transport of puts of kernels to ranks of other nodes without a library ({@code PUT_RINGS} of {@code kernels/device_put.cuh}): a wire, its memory as mapped for kernels, and the proxy.
  */
 public final class RingPuts implements AutoCloseable {
   private static final int PAGE = 4096;
 
-  /** All but the proxy, whose threads use it. */
+  /** All resources except the proxy, whose threads use them. */
   private final ResourceStack owned = new ResourceStack();
 
   private final Wire wire;
@@ -63,9 +62,9 @@ public final class RingPuts implements AutoCloseable {
   /**
    * Connects all ranks; collective.
    *
-   * @param alone whether no other rank has this device
+   * @param alone whether no other rank uses this device
    * @param wireName kind of wire between nodes
-   * @param bytes of each rank's memory
+   * @param bytes bytes of each rank's memory
    */
   public static RingPuts open(
       Group group,
@@ -89,12 +88,12 @@ public final class RingPuts implements AutoCloseable {
     return wire.name();
   }
 
-  /** Memory that the wire writes, as kernels see it. */
+  /** Memory that the wire writes, as a device address. */
   public long incoming() {
     return incoming;
   }
 
-  /** Memory that it reads. */
+  /** Memory that the wire reads, as a device address. */
   public long outgoing() {
     return outgoing;
   }
@@ -114,16 +113,15 @@ public final class RingPuts implements AutoCloseable {
     proxy.describe(rings);
   }
 
-  /** Why nothing more leaves this rank; null while all is well. */
+  /** Why this rank no longer sends; null if it does. */
   public @Nullable String problem() {
     return proxy.problem();
   }
 
   /**
-   * Ends the proxy, and gives everything back; a second call does nothing. No kernel of this rank
-   * uses it any more.
+   * Ends the proxy and closes all resources; a second call does nothing. No kernel of this rank uses the transport any more.
    *
-   * @throws Ep4jException if a thread of the proxy does not end: what it may use is kept
+   * @throws Ep4jException if a thread of the proxy does not end: its resources stay allocated
    */
   @Override
   public void close() {

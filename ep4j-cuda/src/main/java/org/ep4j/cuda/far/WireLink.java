@@ -20,17 +20,14 @@ import org.ep4j.wire.WireMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A wire whose memory kernels see, and the proxy that drives it.
+ * A wire whose memory kernels access, and the proxy that drives the wire.
  *
- * <p>Memory is the host's, or where the wire carries that, the GPU's: then outgoing memory lies
- * behind landing memory. Counters are the host's in any case.
+ * <p>The memory is host memory, or GPU memory if the wire supports it: outgoing memory then follows receive memory. Counters are always host memory.
  *
- * <p>Where the wire's memory of other ranks can be mapped, kernels write it themselves; else they
- * write outgoing memory and the proxy puts it. Which of the two is the same for all ranks, as the
- * kind of wire is.
+ * <p>If the wire's memory of other ranks can be mapped, kernels write it directly; otherwise they write outgoing memory and the proxy puts it. The mode is the same on all ranks, as is the kind of wire.
  */
 final class WireLink implements InternodeLink {
-  /** All but the proxy, whose threads use it. */
+  /** All resources except the proxy, whose threads use them. */
   private final ResourceStack owned = new ResourceStack();
 
   private final Group group;
@@ -39,13 +36,13 @@ final class WireLink implements InternodeLink {
   private final CudaDevice device;
   private final InternodeWire settings;
 
-  /** Counters that are cleared when everything begins anew. */
+  /** Counters that are cleared when the link begins anew. */
   private final int cleared;
 
   private final Wire wire;
   private final ReceiveMemory incoming;
 
-  /** Landing memory of each rank as kernels see it; 0 where they do not, or need not. */
+  /** Receive memory of each rank as a device address; 0 if not mapped or not needed. */
   private final long[] mapped;
 
   private final boolean puts;
@@ -54,12 +51,12 @@ final class WireLink implements InternodeLink {
   private final long counters;
   private final long memoryBytes;
 
-  /** What the proxy reads puts from. */
+  /** Source region of the proxy's puts. */
   private final Region source;
 
   private final InternodeQuiesce quiesce;
 
-  /** Any thread asks how it is. */
+  /** Volatile: any thread reads its state. */
   private volatile Proxy proxy;
 
   /** Opens the wire; collective. */
@@ -90,7 +87,7 @@ final class WireLink implements InternodeLink {
       puts = !reachable();
       settings.requireReach(wire, puts);
       mapped = new long[group.size()];
-      // Owners of this process have locked their memory by now, on all ranks.
+      // All ranks of this process have locked their memory by now.
       group.barrier(settings.timeout());
       mapOthers();
       Region read = incoming.region();
@@ -226,7 +223,7 @@ final class WireLink implements InternodeLink {
   public String refusesLossOf(int rank) {
     return puts && wire.severs()
         ? ""
-        : "rank %d is gone, and a process that was only stopped may still write over wire '%s'"
+        : "rank %d is dead, but a stopped process may still write over wire '%s'"
             .formatted(rank, puts ? wire.name() : settings.wire());
   }
 
@@ -245,7 +242,7 @@ final class WireLink implements InternodeLink {
     incoming.clear();
     Counters words = wire.counters();
     for (int i = 0; i < cleared; i++) {
-      // Counters only change by additions.
+      // Counters change only by additions.
       words.add(i, -words.get(i));
     }
     proxy = startProxy();
@@ -257,9 +254,9 @@ final class WireLink implements InternodeLink {
   }
 
   /**
-   * Ends the proxy, and gives everything back; a second call does nothing.
+   * Ends the proxy and closes all resources; a second call does nothing.
    *
-   * @throws Ep4jException if a thread of the proxy does not end: what it may use is kept
+   * @throws Ep4jException if a thread of the proxy does not end: its resources stay allocated
    */
   @Override
   public void close() {

@@ -5,18 +5,15 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * The kernels for common shapes: compiled by the tests for every architecture, prepared by {@code
- * ep4j cache warm}. A kernel file that is not in this list is not tested.
+ * The kernels for common shapes: tests compile them for every architecture, {@code ep4j cache warm} prepares them. Kernel files outside this list are not tested.
  */
 public final class PrebuiltKernels {
   /**
-   * The variable that turns packed flags off ({@code 0}): rows between GPUs of a node wait for flags behind
-   * fences, as they do where NVLink does not join all of them, in place of carrying the number of
-   * their operation.
+   * Environment variable that turns packed flags off ({@code 0}): rows between GPUs of a node then use separate flags behind fences instead of carrying the number of their operation, as without NVLink between all GPUs.
    */
   public static final String LL_PACKETS_VARIABLE = "EP4J_CUDA_LL_PACKETS";
 
-  /** Low latency in a node where rows carry packed flags. */
+  /** Low latency within a node with packed flags. */
   public static final Map<String, String> LL_PACKETS = Map.of("EP4J_LL_PACKETS", "1");
 
   private static final Map<String, String> PUT_BY_STORES = Map.of("EP4J_PUT_TRANSPORT", "0");
@@ -51,8 +48,7 @@ public final class PrebuiltKernels {
   private PrebuiltKernels() {}
 
   /**
-   * What low-latency kernels may know when they are compiled for one buffer; see {@code
-   * low_latency.cuh}.
+   * Compile-time constants of low-latency kernels for one buffer; see {@code low_latency.cuh}.
    */
   public static Map<String, String> lowLatencyConstants(
       int hidden, int ranks, int experts, int topK, boolean masking) {
@@ -64,7 +60,7 @@ public final class PrebuiltKernels {
         "EP4J_MASKING", masking ? "1" : "0");
   }
 
-  /** The low-latency kernels of buffers of one shape, on one node, with NVLink or without. */
+  /** The low-latency kernels of buffers of one shape on one node, with NVLink and without. */
   public static List<PrebuiltKernel> lowLatency(
       int hidden, int ranks, int experts, int topK, boolean masking) {
     String shape = " of " + hidden + " on " + ranks + " ranks";
@@ -90,7 +86,7 @@ public final class PrebuiltKernels {
         .toList();
   }
 
-  /** Files that are linked to a library that carries for them. */
+  /** Files that are linked to a transport library. */
   public static List<String> linkedFiles() {
     return ALL.stream()
         .map(PrebuiltKernel::entry)
@@ -103,7 +99,7 @@ public final class PrebuiltKernels {
         .toList();
   }
 
-  /** All of them. */
+  /** All kernels. */
   public static List<PrebuiltKernel> all() {
     return ALL;
   }

@@ -16,7 +16,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.jspecify.annotations.Nullable;
 
-/** One GPU of a probe: its rows, what it receives, and the kernels that move them. */
+/** One GPU of a probe: its rows, its receive memory, and the kernels that move rows. */
 final class ProbedDevice implements AutoCloseable {
   private static final byte POISON = (byte) 0xFD;
   private static final int CHECK_THREADS = 512;
@@ -32,7 +32,7 @@ final class ProbedDevice implements AutoCloseable {
   final CudaDevice device;
   private final ResourceStack owned = new ResourceStack();
 
-  /** Of the load for which there is room; emptied for the next one. */
+  /** Memory for the current load; emptied for the next one. */
   private final ResourceStack room = new ResourceStack();
 
   private final CudaStream stream;
@@ -64,7 +64,7 @@ final class ProbedDevice implements AutoCloseable {
       start = owned.own(CudaEvent.createTimed(device));
       end = owned.own(CudaEvent.createTimed(device));
       owned.own(this::release);
-      // Whatever runs ends before anything is freed.
+      // Running work ends before memory is freed.
       owned.own(stream::synchronize);
       complete = true;
     } finally {
@@ -86,7 +86,7 @@ final class ProbedDevice implements AutoCloseable {
     return device.properties().sharedBytesPerBlock();
   }
 
-  /** Makes room for a load: rows to {@code destinations} GPUs, and from {@code devices} GPUs. */
+  /** Allocates memory for a load: rows to {@code destinations} GPUs, and from {@code devices} GPUs. */
   void makeRoom(ProbeLoad load, int destinations, int devices) {
     release();
     DeviceMemory rows = memory(destinations * load.bytesOfPair());
@@ -125,12 +125,12 @@ final class ProbedDevice implements AutoCloseable {
     return room.own(DeviceMemory.allocate(device, bytes));
   }
 
-  /** Where the rows from a GPU go. */
+  /** Address of the rows from a GPU. */
   long receivedFrom(ProbeLoad load, int from) {
     return Objects.requireNonNull(received).address() + from * load.bytesOfPair();
   }
 
-  /** Writes the rows to be pushed, those of destination i with the i-th seed. */
+  /** Writes the rows to push; rows for destination i use the i-th seed. */
   void fillSource(ProbeLoad load, List<Long> seeds, List<Long> targetAddresses) {
     DeviceMemory rows = Objects.requireNonNull(source);
     device.makeCurrent();
@@ -145,7 +145,7 @@ final class ProbedDevice implements AutoCloseable {
     stream.synchronize();
   }
 
-  /** Makes what an earlier push left unrecognisable. */
+  /** Overwrites the rows of an earlier push. */
   void poison() {
     DeviceMemory rows = Objects.requireNonNull(received);
     device.makeCurrent();
@@ -167,13 +167,13 @@ final class ProbedDevice implements AutoCloseable {
     end.record(stream);
   }
 
-  /** Waits for the push; how long it took. */
+  /** Waits for the push and returns its duration. */
   double micros() {
     stream.synchronize();
     return end.millisSince(start) * 1e3;
   }
 
-  /** Words from a GPU that are not those it sent. */
+  /** Number of words from a GPU that differ from those it sent. */
   long wrongWords(ProbeLoad load, int from, long seed) {
     try (DeviceMemory wrong = DeviceMemory.allocate(device, Long.BYTES)) {
       device.makeCurrent();

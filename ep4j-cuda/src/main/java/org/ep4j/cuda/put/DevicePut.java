@@ -1,5 +1,6 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -33,12 +34,9 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of the same size on all ranks, and what kernels need to put into it, to signal and to
- * flush: {@code kernels/device_put.cuh}. Kernels are loaded here, because how they are compiled and
- * linked depends on the backend. Used by one thread.
+ * Memory of equal size on all ranks, and the parameters for kernels that put into it, signal and flush: {@code kernels/device_put.cuh}. This class loads the kernels, because compilation and linking depend on the backend. Used by one thread.
  *
- * <p>Ranks that reach each other by stores signal with atomics, which GPUs do on each other's
- * memory over NVLink, not over PCIe.
+ * <p>Ranks that access each other by stores signal with atomics, which GPUs support on each other's memory over NVLink, not over PCIe.
  */
 public final class DevicePut implements AutoCloseable {
   /** Size of the parameter that kernels take by value, see {@link #describe}. */
@@ -47,12 +45,12 @@ public final class DevicePut implements AutoCloseable {
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  /** Which carrier a kernel is compiled for; numbers as in the kernels. */
+  /** Macro with the transport of a kernel; numbers as in the kernels. */
   private static final String TRANSPORT = "EP4J_PUT_TRANSPORT";
 
   private static final String NO_KERNELS = "kernels that put cannot be loaded";
 
-  /** How long ranks that close wait for those whose kernels may still write here. */
+  /** How long closing ranks wait for ranks whose kernels may still write here. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
   private enum PutPath {
@@ -105,7 +103,7 @@ public final class DevicePut implements AutoCloseable {
     return new DevicePut(group, config);
   }
 
-  /** With the backend and the wire that variables name, so that ranks compare what counts. */
+  /** The configuration with the backend and the wire from variables, so that ranks compare effective values. */
   private static PutConfig settled(PutConfig config) {
     String backend = BackendChoice.of(config.backend()).name();
     return new PutConfig(
@@ -122,8 +120,7 @@ public final class DevicePut implements AutoCloseable {
     for (int r = 0; r < all.length; r++) {
       String other = new String(all[r], StandardCharsets.UTF_8);
       if (!other.equals(mine)) {
-        throw new ConfigurationMismatchException(
-            "the ranks cannot put to each other: rank %d has %s, rank %d %s"
+        throw new ConfigurationMismatchException(ErrorCode.PUT_CONFIG_MISMATCH, "the ranks cannot put to each other: rank %d has %s, rank %d has %s: use one configuration"
                 .formatted(group.rank(), mine, r, other));
       }
     }
@@ -141,7 +138,7 @@ public final class DevicePut implements AutoCloseable {
     if (!obstacle.isEmpty()) {
       LOG.log(
           Level.WARNING,
-          "Backend ''{0}'' carries no puts of kernels here: within a node they are stores, between"
+          "Backend ''{0}'' has no transport for puts of kernels here: within a node they are stores, between"
               + " nodes the proxy posts them to a wire. {1}",
           backend.name(),
           obstacle);
@@ -176,12 +173,12 @@ public final class DevicePut implements AutoCloseable {
     return device;
   }
 
-  /** The memory of this rank; behind it lie words that are not the caller's. */
+  /** The memory of this rank; the words after it are internal. */
   public DeviceMemory memory() {
     return window.memory();
   }
 
-  /** How kernels reach the other ranks, in a few words for people. */
+  /** Short description of the transports, for display. */
   public String text() {
     return switch (putPath()) {
       case STORES -> backend.name() + ", stores";
@@ -199,12 +196,9 @@ public final class DevicePut implements AutoCloseable {
   }
 
   /**
-   * Compiles a file of this jar that is written against {@code device_put.cuh}, for the way of
-   * these ranks, and loads kernels of it; collective. Closed before this is. None returns before
-   * all have loaded theirs: loading waits for kernels that run on the same GPU, which may wait for
-   * a rank that has none yet.
+   * Compiles a file of this jar that uses {@code device_put.cuh} for the transport of these ranks, and loads kernels of it; collective. The module is closed before this object. No rank returns before all have loaded theirs: loading waits for kernels that run on the same GPU, which may wait for a rank that has no kernels yet.
    *
-   * @param kernels names of those that will be asked for: none is loaded later
+   * @param kernels names of the kernels to use: no others can be loaded later
    */
   public PutModule load(String entry, Map<String, String> defines, List<String> kernels) {
     Map<String, String> all = new TreeMap<>(defines);
@@ -275,17 +269,17 @@ public final class DevicePut implements AutoCloseable {
     parameter.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }
 
-  /** Why nothing more leaves this rank; null while all is well. */
+  /** Why this rank no longer sends; null if it does. */
   public @Nullable String problem() {
     return internode == null ? null : internode.problem();
   }
 
-  /** Returns once all ranks have called it. */
+  /** Returns after all ranks have called it. */
   public void barrier() {
     group.barrier(config.timeout());
   }
 
-  /** Gives everything back, once no kernel of this rank uses it and the others close it, too. */
+  /** Closes all resources; no kernel of this rank uses them any more, and the other ranks close too. */
   @Override
   public void close() {
     if (closed) {
@@ -293,10 +287,10 @@ public final class DevicePut implements AutoCloseable {
     }
     closed = true;
     try {
-      // A peer's kernel may still be writing words here.
+      // A peer's kernel may still write words here.
       group.barrier(PARTING);
     } catch (GroupException | IllegalStateException e) {
-      // Who is gone or does not come writes nothing.
+      // Dead or missing ranks write nothing.
     }
     device.makeCurrent();
     owned.close();

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
@@ -32,15 +33,17 @@ class BackendsTest {
             () -> check(location("2.28.9", ""), location("", "no libfoo here: install foo")))
         .isInstanceOf(EngineUnavailableException.class)
         .hasMessage(
-            "backend 'foo' cannot be used on rank 1: no libfoo here: install foo; backend 'direct'"
-                + " needs no library");
+            ErrorCode.BACKEND_UNUSABLE.message(
+                "backend 'foo' cannot be used on rank 1: no libfoo here: install foo; the backend"
+                    + " 'direct' needs no library"));
   }
 
   @Test
-  void versionsThatDifferAreRefusedWithBothRanks() {
+  void differingVersionsAreRefusedWithBothRanks() {
     assertThatThrownBy(
             () -> check(location("2.28.9", ""), location("2.28.9", ""), location("2.30.7", "")))
         .isInstanceOf(ConfigurationMismatchException.class)
+        .hasMessageStartingWith(ErrorCode.BACKEND_VERSIONS_DIFFER.id())
         .hasMessageContaining("rank 0 has version 2.28.9, rank 2 has version 2.30.7");
     assertThatCode(() -> check(location("2.28.9", ""), location("2.28.9", "")))
         .doesNotThrowAnyException();
@@ -66,7 +69,7 @@ class BackendsTest {
   }
 
   @Test
-  void allRanksKnowWhatHoldsOnAll() {
+  void allRanksAgreeOnACondition() {
     ThreadRanks.run(
         3,
         group -> {
@@ -91,13 +94,14 @@ class BackendsTest {
           try (CudaDevice device = CudaDevice.open(0)) {
             assertThatThrownBy(() -> Backends.open("ncll", Participants.ofAll(group), device, TIMEOUT))
                 .isInstanceOf(EngineUnavailableException.class)
-                .hasMessageContaining("rank 0: no such backend; known: auto, direct");
+                .hasMessageStartingWith(ErrorCode.BACKEND_UNUSABLE.id())
+                .hasMessageContaining("rank 0: no such backend; use one of: auto, direct");
           }
         });
   }
 
   @Test
-  void directGivesAddressesThatReachThePeer() {
+  void directReturnsAddressesOfThePeersMemory() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -111,13 +115,14 @@ class BackendsTest {
               boolean[] wanted = {group.rank() != 0, group.rank() != 1};
               PeerRegion[] peers = region.reach(meeting, wanted, TIMEOUT);
               PeerCheck.check(backend.world(), region.memory(), peers);
-              // Told the wrong address, the check says so.
+              // With a wrong address, the check reports it.
               int peer = 1 - group.rank();
               PeerRegion real = peers[peer];
               peers[peer] = new Elsewhere(region.memory().address());
               assertThatThrownBy(() -> PeerCheck.check(backend.world(), region.memory(), peers))
                   .isInstanceOf(Ep4jException.class)
-                  .hasMessageContaining("does not lead to");
+                  .hasMessageStartingWith(ErrorCode.RANK_OPEN_FAILED.id())
+                  .hasMessageContaining("is not the memory of rank");
               real.close();
               backend.barrier(TIMEOUT);
             }

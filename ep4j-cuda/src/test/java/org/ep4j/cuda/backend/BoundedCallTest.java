@@ -3,6 +3,7 @@ package org.ep4j.cuda.backend;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -13,7 +14,7 @@ import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Calls that end, fail, or never come back. */
+/** Calls that return, fail, or never return. */
 @Timeout(60)
 class BoundedCallTest {
   private static final Duration LONG = Duration.ofMinutes(10);
@@ -33,13 +34,13 @@ class BoundedCallTest {
   }
 
   @Test
-  void whatACallReturnsComesBack() {
+  void resultOfACallIsReturned() {
     assertThat(BoundedCall.call(meeting, "foo_init", LONG, () -> 42)).isEqualTo(42);
     assertThat(BoundedCall.lost(meeting, "foo_init")).isEmpty();
   }
 
   @Test
-  void whatACallThrowsIsThrown() {
+  void errorOfACallIsThrown() {
     Ep4jException known = new Ep4jException("foo_init failed with status 7");
     assertThatThrownBy(
             () ->
@@ -67,10 +68,10 @@ class BoundedCallTest {
   }
 
   @Test
-  void aCallThatDoesNotEndIsLeftWhenTheTimeIsUp() {
+  void aCallWithoutEndIsAbandonedAfterItsLimit() {
     assertThatThrownBy(() -> BoundedCall.call(meeting, "foo_init", SHORT, this::hang))
         .isInstanceOf(Ep4jException.class)
-        .hasMessageContaining("foo_init has not ended within");
+        .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_STUCK.id());
   }
 
   @Test
@@ -99,7 +100,8 @@ class BoundedCallTest {
                       return hang();
                     }))
         .isInstanceOf(Ep4jException.class)
-        .hasMessageContaining("rank 1 is gone while foo_init waits for it")
+        .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_RANK_LOST.id())
+        .hasMessageContaining("rank 1 is dead while foo_init waits for it")
         .hasMessageContaining("out of luck");
   }
 }

@@ -45,9 +45,9 @@ class ToolkitPathsTest {
     assertThat(found).containsSubsequence(STEM + ".so.13", toolkit.toString(), wheel.toString());
   }
 
-  /** A driver of CUDA 12 refuses what a compiler of CUDA 13 makes. */
+  /** A driver of CUDA 12 refuses output of a compiler of CUDA 13. */
   @Test
-  void librariesNewerThanTheDriverComeLast() {
+  void librariesNewerThanTheDriverAreTriedLast() {
     assertThat(places(12, Map.of()).candidates())
         .containsSubsequence(STEM + ".so.12", STEM + ".so.13");
     assertThat(places(13, Map.of()).candidates())

@@ -25,8 +25,7 @@ import org.ep4j.cuda.jit.BuildCache;
 import org.ep4j.cuda.jit.KernelSources;
 
 /**
- * Kernels in a directory, beside the emulator in place of the machine's instructions: what a C++
- * compiler of the host makes a program of.
+ * Kernels in a directory with the emulator, which replaces the machine's instructions, so that a C++ compiler of the host builds a program.
  */
 final class EmulatedKernels {
   private static final List<String> EMULATOR =
@@ -84,10 +83,10 @@ final class EmulatedKernels {
           "put_rings_world.cpp",
           "put_library_world.cpp");
 
-  /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */
+  /** Architectures that the emulator supports: 64-bit, little-endian. */
   private static final Set<String> ARCHITECTURES = Set.of("amd64", "x86_64", "aarch64");
 
-  /** Kernels that worlds run; each takes what it includes. */
+  /** Kernels that worlds run; each includes its dependencies. */
   private static final List<String> ENTRIES =
       List.of(
           "dispatch.cu",
@@ -103,8 +102,7 @@ final class EmulatedKernels {
           "put_probe.cu");
 
   /**
-   * Sums as the GPU's: the host's compiler may not make one rounding of two. Switching stacks by
-   * longjmp is what _FORTIFY_SOURCE takes for a mistake.
+   * Sums as on the GPU: the host's compiler must not fuse two roundings into one. _FORTIFY_SOURCE rejects switching stacks by longjmp.
    */
   private static final List<String> OPTIONS =
       List.of("-O1", "-std=c++20", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE");
@@ -122,13 +120,13 @@ final class EmulatedKernels {
   private final Path directory;
   private final TreeMap<String, String> kernels = new TreeMap<>();
 
-  /** Skips the test where there is no compiler or the emulator does not know the machine. */
+  /** Skips the test without a compiler or on an unsupported architecture. */
   EmulatedKernels(Path directory) {
     String system = System.getProperty("os.name") + " on " + System.getProperty("os.arch");
     assumeTrue(
         system.toLowerCase(Locale.ROOT).startsWith("linux")
             && ARCHITECTURES.contains(System.getProperty("os.arch")),
-        "the emulator of kernels does not know " + system);
+        "the emulator of kernels does not support " + system);
     HostCompiler.require("to compile the kernels for the host");
     this.directory = directory;
     for (String entry : ENTRIES) {
@@ -136,7 +134,7 @@ final class EmulatedKernels {
     }
   }
 
-  /** Puts other text in the place of some text that a kernel holds once. */
+  /** Replaces a text that a kernel contains exactly once. */
   void change(String file, String from, String to) {
     String text = Objects.requireNonNull(kernels.get(file), file);
     assertThat(text).containsOnlyOnce(from);
@@ -166,7 +164,7 @@ final class EmulatedKernels {
     return program;
   }
 
-  /** The text of a file and of all that it includes, by name. */
+  /** The text of a file and of its includes, by name. */
   private Map<String, String> sources(String entry) throws IOException {
     Map<String, String> sources = new TreeMap<>();
     Deque<String> open = new ArrayDeque<>(List.of(entry));
@@ -186,7 +184,7 @@ final class EmulatedKernels {
     return inPlaceOfShared(name, Objects.requireNonNull(kernels.get(name), name));
   }
 
-  /** Runs the cases from a seed on; ends the program, and fails, if that takes too long. */
+  /** Runs cases from a seed on; kills the program and fails after the limit. */
   Outcome run(Path program, long seed, int cases) throws IOException, InterruptedException {
     return HostCompiler.run(
         List.of(program.toString(), Long.toUnsignedString(seed), String.valueOf(cases)),
@@ -209,7 +207,7 @@ final class EmulatedKernels {
                     + ": ${name}\");");
     for (String line : all.lines().toList()) {
       assertThat(line)
-          .as("a declaration in %s that the emulator's test should learn", file)
+          .as("a declaration in %s that the emulator's test does not support", file)
           .doesNotContain("__shared__");
     }
     return all;

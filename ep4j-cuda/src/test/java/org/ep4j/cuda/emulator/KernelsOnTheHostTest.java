@@ -14,12 +14,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * The kernels' protocols without a GPU: an emulator runs several ranks' kernels as they are, in
- * orders drawn from a seed, and compares what they deliver with a plain reference.
+ * The kernels' protocols without a GPU: an emulator runs the unmodified kernels of several ranks, in orders drawn from a seed, and compares their results with a simple reference implementation.
  *
- * <p>{@code -Dep4j.seed} draws other cases, {@code -Dep4j.cases} more of them, and {@code
- * -Dep4j.full=true} makes every mistake of {@link KernelMistakes}. Not modelled: weak memory order,
- * the asynchronous proxy, warps that run apart, and time.
+ * <p>{@code -Dep4j.seed} draws other cases, {@code -Dep4j.cases} sets their number, and {@code -Dep4j.full=true} tries every mistake of {@link KernelMistakes}. Not modelled: weak memory order, the asynchronous proxy, warp divergence, and time.
  */
 @Execution(ExecutionMode.CONCURRENT) // each test compiles and runs programs of one thread
 class KernelsOnTheHostTest {
@@ -38,13 +35,13 @@ class KernelsOnTheHostTest {
     allCasesPass("combine_world");
   }
 
-  /** One that was stopped goes on, and would find all words of the operation where it was lost. */
+  /** A stopped rank resumes and would find all words of the operation in which it was lost. */
   @Test
   void fencedRanksWriteNothing() throws IOException, InterruptedException {
     allCasesPass("stale_rank_fence_world");
   }
 
-  /** A wait for a rank that is only held up by another may be the first to fail. */
+  /** A wait for a rank that another rank delays may be the first to fail. */
   @Test
   void missingRankIsNamedByAllOthers() throws IOException, InterruptedException {
     allCasesPass("timeout_attribution_world");
@@ -75,7 +72,7 @@ class KernelsOnTheHostTest {
     allCasesPass("low_latency_rank_major_world");
   }
 
-  /** Operations of both layouts take turns in the same memory. */
+  /** Operations of both layouts alternate in the same memory. */
   @Test
   void lowLatencyOperationsOfBothLayoutsDeliverInEveryOrder()
       throws IOException, InterruptedException {
@@ -127,7 +124,7 @@ class KernelsOnTheHostTest {
     allCasesPass("low_latency_rank_major_library_world");
   }
 
-  /** More blocks tell of groups than there are words for each of them. */
+  /** More blocks publish groups than words exist for each of them. */
   @Test
   void lowLatencyBlocksThatShareWordsDeliverInEveryOrder()
       throws IOException, InterruptedException {
@@ -149,7 +146,7 @@ class KernelsOnTheHostTest {
     allCasesPass("put_stores_world");
   }
 
-  /** Many blocks take several commands here. */
+  /** Many blocks need several commands here. */
   @Test
   void putsByTheProxyArriveBeforeTheirSignals() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
@@ -171,7 +168,7 @@ class KernelsOnTheHostTest {
         .containsPattern(mistake.said());
   }
 
-  /** One of the blocks that share a word tells before the others. */
+  /** One of the blocks that share a word publishes before the others. */
   @Test
   void rowsOfBlocksThatShareAWordAreAwaited() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
@@ -181,7 +178,7 @@ class KernelsOnTheHostTest {
         .containsAnyOf("of row", "the sum of token");
   }
 
-  /** A mistake that was made: blocks that only receive had not read the counts yet. */
+  /** A mistake from the history: blocks that only receive had not read the counts yet. */
   @Test
   void donePublishedTooEarlyIsFound() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
@@ -206,7 +203,7 @@ class KernelsOnTheHostTest {
         .isZero();
   }
 
-  /** What is printed of the first of a thousand cases that fails; they are always the same. */
+  /** Output of the first failing case of a thousand; the cases are always the same. */
   private static String firstFailure(EmulatedKernels kernels, String world, long first)
       throws IOException, InterruptedException {
     Outcome outcome = kernels.run(kernels.compile(world), first, 1000);

@@ -14,7 +14,7 @@ import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.group.Group;
 import org.junit.jupiter.api.Test;
 
-/** Ranks that would take different backends. */
+/** Ranks with different backends. */
 class BackendAgreementTest {
   @Test
   void aBackendThatDiffersIsRefusedOnAllRanksWithBothNames() {
@@ -22,7 +22,7 @@ class BackendAgreementTest {
   }
 
   @Test
-  void whatTheVariablesMeanIsComparedNotWhatTheySay() {
+  void effectiveValuesOfVariablesAreCompared() {
     new ProcessWorld().run(2, Same.class, List.of());
   }
 
@@ -61,7 +61,7 @@ class BackendAgreementTest {
     }
   }
 
-  /** One process says in its program what the other leaves to a property. */
+  /** One process sets in its program what the other process takes from a property. */
   public static final class Same implements RankJob {
     /** Used by reflection. */
     public Same() {}

@@ -142,7 +142,7 @@ class CallLogTest {
   }
 
   @Test
-  void afterAResetAllCountFromOneAgain() {
+  void callsAreCountedFromOneAfterAReset() {
     onAllRanks(
         (rank, log) -> {
           for (int n = 0; n <= rank; n++) {

@@ -3,7 +3,7 @@ package org.ep4j.cuda.engine;
 import org.ep4j.conformance.KillKit;
 import org.junit.jupiter.api.Nested;
 
-/** Ranks of several nodes that share a device, or have one each. */
+/** Ranks of several nodes that share a device or have one each. */
 class CudaKillAcrossNodesTest {
   /** Two ranks of one node, one of another. */
   abstract static class TwoAndOne extends KillKit {
@@ -18,7 +18,7 @@ class CudaKillAcrossNodesTest {
     }
   }
 
-  /** Through memory of the host: a rank that was only stopped may still write there. */
+  /** Through host memory: a rank that was only stopped may still write there. */
   @Nested
   class Mapped extends TwoAndOne {
     @Override
@@ -32,7 +32,7 @@ class CudaKillAcrossNodesTest {
     }
   }
 
-  /** The two go on as one node, and nobody without one of them. */
+  /** The two ranks continue as one node; without one of them, no rank continues. */
   @Nested
   class OverAWire extends TwoAndOne {
     @Override
@@ -45,14 +45,14 @@ class CudaKillAcrossNodesTest {
       return Survivors.WITHOUT_WHOLE_NODES;
     }
 
-    /** Each rank once. */
+    /** Each rank is killed once. */
     @Override
     protected int kills() {
       return 3;
     }
   }
 
-  /** Three nodes of a rank each, of which two are left. */
+  /** Three nodes of one rank each, two of which survive. */
   @Nested
   class OverAWireAlone extends OverAWire {
     @Override

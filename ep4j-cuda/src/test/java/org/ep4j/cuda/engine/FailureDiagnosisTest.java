@@ -20,12 +20,12 @@ import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A group of threads, and what a kernel would have written. Needs no GPU. */
+/** A group of threads, and words that a kernel would have written. Needs no GPU. */
 @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FailureDiagnosisTest {
   private static final int RANKS = 3;
 
-  /** Has called once, the others twice. */
+  /** This rank has called once, the others twice. */
   private static final int BEHIND = 1;
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
@@ -44,15 +44,15 @@ class FailureDiagnosisTest {
   private final CountDownLatch blamed = new CountDownLatch(1);
   private final CountDownLatch listens = new CountDownLatch(1);
 
-  /** What rank 0 does; the others wait until it is over. */
+  /** Actions of rank 0; the others wait for their end. */
   private interface Script {
     void run(Group group, Case record) throws Exception;
   }
 
-  /** What the kernel of rank 0 has left, and who is to tell what it means. */
+  /** Words of rank 0's kernel, and the diagnosis that interprets them. */
   private record Case(
       HostWords words, MemorySegment memory, CallLog calls, FailureDiagnosis diagnosis) {
-    /** A wait for a rank was vain, so many nanoseconds before its deadline. */
+    /** A wait for a rank failed {@code left} nanoseconds before its deadline. */
     void waited(int peer, long left) {
       put(EPOCH, 7);
       put(PHASE, Phase.ROWS.ordinal());
@@ -79,7 +79,7 @@ class FailureDiagnosisTest {
   }
 
   /**
-   * @param lastRank what the last rank waits for before it leaves; the others stay to the end
+   * @param lastRank latch that the last rank awaits before it leaves; the others stay until the end
    */
   private void onRankZero(Script script, CountDownLatch lastRank) {
     ThreadRanks.run(
@@ -155,7 +155,7 @@ class FailureDiagnosisTest {
         });
   }
 
-  /** A wire notices at once that a rank has closed its connections, the group a moment later. */
+  /** A wire detects closed connections immediately, the group a moment later. */
   @Test
   void rankThatIsFoundLostShortlyAfterIsNamed() {
     onRankZero(
@@ -173,7 +173,7 @@ class FailureDiagnosisTest {
         listens);
   }
 
-  /** As a rank that was stopped until the others had lost it. */
+  /** A rank that was stopped until the others had declared it lost. */
   @Test
   void rankThatLearnsLateThatItIsLostNamesNoPeer() {
     onRankZero(

@@ -14,7 +14,7 @@ import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** When kernels are believed, and events that are asked after their buffer has been closed. */
+/** Validity of kernel reports, and queries of events after their buffer has closed. */
 @Timeout(60)
 class HostWordsTest {
   private static final int RANKS = 4;
@@ -25,7 +25,7 @@ class HostWordsTest {
   private static final long ATTRIBUTED = 72;
   private static final long LOW_LATENCY = 1L << 62;
 
-  /** What a kernel writes is read as long as the memory is there, and as it was afterwards. */
+  /** Reads return what kernels write while the memory is allocated, and the last values afterwards. */
   @Test
   void lateQueriesSeeTheFinalState() {
     Arena arena = Arena.ofShared();
@@ -41,13 +41,13 @@ class HostWordsTest {
     assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
     assertThat(words.masked(2)).isTrue();
     assertThat(words.masked(1)).isFalse();
-    // A wait that looks after its peers writes, too: that reaches nobody and harms nobody.
+    // A waiting thread that checks its peers writes too: after close this has no effect.
     words.abort();
     words.gone(3);
     assertThat(words.completed()).isEqualTo(7);
   }
 
-  /** Until the kernel ends the record may name a rank that is only held up by another. */
+  /** Until the kernel ends, the record may name a rank that another rank delays. */
   @Test
   void timeoutIsVisibleOnlyOnceItIsAttributed() {
     try (Arena arena = Arena.ofConfined()) {
@@ -61,7 +61,7 @@ class HostWordsTest {
       assertThat(words.state()).isZero();
       NativeMemory.putLongRelease(record + ATTRIBUTED, 5);
       assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
-      // Of low latency, and of a routing, what is told is told at once.
+      // Reports of low latency and of routings are valid immediately.
       NativeMemory.putLongRelease(record + EPOCH, LOW_LATENCY | 6);
       assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
       NativeMemory.putLongRelease(record + EPOCH, 7);

@@ -10,10 +10,10 @@ class InternodeChunksTest {
   private static final int LINE = 128;
   private static final int HEADER = 128;
 
-  /** What begins elsewhere crosses the bus at half the speed. */
+  /** Unaligned data crosses the bus at half the speed. */
   @ParameterizedTest
   @ValueSource(longs = {1, 2, 3})
-  void rowsBeginAtLinesAfterTheirMetadata(long seed) {
+  void rowsAreAlignedAfterTheirMetadata(long seed) {
     Random random = new Random(seed);
     for (int i = 0; i < 500; i++) {
       int topK = 1 + random.nextInt(64);
@@ -23,15 +23,15 @@ class InternodeChunksTest {
       assertThat(InternodeChunks.rowOffset(scales, topK, false))
           .as(shape)
           .isGreaterThanOrEqualTo(16 + 16L * topK + scales)
-          .matches(offset -> offset % LINE == 0, "begins at a line");
+          .matches(offset -> offset % LINE == 0, "begins at a multiple of 128 bytes");
       assertThat(InternodeChunks.expertRowOffset(metadata, topK))
           .as(shape)
           .isGreaterThanOrEqualTo(16 + 12L * topK + metadata)
-          .matches(offset -> offset % LINE == 0, "begins at a line");
+          .matches(offset -> offset % LINE == 0, "begins at a multiple of 128 bytes");
       assertThat(InternodeChunks.returnRecordBytes(16L * topK, topK, true))
           .as(shape)
           .isGreaterThanOrEqualTo(20L * topK)
-          .matches(bytes -> bytes % LINE == 0, "the next begins at a line");
+          .matches(bytes -> bytes % LINE == 0, "the next begins at a multiple of 128 bytes");
     }
   }
 

@@ -28,14 +28,14 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A decode step between nodes, captured once, serves on after the ranks have begun anew. */
+/** A decode step between nodes, captured once, still works after a reset. */
 class InternodeGraphTest {
   private static final int TOKENS = 24;
   private static final int REPLAYS = 8;
 
   @ParameterizedTest
   @ValueSource(strings = {"staged", "tcp"})
-  void whatWasCapturedBeforeAResetGivesWhatCallsGive(String wire) {
+  void graphsCapturedBeforeAResetMatchCalls(String wire) {
     Gpu.require(1);
     CyclicBarrier step = new CyclicBarrier(2);
     ThreadRanks.run(2, group -> run(group, wire, step));
@@ -56,7 +56,7 @@ class InternodeGraphTest {
       try (CudaStream stream = CudaStream.create(device)) {
         DeviceStream on = new DeviceStream(stream.handle());
         batch.fill(group.rank(), 0);
-        // Twice without a graph, so that all memory is there.
+        // Twice without a graph, to allocate all memory.
         pair(buffer, batch, on);
         pair(buffer, batch, on);
         stream.synchronize();

@@ -6,7 +6,7 @@ import java.util.Map;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.junit.jupiter.api.Test;
 
-/** The variable that turns packed flags off, by its name and by the one it had before. */
+/** The variable that turns packed flags off, by its name and by its old name. */
 class LowLatencyKernelsTest {
   private static final String NEW = PrebuiltKernels.LL_PACKETS_VARIABLE;
   private static final String OLD = "EP4J_CUDA_LINES";
@@ -19,7 +19,7 @@ class LowLatencyKernelsTest {
   }
 
   @Test
-  void oldNameIsReadWhereTheNewOneIsNotSet() {
+  void oldNameIsReadIfTheNewOneIsNotSet() {
     assertThat(LowLatencyKernels.wantsPackets(Map.of(OLD, "0"))).isFalse();
     assertThat(LowLatencyKernels.wantsPackets(Map.of(OLD, "0", NEW, "1"))).isTrue();
   }

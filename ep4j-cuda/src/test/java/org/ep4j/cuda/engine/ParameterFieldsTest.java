@@ -14,7 +14,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The host fills parameters by number: names and order must be those of the kernels. */
+/** The host writes parameters by index: names and order must match the kernels. */
 class ParameterFieldsTest {
   private static final Pattern FIELD = Pattern.compile(".*?(\\w+);");
 
@@ -53,7 +53,7 @@ class ParameterFieldsTest {
       for (String line : text.substring(start, text.indexOf("};", start)).split("\n")) {
         Matcher field = FIELD.matcher(line.replaceAll("//.*", "").strip());
         if (field.matches()) {
-          // A receipt is two fields.
+          // A receipt has two fields.
           names.addAll(
               field.group(1).equals("receipt")
                   ? List.of("ticket", "completed")

@@ -14,7 +14,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 class RegionLayoutTest {
   private static final int TOP_K = 2;
 
-  /** Wider rows are combined in passes of columns: a pass of no columns would never end. */
+  /** Wider rows are combined in passes of columns: passes without columns would never end. */
   @ParameterizedTest
   @EnumSource(
       value = DType.class,
@@ -25,7 +25,7 @@ class RegionLayoutTest {
     assertThat(layout.columnsOfAPass(rowDType)).isGreaterThanOrEqualTo(8);
   }
 
-  /** What a rank holds for its own tokens is summed where it is; each token has two choices. */
+  /** A rank sums rows for its own tokens in place; each token has two choices. */
   @ParameterizedTest
   @CsvSource({"2, 1", "3, 2", "4, 2"})
   void inOneNodeOnlyRowsOfOtherRanksHaveReturnSlots(int ranks, int rowsOfAToken) {
@@ -36,7 +36,7 @@ class RegionLayoutTest {
         .isEqualTo((long) tokens * rowsOfAToken * hidden * Float.BYTES);
   }
 
-  /** A rank alone has no rows that come home, but companions lie there, too. */
+  /** A single rank has no returning rows, but row metadata uses the same memory. */
   @Test
   void metadataFitsIntoTheReturnBuffer() {
     RegionLayout layout = layout(1, 4096, DType.FP32, 1024);

@@ -66,7 +66,7 @@ class StaleRankFenceTest {
     now += time.toNanos() + 1;
   }
 
-  /** Once, and again after some time, so often. */
+  /** Repeats the step with pauses. */
   private void fenceStep(int times) {
     fence.fenceStep(LOST);
     for (int i = 0; i < times; i++) {
@@ -94,12 +94,12 @@ class StaleRankFenceTest {
     fenceStep(2);
     assertThat(gone).as("seen idle").isEmpty();
     fence.fenceStep(LOST);
-    assertThat(gone).as("at once").isEmpty();
+    assertThat(gone).as("immediately").isEmpty();
     pass(StaleRankFence.GRACE);
     fence.fenceStep(LOST);
     assertThat(gone).containsExactly(LOST);
     fenceStep(3);
-    assertThat(gone).as("told once").containsExactly(LOST);
+    assertThat(gone).as("notified once").containsExactly(LOST);
   }
 
   @Test
@@ -112,7 +112,7 @@ class StaleRankFenceTest {
   }
 
   @Test
-  void aKernelThatRunsIsWaitedFor() {
+  void runningKernelIsAwaited() {
     memory.put(RUNNING, 1L);
     fenceStep(10);
     assertThat(gone).isEmpty();
@@ -147,7 +147,7 @@ class StaleRankFenceTest {
   }
 
   @Test
-  void rankThatCannotBeNotifiedBlocksNobody() {
+  void rankThatCannotBeNotifiedBlocksNoOther() {
     unmapped = true;
     fenceStep(1);
     assertThat(gone).containsExactly(LOST);
@@ -156,14 +156,14 @@ class StaleRankFenceTest {
   @Test
   void liveRankIsNotFenced() {
     fenceStep(0);
-    dead.clear(); // another process has taken its place
+    dead.clear(); // another process has replaced it
     fenceStep(5);
     assertThat(memory).isEmpty();
     assertThat(gone).isEmpty();
   }
 
   @Test
-  void anotherProcessInItsPlaceCanBeLostAgain() {
+  void aReplacementProcessCanBeLostAgain() {
     fenceStep(3);
     regions[LOST] = 8 * REGION;
     fence.admit(LOST);

@@ -5,9 +5,9 @@ import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.GroupRegion;
 import org.ep4j.wire.support.WireArguments;
 
-/** Memory of a GPU that somebody else owns. */
+/** GPU memory of another owner. */
 final class CopyingRegion extends GroupRegion {
-  /** Number of what peers do not know. */
+  /** Number of a region that peers do not know. */
   static final int OWN = -1;
 
   private final CopyingWire wire;

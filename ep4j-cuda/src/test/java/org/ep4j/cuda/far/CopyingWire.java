@@ -24,10 +24,7 @@ import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A wire between threads of this JVM on which memory of GPUs travels, for machines without a
- * network card: where a card would read and write, the GPU's copy engines do, in streams beside the
- * kernels. What is counted is counted by the sender's thread, once its copies are done. Memory of
- * the host is refused: who was told that a wire carries memory of devices should give it that.
+ * A wire between threads of this JVM for memory of GPUs, on machines without a network card: the GPU's copy engines read and write instead of a card, in streams concurrent with kernels. The sender's thread increments counters after its copies are done. Host memory is rejected: a caller that sees a wire with device memory should use device memory.
  */
 final class CopyingWire extends GroupWire {
   static final String NAME = "copying";
@@ -67,7 +64,7 @@ final class CopyingWire extends GroupWire {
         strands[i % strands.length].add(lanes[peer][i]);
       }
     }
-    // All have looked.
+    // All ranks have read the flag.
     group.barrier(config.timeout());
     OPEN.remove(number);
   }
@@ -77,7 +74,7 @@ final class CopyingWire extends GroupWire {
     return left;
   }
 
-  /** The region that all ranks know by a number, of this rank; null once it is closed. */
+  /** The region of this rank with a number that all ranks know; null once closed. */
   @Nullable CopyingRegion region(int number) {
     return exposed.get(number);
   }

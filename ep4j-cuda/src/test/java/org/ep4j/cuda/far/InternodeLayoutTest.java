@@ -14,9 +14,9 @@ class InternodeLayoutTest {
 
   private final InternodeLayout layout = new InternodeLayout(RANKS, SIZES);
 
-  /** What a kernel keeps of each ring has a place for each slot, and no more. */
+  /** A kernel's state of each ring has exactly one entry per slot. */
   @Test
-  void kernelsKnowAsManySlots() throws IOException {
+  void kernelsHaveTheSameNumberOfSlots() throws IOException {
     try (InputStream source =
         InternodeLayoutTest.class.getResourceAsStream("/org/ep4j/cuda/kernels/internode.cuh")) {
       assertThat(source).isNotNull();
@@ -26,7 +26,7 @@ class InternodeLayoutTest {
   }
 
   @Test
-  void partsOfLandingMemoryFollowEachOther() {
+  void partsOfReceiveMemoryAreContiguous() {
     assertThat(layout.countStride()).isGreaterThanOrEqualTo(77).isEven();
     assertThat(layout.counts(RANKS)).isLessThanOrEqualTo(layout.lowLatency);
     assertThat(layout.lowLatency + 10_000).isLessThanOrEqualTo(layout.rings);
@@ -36,7 +36,7 @@ class InternodeLayoutTest {
   }
 
   @Test
-  void partsOfOutgoingMemoryFollowEachOther() {
+  void partsOfOutgoingMemoryAreContiguous() {
     assertThat(layout.counts(1)).isLessThanOrEqualTo(layout.staging);
     assertThat(layout.staging + 20_000).isLessThanOrEqualTo(layout.outgoingRings);
     assertThat(layout.outgoingRings + PARTNERS * InternodeLayout.SLOTS * layout.slotBytes)
@@ -44,7 +44,7 @@ class InternodeLayoutTest {
   }
 
   @Test
-  void noTwoThingsAreCountedByOneCounter() {
+  void everyCounterHasOnePurpose() {
     boolean[] used = new boolean[layout.counters(PARTNERS)];
     for (int rank = 0; rank < RANKS; rank++) {
       take(used, layout.countsPublished(rank), 1);

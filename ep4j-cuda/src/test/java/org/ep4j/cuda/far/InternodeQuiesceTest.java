@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Real wires, given work as a proxy gives it. */
+/** Real wires with work as from a proxy. */
 class InternodeQuiesceTest {
   private static final Duration PATIENCE = Duration.ofSeconds(20);
   private static final int LANES = 4;
@@ -31,12 +31,12 @@ class InternodeQuiesceTest {
   private static final int BYTES = 4096;
   private static final int MAX_PUTS = 300;
 
-  /** None of so many ranks is gone. */
+  /** No rank is dead. */
   private static boolean[] nobody(Wire wire) {
     return new boolean[wire.size()];
   }
 
-  /** The last rank is. */
+  /** The last rank is dead. */
   private static boolean[] last(Wire wire) {
     boolean[] gone = nobody(wire);
     gone[gone.length - 1] = true;
@@ -57,7 +57,7 @@ class InternodeQuiesceTest {
 
   @ParameterizedTest
   @CsvSource({"inproc, 2", "inproc, 4", "tcp, 2", "tcp, 3"})
-  void allThatWasGivenToLanesHasComeThen(String name, int ranks) {
+  void allWorkOfLanesHasArrivedAfterwards(String name, int ranks) {
     long seed = TestScale.seed();
     System.out.printf("InternodeQuiesceTest, %s, %d ranks: seed %d%n", name, ranks, seed);
     ThreadRanks.run(
@@ -78,10 +78,10 @@ class InternodeQuiesceTest {
         });
   }
 
-  /** A rank leaves in the middle, and the others notice at different moments, or not at all. */
+  /** A rank leaves during the round, and the others notice at different moments, or not at all. */
   @ParameterizedTest
   @CsvSource({"inproc, 3", "tcp, 2", "tcp, 3", "tcp, 4"})
-  void thoseThatAreLeftMayAskAgain(String name, int ranks) {
+  void survivorsMayRepeatTheRound(String name, int ranks) {
     long seed = TestScale.seed();
     System.out.printf(
         "InternodeQuiesceTest, %s, %d ranks, one leaves: seed %d%n", name, ranks, seed);
@@ -98,7 +98,7 @@ class InternodeQuiesceTest {
               String _ = quiesce.await(nobody(wire), 1, Duration.ZERO);
               return;
             }
-            // Who has told some lanes, and who none.
+            // Some ranks have sent last adds on some lanes, and some on none.
             for (int time = 1; time <= 2 && random.nextInt(3) > 0; time++) {
               Duration patience = random.nextBoolean() ? Duration.ZERO : Duration.ofMillis(100);
               String _ = quiesce.await(nobody(wire), time, patience);
@@ -118,8 +118,7 @@ class InternodeQuiesceTest {
   }
 
   /**
-   * What a rank that is only stopped has sent, or sends later, must not come into cleared memory:
-   * on wires that sever.
+   * On wires that sever: data that a stopped rank has sent, or sends later, must not reach cleared memory.
    */
   @Test
   void nothingArrivesFromALostRank() {
@@ -174,9 +173,9 @@ class InternodeQuiesceTest {
         });
   }
 
-  /** Who counts as gone and has a lane that works may still send. */
+  /** A rank that counts as dead but has a working lane may still send. */
   @Test
-  void lanesToALostRankHaveToEnd() {
+  void lanesToALostRankMustEnd() {
     ThreadRanks.run(
         2,
         group -> {
@@ -185,7 +184,7 @@ class InternodeQuiesceTest {
               String problem =
                   new InternodeQuiesce(wire, QUIET).await(last(wire), 1, Duration.ofMillis(200));
               assertThat(problem)
-                  .isEqualTo("lane 0 to rank 1, which is gone, has not ended in time");
+                  .isEqualTo("lane 0 to dead rank 1 did not end in time");
             }
             group.barrier(PATIENCE);
           }
@@ -194,7 +193,7 @@ class InternodeQuiesceTest {
 
   @ParameterizedTest
   @CsvSource({"inproc", "tcp"})
-  void aWireThatHasFailedIsTold(String name) {
+  void failedWireIsReported(String name) {
     ThreadRanks.run(
         2,
         group -> {
@@ -209,7 +208,7 @@ class InternodeQuiesceTest {
   }
 
   @Test
-  void aLaneWithoutALastWordIsAwaitedNoLongerThanTheDeadline() {
+  void aLaneWithoutAFinalAddIsAwaitedUntilTheDeadline() {
     ThreadRanks.run(
         2,
         group -> {
@@ -221,21 +220,21 @@ class InternodeQuiesceTest {
             if (group.rank() == 0) {
               String problem =
                   new InternodeQuiesce(wire, QUIET).await(nobody(wire), 1, Duration.ofMillis(200));
-              assertThat(problem).isEqualTo("1 of 4 last words of rank 1 have not come in time");
+              assertThat(problem).isEqualTo("1 of 4 final adds of rank 1 did not arrive in time");
             }
             group.barrier(PATIENCE);
           }
         });
   }
 
-  /** Puts of one round from a rank to another. */
+  /** Number of puts of one round from a rank to another. */
   private static int puts(long seed, int from, int to) {
     return new SplittableRandom(seed * 31 + from * 8L + to).nextInt(MAX_PUTS);
   }
 
   private static void begun(Group group, Wire wire, Region region, long seed) {
     int rank = group.rank();
-    // The source lies where this rank's bytes lie in the memory of all.
+    // The source offset equals the offset of this rank's bytes in the target.
     long at = (long) rank * BYTES;
     region.segment().asSlice(at, BYTES).fill((byte) seed);
     for (int peer = 0; peer < group.size(); peer++) {
@@ -258,7 +257,7 @@ class InternodeQuiesceTest {
     return MemorySegment.ofArray(new byte[(int) region.bytes()]);
   }
 
-  /** Puts to all others, as many as their lanes take; how many. */
+  /** Puts to all others until their lanes are full; returns the number. */
   private static long putToAll(Wire wire, Region region) {
     long puts = 0;
     for (int peer = 0; peer < wire.size() - 1; peer++) {
@@ -271,7 +270,7 @@ class InternodeQuiesceTest {
     return puts;
   }
 
-  /** From the first ranks; all that others sent may have come, or not. */
+  /** Checks the bytes from the first ranks; data of the others may have arrived or not. */
   private static void hasCome(Wire wire, Region region, long seed, int ranks) {
     long wanted = 0;
     for (int peer = 0; peer < ranks; peer++) {

@@ -8,9 +8,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What compilers made for tests, kept between builds in {@code ~/.cache/ep4j/tests} by the hash of
- * everything that it depends on: sources, options and the compiler's version. {@code
- * EP4J_TEST_CACHE} names another directory; {@code mvn clean} leaves this cache alone.
+ * Outputs of compilers for tests, cached between builds in {@code ~/.cache/ep4j/tests} by the hash of all inputs: sources, options and the compiler's version. {@code EP4J_TEST_CACHE} selects another directory; {@code mvn clean} does not delete this cache.
  */
 public final class BuildCache {
   private static final long LIMIT_BYTES = 256L << 20;
@@ -30,7 +28,7 @@ public final class BuildCache {
     return parent.resolve("ep4j").resolve("tests");
   }
 
-  /** The key of a product that depends on {@code parts}, in their order, and on nothing else. */
+  /** The key of a product that depends on exactly {@code parts}, in order. */
   public static String key(List<String> parts) {
     MessageDigest digest = KernelSpec.sha256();
     for (String part : parts) {
@@ -41,12 +39,12 @@ public final class BuildCache {
     return HexFormat.of().formatHex(digest.digest());
   }
 
-  /** The product of a key, if an earlier build left it. */
+  /** The product of a key, if cached. */
   public static Optional<byte[]> get(String key) {
     return FILES.get(key);
   }
 
-  /** Keeps a product for later builds. */
+  /** Stores a product for later builds. */
   public static void put(String key, String description, byte[] product) {
     FILES.put(key, description, product);
   }

@@ -21,11 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * Every kernel of {@link PrebuiltKernels} compiles: with NVRTC where it is, as it will be at run
- * time, otherwise with nvcc. Skipped where neither is. By default for one architecture, and without
- * the kernels of one shape, which differ from the others in constants; with {@code
- * -Dep4j.full=true} all of them for every architecture that ep4j knows. Kernels that were compiled
- * before from the same sources by the same compiler are not compiled again.
+ * Every kernel of {@link PrebuiltKernels} compiles: with NVRTC if available, as at run time, otherwise with nvcc. Skipped without both. By default for one architecture and without the kernels of one shape, which differ only in constants; with {@code -Dep4j.full=true} all of them for every architecture that ep4j supports. Kernels already compiled from the same sources by the same compiler are not compiled again.
  */
 class KernelsCompileTest {
   private static final boolean FULL = Boolean.getBoolean("ep4j.full");
@@ -42,7 +38,7 @@ class KernelsCompileTest {
     CORES.shutdownNow();
   }
 
-  /** All are begun at once: a compiler uses one core. */
+  /** All compilations start at once: each uses one core. */
   @TestFactory
   Stream<DynamicTest> everyKernelCompiles() {
     CompilerBackend backend = backend();
@@ -90,7 +86,7 @@ class KernelsCompileTest {
     }
   }
 
-  /** What the compiler says of a kernel, now or in an earlier build. */
+  /** The compiler's log of a kernel, from now or from an earlier build. */
   private static String log(CompilerBackend backend, KernelSpec spec) {
     String key = BuildCache.key(List.of("log", spec.key(backend.identity())));
     return BuildCache.get(key)
@@ -105,7 +101,7 @@ class KernelsCompileTest {
             });
   }
 
-  /** NVRTC 13 keeps results and says nothing about registers the second time. */
+  /** NVRTC 13 caches results and reports no registers for a repeated compilation. */
   private static KernelSpec fresh(KernelSpec spec) {
     TreeMap<String, String> defines = new TreeMap<>(spec.defines());
     defines.put("EP4J_COMPILED_ANEW", String.valueOf(System.nanoTime()));
@@ -127,7 +123,7 @@ class KernelsCompileTest {
     return nvcc;
   }
 
-  /** NVRTC on a user's machine has no directories to search. */
+  /** NVRTC on a user's machine has no include directories. */
   @Test
   void noKernelIncludesHeadersOfTheSystem() {
     for (PrebuiltKernel kernel : PrebuiltKernels.all()) {

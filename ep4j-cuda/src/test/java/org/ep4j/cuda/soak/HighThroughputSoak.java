@@ -16,7 +16,7 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
 
-/** Epochs of a dispatch, perhaps its combine, perhaps another pair along the same ways. */
+/** Epochs of a dispatch, optionally its combine, optionally another pair along the same routes. */
 final class HighThroughputSoak implements SoakEpochs {
   /** Epochs in which every handle of the buffer's pool is used once in EXPERT_MAJOR. */
   private static final int BY_EXPERT_FIRST = 24;
@@ -30,13 +30,12 @@ final class HighThroughputSoak implements SoakEpochs {
   }
 
   /**
-   * What an epoch does; the same on all ranks down to {@code partialRounding}.
+   * Parameters of an epoch; the same on all ranks down to {@code partialRounding}.
    *
    * @param scaleType null for BF16 rows without scales
-   * @param looks whether the host asks for counts, which waits for the dispatch
+   * @param looks whether the host reads counts, which waits for the dispatch
    * @param inOrder whether operations run on the stream of the kernels
-   * @param place where the answers lie: 0 the region of the buffer, 1 the received rows, 2
-   *     elsewhere
+   * @param place memory of the answers: 0 the region of the buffer, 1 the received rows, 2 other memory
    */
   private record Draw(
       SoakTraffic traffic,
@@ -183,13 +182,13 @@ final class HighThroughputSoak implements SoakEpochs {
     rank.launch(SoakKernel.CHECK_INDEX);
   }
 
-  /** Counts lie on the host, where kernels can read them. */
+  /** Counts are in host memory that kernels can read. */
   private void checkCounts(Draw d, Dispatch dispatch, boolean cached) {
     require("overflow", dispatch.overflow() != null, false);
     rank.set(SoakField.HOST_RECEIVED, dispatch.receivedRows());
     Tensor received = dispatch.counts();
     Tensor aligned = dispatch.alignedCounts();
-    // This reads them here, where a cached dispatch may not have repeated what has been spoilt.
+    // Reads them here; a cached dispatch may not have rewritten damaged counts.
     if (!cached && d.exact && d.layout == Layout.EXPERT_MAJOR && d.zeroPadding) {
       announcePadding(dispatch.x(), received, aligned);
     }
@@ -251,7 +250,7 @@ final class HighThroughputSoak implements SoakEpochs {
   private void require(String what, boolean there, boolean wanted) {
     if (there != wanted) {
       throw new AssertionError(
-          what + (there ? " is there" : " is not there") + ", epoch " + rank.epoch());
+          what + (there ? " is present" : " is missing") + ", epoch " + rank.epoch());
     }
   }
 }

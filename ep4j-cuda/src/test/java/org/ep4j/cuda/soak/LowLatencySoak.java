@@ -14,7 +14,7 @@ import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 
-/** Epochs of a low-latency dispatch, by experts or by source ranks, and its combine. */
+/** Epochs of a low-latency dispatch, by expert or by source rank, and its combine. */
 final class LowLatencySoak implements SoakEpochs {
   private static final float LARGEST_E4M3 = 448;
 
@@ -24,7 +24,7 @@ final class LowLatencySoak implements SoakEpochs {
     this.rank = rank;
   }
 
-  /** What an epoch does; the same on all ranks down to {@code hooked}. */
+  /** Parameters of an epoch; the same on all ranks down to {@code hooked}. */
   private record Draw(
       SoakTraffic traffic,
       RowLayout layout,
@@ -148,7 +148,7 @@ final class LowLatencySoak implements SoakEpochs {
     rank.launch(SoakKernel.CHECK_SUMS);
   }
 
-  /** After the combine, which may go by them: a check makes what it has seen unrecognisable. */
+  /** After the combine, which may use the index: a check overwrites what it has read. */
   private void checkIndex(LowLatencyDispatch dispatch) {
     rank.checks(SoakCheck.RECEIVED_PER_EXPERT, dispatch.counts());
     rank.checks(SoakCheck.SOURCE_TOKENS, dispatch.handle().srcInfo());

@@ -2,11 +2,11 @@ package org.ep4j.cuda.soak;
 
 import org.jspecify.annotations.Nullable;
 
-/** What a check of the soak looks at; the kernels' {@code What}, in this order. */
+/** Targets of the soak's checks; the kernels' {@code What}, in this order. */
 enum SoakCheck {
   NO_ROOM_TO_CHECK(null),
   ROWS(SoakField.ROWS),
-  /** Of the rows. */
+  /** Padding of the rows. */
   PADDING(null),
   SCALES(SoakField.ROW_SCALES),
   IDS(SoakField.ROW_IDS),
@@ -23,7 +23,7 @@ enum SoakCheck {
   SUMS(SoakField.OUT),
   SUMS_OF_WEIGHTS(SoakField.OUT_WEIGHTS);
 
-  /** The word that tells the kernels where it lies; null if it is no tensor of its own. */
+  /** The word with the address for the kernels; null if it is not a separate tensor. */
   final @Nullable SoakField word;
 
   SoakCheck(@Nullable SoakField word) {

@@ -1,53 +1,52 @@
 package org.ep4j.cuda.soak;
 
 /**
- * What the soak's kernels are told, 8 bytes each: the fields of their structure {@code Words}, in
- * this order. Addresses are 0 where there is nothing.
+ * Parameters of the soak's kernels, 8 bytes each: the fields of their structure {@code Words}, in this order. An address of 0 means none.
  */
 enum SoakField {
   SEED,
   EPOCH,
-  /** Other rows and answers with the same routing. */
+  /** Changes rows and answers without changing the routing. */
   SALT,
   RANK,
   RANKS,
-  /** Of each rank, 16 bits each. */
+  /** Number of tokens of each rank, 16 bits each. */
   TOKENS,
   MAX_TOKENS,
   EXPERTS,
   TOP_K,
   HIDDEN,
-  /** Choices are drawn from so many experts from this one on. */
+  /** First expert of the range that choices are drawn from. */
   FIRST_EXPERT,
   EXPERT_SPAN,
-  /** Of 256 choices so many are given up. */
+  /** Masked choices out of 256. */
   MASKED,
-  /** Of 256 tokens so many choose nothing. */
+  /** Tokens without choices out of 256. */
   EMPTY,
-  /** A row for each choice of a local expert, in groups, instead of one for each token. */
+  /** One row per choice of a local expert, in groups, instead of one per token. */
   BY_EXPERT,
   /**
-   * Groups, of experts or else of source ranks, have fixed places; answers of experts are weighed.
+   * Groups, of experts or of source ranks, have fixed offsets; answers of experts are weighted.
    */
   LOW_LATENCY,
   /** Low latency: BF16 rows arrive as FP8 with scales. */
   QUANTISED,
-  /** The host has learned the number of rows: it must be right. */
+  /** The host has read the number of rows: it must be exact. */
   EXACT,
   ZERO_PADDING,
   WIDE_IDS,
   ALIGNMENT,
-  /** Rows of the tensors that have been received. */
+  /** Rows of the received tensors. */
   LIMIT,
-  /** Rows that the tables have room for. */
+  /** Capacity of the tables in rows. */
   CAPACITY,
-  /** Words of a row as it is sent, and as it arrives. */
+  /** Words of a row as sent, and as received. */
   SENT_WORDS,
   ROW_WORDS,
   SCALE_WORDS,
   /** Low latency: the scale of a block of 448, as the bits of a float. */
   SCALE_BITS,
-  /** What the host was told, where it looks at counts. */
+  /** The row count that the host has read, if it read counts. */
   HOST_RECEIVED,
   X,
   SCALES,
@@ -61,7 +60,7 @@ enum SoakField {
   REPORT,
   ROWS,
   ROW_SCALES,
-  /** Where the scale of a row lies: strides in words. */
+  /** Location of the scale of a row: strides in words. */
   SCALE_GROUP_ROWS,
   SCALE_GROUP_STRIDE,
   SCALE_ROW_STRIDE,

@@ -15,7 +15,7 @@ enum SoakKernel {
   CHECK_SUMS,
   FLIP;
 
-  /** Its name in the module. */
+  /** Name in the module. */
   String entry() {
     return "ep4j_soak_" + name().toLowerCase(Locale.ROOT);
   }

@@ -16,28 +16,24 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank of a soak: its memory, the words of the epoch, and what its kernels have found. The
- * report is read now and then, because reading waits for the machine.
+ * One rank of a soak: its memory, the words of the epoch, and the results of its checks. The report is read once per window, because reading waits for the machine.
  */
 final class SoakRank {
-  /** Is told what will be checked, and may damage it. */
+  /** Is notified before each check, and may damage its target. */
   interface Meddler {
     void at(SoakRank rank, SoakCheck what, long address);
   }
 
-  /** Epochs between two looks at the report. */
+  /** Epochs between two reads of the report. */
   static final int WINDOW = 64;
 
   /**
-   * Epochs at the beginning in which ranks wait for each other after each operation: the engine
-   * makes memory when it first needs it, and that may wait for kernels that wait for this rank.
+   * Initial epochs in which ranks wait for each other after each operation: the engine allocates memory on first use, and an allocation may wait for kernels that wait for this rank.
    */
   private static final int SETTLING = 40;
 
   /**
-   * Epochs that may be enqueued before the first has ended where ranks share a machine. If more
-   * wait than the driver has room for, a launch of one rank waits inside the driver, where it keeps
-   * out the launch of the other that all of them wait for.
+   * Limit of enqueued epochs if ranks share a machine. If more are queued than the driver holds, a launch of one rank waits inside the driver, where it blocks the launch of the other rank that all of them wait for.
    */
   private static final int RUN_AHEAD = 8;
 
@@ -119,17 +115,17 @@ final class SoakRank {
     set(SoakField.TOTALS, machine.allocate(TOTALS_BYTES).address());
   }
 
-  /** What all ranks draw alike. */
+  /** Random numbers that are equal on all ranks. */
   SplittableRandom shared() {
     return new SplittableRandom(seed ^ epoch * 0x9E3779B97F4A7C15L);
   }
 
-  /** What this rank draws for itself. */
+  /** Random numbers of this rank. */
   SplittableRandom own() {
     return new SplittableRandom(~seed ^ epoch * 0x9E3779B97F4A7C15L + 31L * (buffer.rank() + 1));
   }
 
-  /** Epochs so far. */
+  /** Number of epochs so far. */
   long epoch() {
     return epoch;
   }
@@ -146,7 +142,7 @@ final class SoakRank {
     set(word, tensor == null ? 0 : tensor.address());
   }
 
-  /** The words of an epoch begin. */
+  /** Starts the words of an epoch. */
   void begin(SoakTraffic traffic) {
     set(SoakField.EPOCH, epoch);
     set(SoakField.SALT, 0);
@@ -159,7 +155,7 @@ final class SoakRank {
     set(SoakField.BIAS, 0);
   }
 
-  /** The epoch ends; now and then its ranks look at what the last ones have found. */
+  /** Ends the epoch; once per window all ranks read the results of their checks. */
   void end(Object what) {
     history[(int) (epoch % WINDOW)] = what;
     epoch++;
@@ -174,7 +170,7 @@ final class SoakRank {
     machine.launch(kernel, words);
   }
 
-  /** Makes the inputs of the epoch, and finds out where each row must arrive. */
+  /** Creates the inputs of the epoch and computes the target of each row. */
   void makeInputs() {
     launch(SoakKernel.MAKE);
     launch(SoakKernel.ROUTES);
@@ -183,8 +179,7 @@ final class SoakRank {
   }
 
   /**
-   * The stream of an operation that is to run in the order of the kernels; one that is not, and
-   * gets none, begins when they have ended.
+   * The stream of an operation that runs in order with the kernels; an operation without a stream starts after they have ended.
    */
   @Nullable DeviceStream stream(boolean inOrder) {
     if (inOrder) {
@@ -194,7 +189,7 @@ final class SoakRank {
     return null;
   }
 
-  /** After an operation. */
+  /** Called after an operation. */
   void step() {
     if (epoch < SETTLING) {
       machine.finish();
@@ -202,7 +197,7 @@ final class SoakRank {
     }
   }
 
-  /** Tells the kernels what to check; null if it is not there. */
+  /** Sets the tensor of a check for the kernels; null if missing. */
   void checks(SoakCheck what, @Nullable Tensor tensor) {
     set(Objects.requireNonNull(what.word, what.name()), tensor);
     if (tensor != null && tensor.byteSize() > 0) {
@@ -210,15 +205,14 @@ final class SoakRank {
     }
   }
 
-  /** The last row of {@code x} must be padding. */
+  /** Requires that the last row of {@code x} is padding. */
   void checksPadding(Tensor x) {
     long rowBytes = x.byteSize() / x.size(0);
     meddler.at(this, SoakCheck.PADDING, x.address() + x.byteSize() - rowBytes);
   }
 
   /**
-   * Tells the kernels what scales to check: [..., rows, columns] or, by columns, [..., columns,
-   * rows], where there may be more rows than are used.
+   * Sets the scales to check: [..., rows, columns] or, column-major, [..., columns, rows], possibly with more rows than used.
    *
    * @param groupRows rows of a group, at least 1
    */
@@ -266,7 +260,7 @@ final class SoakRank {
         weights.as(DType.FP32, tokens, SoakShape.TOP_K));
   }
 
-  /** Another rank has found a mistake and tells it: all ranks end together. */
+  /** Another rank has found and reported an error: all ranks end together. */
   static final class FoundElsewhere extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -276,8 +270,7 @@ final class SoakRank {
   }
 
   /**
-   * Waits for all kernels of all ranks; the rows that those of this one have compared so far.
-   * Throws what was wrong.
+   * Waits for all kernels of all ranks; returns the number of rows that this rank has compared so far. Throws the first error.
    */
   long look() {
     machine.finish();
@@ -290,7 +283,7 @@ final class SoakRank {
     if (found[WRONG] > 0) {
       long first = found[FIRST] >>> 40;
       throw new AssertionError(
-          "%d wrong elements; the first: %s; one of them: %s is 0x%x instead of 0x%x; %s; repeat it with -Dep4j.seed=%d"
+          "%d wrong elements; the first: %s; one of them: %s is 0x%x instead of 0x%x; %s; repeat with -Dep4j.seed=%d"
               .formatted(
                   found[WRONG],
                   place(found[FIRST]),

@@ -14,7 +14,7 @@ import java.util.stream.Collectors;
 import org.ep4j.cuda.jit.KernelSources;
 import org.ep4j.cuda.jit.KernelSpec;
 
-/** The text of the soak's kernels: files beside this class, and one that its enums make. */
+/** The text of the soak's kernels: files next to this class, and one generated from its enums. */
 final class SoakSources {
   static final String ENTRY = "soak.cu";
   private static final List<String> FILES =
@@ -22,7 +22,7 @@ final class SoakSources {
 
   private SoakSources() {}
 
-  /** Text by name. */
+  /** Text by file name. */
   static SortedMap<String, String> files() {
     TreeMap<String, String> files = new TreeMap<>();
     FILES.forEach(name -> files.put(name, read(name)));
@@ -30,7 +30,7 @@ final class SoakSources {
     return files;
   }
 
-  /** For the compiler that engines use. */
+  /** Spec for the compiler of engines. */
   static KernelSpec spec(String architecture) {
     return new KernelSpec(new KernelSources(ENTRY, files()), new TreeMap<>(), architecture);
   }
