@@ -9,7 +9,7 @@
 //     the other warps           mark padding rows
 //   the other blocks          count themselves as done (warp 0), mark padding rows, then receive: copy each
 //                             arrived row to the other experts of this rank
-//   last sender               publishes `done` to the peers
+//   last block counted done   publishes `done` to the peers
 //   last block to finish      waits for the peers' `done`, ends the epoch
 // Senders and receivers have separate blocks, because a sender's fences are slow on an SM whose
 // other warps store rows.

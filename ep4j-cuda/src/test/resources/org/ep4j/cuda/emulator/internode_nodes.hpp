@@ -1,5 +1,5 @@
-// Ranks of several nodes: what their kernels know of each other, of landing and outgoing memory, counters, and
-// of what carries commands between them.
+// Ranks of several nodes: what their kernels know of each other, landing and outgoing memory,
+// counters, and the carrier of commands between them.
 #pragma once
 #include "routing.hpp"
 #if EP4J_PUT_TRANSPORT == 2
@@ -17,7 +17,7 @@ class InternodeNodes {
   std::vector<InternodeWorld*> internode;
   u32* node_of;
 
-  // Machines of ranks come first, those of what carries behind.
+  // The first streams are those of ranks, followed by those of carriers.
   static u32 schedule(const World& world) { return 2 * world.ranks; }
 
   InternodeNodes(Machine& machine, const World& world, u64 min_slot_bytes)
@@ -41,7 +41,7 @@ class InternodeNodes {
     }
   }
 
-  // Number of kernels that proxies serve; they end with the last.
+  // Number of kernels that proxies serve; proxies end with the last.
   u32 open = 0;
 
   void start() {
@@ -95,8 +95,8 @@ class InternodeNodes {
     return (u32)(std::find(all.begin(), all.end(), other) - all.begin());
   }
 
-  // Landing memory: slots by partner, then words of counts by rank. Outgoing: the same, then own words.
-  // Counters: arrived by partner, credits by partner, told by rank.
+  // Landing memory: slots by partner, then words of counts by rank. Outgoing: the same, then own
+  // words. Counters: arrived by partner, credits by partner, counts_published by rank.
   u64 ring_bytes() const { return slots * slot_bytes; }
   u64 words_at(u32 rank) const { return partners[rank].size() * ring_bytes(); }
   u64 arrived_at(u32 index) const { return index * slots; }
@@ -107,7 +107,7 @@ class InternodeNodes {
     transport.add(max_ring_bytes() + world.ranks * stride * 8, words_at(r) + stride * 8, counts_published_base() + world.ranks);
   }
 
-  // Where words of counts and their counters lie is the same on all ranks.
+  // The offsets of words of counts, and of their counters, are equal on all ranks.
   u64 max_partners() const {
     size_t largest = 0;
     for (auto& all : partners) {

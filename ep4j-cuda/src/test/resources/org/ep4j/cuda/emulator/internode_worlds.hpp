@@ -1,5 +1,5 @@
-// What is different for ranks of several nodes: what the host tells their kernels, and how it launches them.
-// Needs the kernels, which a world includes before.
+// The differences for ranks of several nodes: parameters and launches of their kernels. Needs the
+// kernels, which a world includes before.
 #pragma once
 #include "combining.hpp"
 #include "internode_nodes.hpp"
@@ -33,7 +33,7 @@ class InternodeWorlds : public Across, public CombineAcross {
   void set_launch(DispatchParameters& p, const Handle& handle, const Payload& payload,
                   Launch& launch) override {
     u32 warps = random.between(6, 9);
-    // One tells of slots, one notifies if words are raised, and one is left.
+    // One warp sends slots, one raises arrival words if there are any, and one is left.
     u32 largest = warps - (handle.by_experts ? 3 : 2);
     launch.name = "far " + launch.name;
     launch.threads = warps * LANES;

@@ -1,4 +1,4 @@
-// What a wire between the nodes of low-latency operations has of each rank, or a library.
+// The state of each rank on a wire, or in a library, between the nodes of low-latency operations.
 #pragma once
 #include "low_latency_region.hpp"
 
@@ -48,7 +48,7 @@ class LatencyWire {
     InternodeWorld* internode_world = memory.zeroed<InternodeWorld>(1, "far world" + name, (int)r);
     internode_world->lanes = transport.lanes();
     internode_world->transport = transport.describe(r, ranks);
-    // As after a reset: counters are what they are.
+    // As after a reset: counters have arbitrary values.
     u64* counters = end.counters + first_counter;
     u64* base = memory.allocate<u64>(ranks * COUNTERS_PER_RANK, "base" + name, (int)r);
     for (u32 i = 0; i < ranks * COUNTERS_PER_RANK; i++) {

@@ -1,11 +1,11 @@
-// High-throughput operations, one of whose ranks does not come: whom the others name.
+// High-throughput operations with one missing rank: the other ranks must name it.
 // `timeout_attribution_world SEED CASES`.
 #include "ptx.cuh"
 
 #include "dispatch.cu"
 #include "expert_dispatch.cu"
 
-// Some names are those of a dispatch: on a GPU the two are never in one program.
+// Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
 #include "expert_combine.cu"
