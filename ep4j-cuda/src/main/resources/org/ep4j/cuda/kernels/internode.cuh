@@ -49,7 +49,7 @@ struct InternodePartner {
   u64 node;
   u64 is_receiver;             // 1: it is this rank's rail in `node`: own tokens for that node go
                                // to it
-  u64 is_sender;             // 1: this rank is its rail: its tokens for this node come from it
+  u64 is_sender;             // 1: this rank is its rail: it sends its tokens for this node
   char* out;             // [slots] slots that this rank fills for the partner
   u64 out_source;        // not mapped: offset of `out` in the region of outgoing memory
   u64 out_target;        // not mapped: offset of the partner's ring for this rank in its landing

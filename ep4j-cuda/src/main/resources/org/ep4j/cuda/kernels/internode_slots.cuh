@@ -189,7 +189,7 @@ struct SlotWorker {
     return p.internode_routes + ((u64)q * p.internode_tokens + token) * p.top_k;
   }
 
-  // Clears the routes of the chunk's tokens that do not come to this node.
+  // Clears the routes of the chunk's tokens that do not go to this node.
   __device__ __forceinline__ void clear_routes(u32 q, u32 first, u32 mask) const {
     bool comes = (mask >> lane_id() & 1) != 0;
     if (lane_id() < p.chunk_tokens && !comes && first + lane_id() < p.internode_tokens) {

@@ -14,7 +14,7 @@
 // registers a thread. Shared memory: two pointers and one word a rank.
 //
 // Invariant: additions are ordered by choice or by rank, never by arrival. A pushing warp waits
-// only for weights, never for rows, so every awaited row arrives.
+// only for grants and weights, never for rows, so every awaited row arrives.
 #include "low_latency_end.cuh"
 #include "low_latency_push.cuh"
 

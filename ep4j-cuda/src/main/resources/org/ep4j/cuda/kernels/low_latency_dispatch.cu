@@ -6,15 +6,16 @@
 //                  experts. A single block does both. MAPPED: the last warp of the team publishes groups.
 //   warps 8 to 15  receiving team: read the routing of the peers (block 0 also writes the caller's results);
 //                  then these warps, and the sending warps that have finished, take pieces of arriving rows
-//                  and copy each to the rows of its local experts. Internode: in block 0, warp 8 relays.
+//                  and copy each to the rows of its local experts. Internode: the first of
+//                  them in block 0 relays.
 //   last block     acknowledges the operation to the peers and ends it; with masks it may repeat the receipt
 // With a hook the two halves are two launches, and all warps of a launch have the same role.
 // Budget: 512 threads, one block an SM, so at most 128 registers a thread. Shared memory: Sources
 // (tables by rank, expert and source) and, in block 0, a RoutingTile of tile_tokens tokens.
 //
 // Invariant: all words carry the operation's number, and a rank writes into an area only after the
-// owner has granted it for this number, so stale and new words cannot be confused. Sending warps
-// never wait for receiving warps.
+// owner has granted it for this number, so stale and new words cannot be confused. Until they
+// have sent, sending warps never wait for receiving warps.
 #include "low_latency_end.cuh"
 #include "low_latency_receive.cuh"
 #include "low_latency_send.cuh"

@@ -14,12 +14,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * The kernels' protocols without a GPU: an emulator runs several ranks' kernels as they are, in
- * orders drawn from a seed, and compares what they deliver with a plain reference.
+ * The kernels' protocols without a GPU: an emulator runs the unchanged kernels of several ranks, in
+ * orders drawn from a seed, and compares the results with a plain model.
  *
- * <p>{@code -Dep4j.seed} draws other cases, {@code -Dep4j.cases} more of them, and {@code
- * -Dep4j.full=true} makes every mistake of {@link KernelMistakes}. Not modelled: weak memory order,
- * the asynchronous proxy, warps that run apart, and time.
+ * <p>{@code -Dep4j.seed} selects other cases, {@code -Dep4j.cases} their number, and {@code
+ * -Dep4j.full=true} runs every mistake of {@link KernelMistakes}. Not modelled: weak memory order,
+ * the asynchronous proxy, diverged warps, and time.
  */
 @Execution(ExecutionMode.CONCURRENT) // each test compiles and runs programs of one thread
 class KernelsOnTheHostTest {
@@ -38,13 +38,13 @@ class KernelsOnTheHostTest {
     allCasesPass("combine_world");
   }
 
-  /** One that was stopped goes on, and would find all words of the operation where it was lost. */
+  /** A stopped rank resumes, and would find all words of the operation in which it was lost. */
   @Test
   void fencedRanksWriteNothing() throws IOException, InterruptedException {
     allCasesPass("stale_rank_fence_world");
   }
 
-  /** A wait for a rank that is only held up by another may be the first to fail. */
+  /** The first wait to fail may be for a rank that itself waits for the missing one. */
   @Test
   void missingRankIsNamedByAllOthers() throws IOException, InterruptedException {
     allCasesPass("timeout_attribution_world");
@@ -75,7 +75,7 @@ class KernelsOnTheHostTest {
     allCasesPass("low_latency_rank_major_world");
   }
 
-  /** Operations of both layouts take turns in the same memory. */
+  /** Operations of both layouts alternate in the same memory. */
   @Test
   void lowLatencyOperationsOfBothLayoutsDeliverInEveryOrder()
       throws IOException, InterruptedException {
@@ -127,7 +127,7 @@ class KernelsOnTheHostTest {
     allCasesPass("low_latency_rank_major_library_world");
   }
 
-  /** More blocks tell of groups than there are words for each of them. */
+  /** More blocks publish groups than there are words. */
   @Test
   void lowLatencyBlocksThatShareWordsDeliverInEveryOrder()
       throws IOException, InterruptedException {
@@ -171,7 +171,7 @@ class KernelsOnTheHostTest {
         .containsPattern(mistake.said());
   }
 
-  /** One of the blocks that share a word tells before the others. */
+  /** One of the blocks that share a word publishes before the others. */
   @Test
   void rowsOfBlocksThatShareAWordAreAwaited() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
@@ -181,7 +181,7 @@ class KernelsOnTheHostTest {
         .containsAnyOf("of row", "the sum of token");
   }
 
-  /** A mistake that was made: blocks that only receive had not read the counts yet. */
+  /** A mistake that was made once: receiving blocks had not read the counts yet. */
   @Test
   void donePublishedTooEarlyIsFound() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
@@ -206,7 +206,7 @@ class KernelsOnTheHostTest {
         .isZero();
   }
 
-  /** What is printed of the first of a thousand cases that fails; they are always the same. */
+  /** The report of the first of a thousand fixed cases that fails. */
   private static String firstFailure(EmulatedKernels kernels, String world, long first)
       throws IOException, InterruptedException {
     Outcome outcome = kernels.run(kernels.compile(world), first, 1000);

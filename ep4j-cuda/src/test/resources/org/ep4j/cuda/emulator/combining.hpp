@@ -282,7 +282,7 @@ class Combining {
                             __float_as_uint(combine.expected_weights[r][i]), "bits of weight", r, i);
       }
     }
-    // The input belongs to the caller again, who may overwrite it.
+    // The caller may overwrite its input now.
     std::fill_n((char*)p.y, combine.y[r].size(), (char)0xdd);
   }
 };

@@ -223,14 +223,14 @@ class Dispatching {
     u32 local = world.locals[r];
     p.tokens = handle.routing.tokens[r];
     p.top_k = handle.routing.top_k;
-    p.routes = memory.allocate<u64>(choices, "ways", (int)r);
+    p.routes = memory.allocate<u64>(choices, "routes", (int)r);
     p.lists = memory.allocate<u32>(world.ranks * p.tokens, "lists", (int)r);
     p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 2), "matrix", (int)r);
     p.flat_rows = memory.allocate<u32>(1, "flat_rows", (int)r);
     p.group_starts = memory.allocate<u32>(local + 1, "group_starts", (int)r);
     p.group_rows = memory.allocate<u32>(local, "group_rows", (int)r);
     p.targets = memory.allocate<u32>(choices, "targets", (int)r);
-    p.slot_rows = memory.allocate<u64>(at.receive_slots * p.top_k, "places", (int)r);
+    p.slot_rows = memory.allocate<u64>(at.receive_slots * p.top_k, "slot rows", (int)r);
     p.limit = handle.limits[r];
     p.alignment = handle.alignments[r];
     p.totals = memory.zeroed<u64>(8, "totals", (int)r);
@@ -312,7 +312,7 @@ class Dispatching {
       }
       check_numbers(*handle, r, p);
       check_rows(*handle, *payload, r, p);
-      // The input belongs to the caller again, who may overwrite it.
+      // The caller may overwrite its input now.
       std::fill_n(payload->x[r], payload->sent_x[r].size(), (char)0xdd);
       std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
     };

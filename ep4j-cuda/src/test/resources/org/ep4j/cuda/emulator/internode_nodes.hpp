@@ -121,7 +121,7 @@ class InternodeNodes {
   void add_world(u32 r) {
     Memory& memory = machine.memory;
     const InternodeEndpoint& own = transport.end(r);
-    InternodeWorld* w = memory.zeroed<InternodeWorld>(1, "far world", (int)r);
+    InternodeWorld* w = memory.zeroed<InternodeWorld>(1, "internode world", (int)r);
     internode.push_back(w);
     w->first = std::find(world.node.begin(), world.node.end(), world.node[r]) - world.node.begin();
     w->end = w->first + intranode(r);
@@ -161,11 +161,11 @@ class InternodeNodes {
     w->taken = memory.zeroed<u64>(w->partners, "taken", (int)r);
     w->counts_published = own.counters + counts_published_base();
     w->remote_counts_published = counts_published_base() + r;
-    w->published_rounds = memory.zeroed<u64>(1, "tellings", (int)r);
+    w->published_rounds = memory.zeroed<u64>(1, "published rounds", (int)r);
     w->counts_out = (u64*)(own.outgoing + words_at(r));
     w->counts_source = own.outgoing_begins + words_at(r);
     w->counts_target = max_ring_bytes() + r * stride * 8;
-    u64** there = memory.allocate<u64*>(world.ranks, "counts_there", (int)r);
+    u64** there = memory.allocate<u64*>(world.ranks, "remote counts", (int)r);
     for (u32 s = 0; s < world.ranks; s++) {
       there[s] = (u64*)(transport.end(s).incoming + w->counts_target);
     }

@@ -30,7 +30,7 @@ void run_case(u64 seed) {
   Machine machine(seed, InternodeNodes::schedule(world));
   InternodeWorlds across(machine, world);
   u32 lost = machine.random.below(world.ranks);
-  about += world.text() + ", " + across.internode().transport_text() + ", absent " + std::to_string(lost);
+  about += world.text() + ", " + across.internode().transport_text() + ", missing rank " + std::to_string(lost);
   if (world.gone[lost]) {
     return;
   }

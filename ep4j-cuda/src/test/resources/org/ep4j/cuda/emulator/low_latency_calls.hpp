@@ -92,7 +92,7 @@ class LowLatencyCalls {
     p.scale_kind = encoding.format > FP8_ROWS ? encoding.format - FP8_ROWS : 0;
     p.global_scale = __float_as_uint(encoding.global_scale);
     Memory& memory = machine.memory;
-    p.choice_rows = memory.allocate<u32>(p.ranks * p.max_tokens * p.max_choices, "places", (int)r);
+    p.choice_rows = memory.allocate<u32>(p.ranks * p.max_tokens * p.max_choices, "choice rows", (int)r);
     p.batches = memory.allocate<u32>(p.ranks, "batches", (int)r);
     p.choices = memory.allocate<u64>(p.max_tokens * p.max_choices, "choices", (int)r);
     p.rows = memory.allocate(rows * p.row_bytes, "rows", (int)r);
@@ -217,18 +217,18 @@ class LowLatencyCalls {
     at.label(memory, part);
     parts.push_back(part);
     machine.belongs(r, part, at.bytes);
-    char* internode_part = memory.allocate(at.bytes, "far part" + name, EVERYBODY);
+    char* internode_part = memory.allocate(at.bytes, "internode part" + name, EVERYBODY);
     at.clear(internode_part);
     at.label(memory, internode_part);
     internode_parts.push_back(internode_part);
     internode_states.push_back(
-        memory.zeroed<u64>(world.ranks + GROUPS * UNITS, "far state" + name, (int)r));
+        memory.zeroed<u64>(world.ranks + GROUPS * UNITS, "internode state" + name, (int)r));
     controls.push_back(memory.zeroed<Control>(1, "control" + name, (int)r));
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
     masks.push_back(memory.zeroed<u64>(world.ranks, "masks" + name, (int)r));
     waited.push_back(memory.zeroed<u64>(world.ranks, "waited" + name, (int)r));
-    acknowledged.push_back(memory.zeroed<u64>(world.ranks, "told" + name, (int)r));
+    acknowledged.push_back(memory.zeroed<u64>(world.ranks, "acknowledged" + name, (int)r));
     host_masks.push_back(memory.zeroed<u64>(world.ranks, "host_masks" + name, (int)r));
     host_gone.push_back(memory.zeroed<u64>(world.ranks, "host_gone" + name, (int)r));
     tickets.push_back(0);

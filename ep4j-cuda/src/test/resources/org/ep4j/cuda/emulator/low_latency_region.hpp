@@ -62,7 +62,7 @@ struct LatencyRegion {
       memory.label(area + entries, name + "entries");
       memory.label(area + weights, name + "weights");
       memory.label(area + flags, name + "flags");
-      memory.label(area + packets, name + "lines");
+      memory.label(area + packets, name + "packets");
       memory.label(area + rows, name + "rows");
     }
   }

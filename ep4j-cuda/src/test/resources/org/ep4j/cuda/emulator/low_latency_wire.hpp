@@ -45,7 +45,7 @@ class LatencyWire {
 
   void add_puts(u32 r, const InternodeEndpoint& end, const std::string& name) {
     Memory& memory = machine.memory;
-    InternodeWorld* internode_world = memory.zeroed<InternodeWorld>(1, "far world" + name, (int)r);
+    InternodeWorld* internode_world = memory.zeroed<InternodeWorld>(1, "internode world" + name, (int)r);
     internode_world->lanes = transport.lanes();
     internode_world->transport = transport.describe(r, ranks);
     // As after a reset: counters have arbitrary values.
@@ -54,7 +54,7 @@ class LatencyWire {
     for (u32 i = 0; i < ranks * COUNTERS_PER_RANK; i++) {
       base[i] = counters[i] = machine.random.below(1000);
     }
-    LowLatencyPuts* puts = memory.zeroed<LowLatencyPuts>(1, "posts" + name, (int)r);
+    LowLatencyPuts* puts = memory.zeroed<LowLatencyPuts>(1, "puts" + name, (int)r);
     *puts = LowLatencyPuts{internode_world,  end.outgoing + AHEAD, end.outgoing_begins + AHEAD, half_bytes, rows_offset, AHEAD,
                       counters, base, first_counter};
     all.push_back(puts);

@@ -136,7 +136,7 @@ void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& wo
   run_on();
   machine.go_on(lost);
   calls.fenced.insert(lost);
-  about += ", evicted " + std::to_string(lost);
+  about += ", fenced rank " + std::to_string(lost);
 }
 
 // Without masks: the other ranks have lost a rank, and fence it before they reset.
@@ -146,7 +146,7 @@ void let_one_be_fenced_at_reset(Machine& machine, LowLatencyCalls& calls, const 
   if (world.gone[lost] || world.ranks == 1) {
     return;
   }
-  about += ", evicted " + std::to_string(lost);
+  about += ", fenced rank " + std::to_string(lost);
   for (u32 r = 0; r < world.ranks; r++) {
     calls.fenced.insert(r);
   }

@@ -58,7 +58,7 @@ class Machine {
   // The clock of the running thread's rank.
   u64 now() const { return steps + schedule[running->block->kernel->rank].skipped; }
 
-  // Launches before the stop continue; the other ranks wait in vain for the rest.
+  // Launches before the stop continue; the other ranks wait for the rest until their deadlines.
   void lose(u32 rank) {
     auto others_run = [&] {
       u32 busy = 0;
@@ -92,7 +92,7 @@ class Machine {
     }
     for (const Owner& owner : owners) {
       if (owner.rank != rank && at >= owner.begin && at < owner.end) {
-        fail("it is evicted, and writes: %s", memory.describe(at).c_str());
+        fail("a fenced rank writes: %s", memory.describe(at).c_str());
       }
     }
   }
@@ -343,7 +343,7 @@ inline u64 sync(Meeting& meeting, u32 all, const char* name) {
   if (meeting.arrived == 0) {
     meeting.name = name;
   } else if (std::strcmp(meeting.name, name) != 0) {
-    fail("threads meet in %s and in %s", meeting.name, name);
+    fail("threads of one barrier wait in %s and in %s", meeting.name, name);
   }
   if (++meeting.arrived == all) {
     meeting.arrived = 0;
@@ -360,7 +360,7 @@ inline u64 sync(Meeting& meeting, u32 all, const char* name) {
 // two sets suffice.
 inline const u64* exchange(u32 mask, u64 mine, const char* name) {
   if (mask != 0xffffffff) {
-    fail("%s of a part of a warp: the emulator knows whole ones", name);
+    fail("%s of part of a warp: the emulator supports whole warps only", name);
   }
   Meeting& warp = running->block->warps[running->number / LANES];
   warp.values[warp.generation & 1][running->number % LANES] = mine;

@@ -154,7 +154,7 @@ void check_ring(u64 ring) {
                 : put_command(1, (u32)ring, number * COMMAND_UNIT, warp * COMMAND_UNIT,
                               COMMAND_UNIT * (number % 5), (u32)warp);
     if (command.first != expected.first || command.second != expected.second) {
-      fail("ring %llu, warp %llu: %llx %llx in the place of command %llu, which is %llx %llx", ring,
+      fail("ring %llu, warp %llu: %llx %llx instead of command %llu, which is %llx %llx", ring,
            warp, command.first, command.second, number, expected.first, expected.second);
     }
   }
@@ -174,7 +174,7 @@ void check_ring(u64 ring) {
   for (u32 warp = (u32)ring; warp < now->warps; warp += now->rings.rings) {
     u64 all = now->pushed[warp] + !now->refused[warp];
     if (numbers[warp] > all || (complete && numbers[warp] != all)) {
-      fail("ring %llu, warp %u: %llu commands of %llu came", ring, warp, numbers[warp], all);
+      fail("ring %llu, warp %u: %llu commands of %llu arrived", ring, warp, numbers[warp], all);
     }
     if (complete && !now->flushed[warp] && now->host == HOST_AWAKE) {
       fail("ring %llu, warp %u: its flush was not answered", ring, warp);
@@ -183,10 +183,10 @@ void check_ring(u64 ring) {
   bool failed_wait = now->rings.records[ring].state != 0;
   bool stopped = (now->rings.tails[ring * TAIL_WORDS] & RING_STOPPED) != 0;
   if (refused && !failed_wait && !(now->host == HOST_STOPS && stopped)) {
-    fail("ring %llu: a push was refused, and nothing says why", ring);
+    fail("ring %llu: a push was refused, and the record has no reason", ring);
   }
   if (now->host == HOST_AWAKE && (refused || failed_wait)) {
-    fail("ring %llu: a push was refused though there was time", ring);
+    fail("ring %llu: a push was refused before its deadline", ring);
   }
 }
 
@@ -207,7 +207,7 @@ void run_case(u64 seed) {
   u32 blocks = first.between(1, 4);
   u32 threads = 32 * first.between(1, 4);
   mine.warps = blocks * threads / 32;
-  mine.rings.flush_counters = memory.zeroed<u64>(mine.warps, "notices", EVERYBODY);
+  mine.rings.flush_counters = memory.zeroed<u64>(mine.warps, "flush counters", EVERYBODY);
   mine.pushes = first.between(1, 24);
   mine.host = (HostKind)first.below(HOSTS);
   mine.threads = first.between(1, rings);

@@ -119,21 +119,21 @@ void pass_line(void* at, T& v, bool mine, bool stores) {
   if (mine && !stores) {
     running->polled = at;
   }
-  exchange(0xffffffff, 0, "a line");
+  exchange(0xffffffff, 0, "a packet");
   u64 generation = running->block->warps[running->number / LANES].generation;
   u32 first = lane / EACH * EACH;
   if (lines.done[first] != generation) {
     lines.done[first] = generation;
     char* line = (char*)lines.at[first];
     if (((u64)line & (Lines::BYTES - 1)) != 0) {
-      fail("a line begins at a multiple of its size");
+      fail("a packet is not aligned to its size");
     }
     if (line != nullptr) {
-      check(line, Lines::BYTES, stores ? "store_line" : "load_line");
+      check(line, Lines::BYTES, stores ? "store_packet" : "load_packet");
     }
     for (u32 i = 0; i < EACH; i++) {
       if (lines.at[first + i] != (line == nullptr ? nullptr : line + i * sizeof(T))) {
-        fail("lane %u has another line than lane %u", first + i, first);
+        fail("lane %u has a different packet than lane %u", first + i, first);
       }
       if (line != nullptr) {
         char* held = lines.held[first + i];
@@ -236,7 +236,7 @@ inline void barrier_init_done() {}
 
 inline void barrier_expect(u64* barrier, u32 bytes) {
   if ((*barrier & emulator::ARRIVED) != 0) {
-    emulator::fail("barrier_expect: the phase before has not ended");
+    emulator::fail("barrier_expect: the previous phase has not ended");
   }
   *barrier |= emulator::ARRIVED;
   *barrier = *barrier >> 32 << 32 | (u32)((u32)*barrier + bytes);

@@ -209,7 +209,7 @@ inline void run_exchange(PutWorld& world, Random& random, u32 blocks) {
       }
     }
     if (now->failed_wait) {
-      fail("a warp gave up, though nothing was lost");
+      fail("a warp aborted, although no rank was lost");
     }
   }
 }

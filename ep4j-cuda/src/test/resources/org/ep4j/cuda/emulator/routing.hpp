@@ -87,7 +87,7 @@ struct World {
     }
     std::string lost;
     for (u32 r = 0; r < ranks; r++) {
-      lost += gone[r] ? ", gone " + std::to_string(r) : "";
+      lost += gone[r] ? ", missing " + std::to_string(r) : "";
     }
     return "ranks " + std::to_string(ranks) + (all.empty() ? "" : " in nodes" + all) + lost + ", experts " + std::to_string(experts) + ", choices " +
            std::to_string(max_choices) + ", tokens " + std::to_string(max_tokens) + ", row bytes " +

@@ -43,7 +43,7 @@ void run_case(u64 seed) {
   Dispatching dispatching(machine, world);
   Combining combining(dispatching);
   u32 lost = random.below(world.ranks);
-  about += world.text() + ", evicted " + std::to_string(lost);
+  about += world.text() + ", fenced rank " + std::to_string(lost);
   u32 by = (lost + 1) % world.ranks;
   if (world.gone[lost] || world.gone[by] || world.ranks == 1) {
     return;

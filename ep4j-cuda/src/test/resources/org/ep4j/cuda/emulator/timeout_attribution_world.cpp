@@ -24,7 +24,7 @@ void run_case(u64 seed) {
   Dispatching dispatching(machine, world);
   Combining combining(dispatching);
   u32 lost = machine.random.below(world.ranks);
-  about += world.text() + ", absent " + std::to_string(lost);
+  about += world.text() + ", missing rank " + std::to_string(lost);
   if (world.gone[lost]) {
     return;
   }

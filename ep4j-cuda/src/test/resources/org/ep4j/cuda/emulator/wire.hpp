@@ -40,7 +40,7 @@ class CommandWire {
     made.control = memory.zeroed<RingControl>(rings, "ring control" + name, (int)r);
     made.records = memory.zeroed<RingRecord>(rings, "ring records" + name, EVERYBODY);
     made.failures = memory.zeroed<u64>(ranks, "failures" + name, EVERYBODY);
-    made.flush_counters = memory.zeroed<u64>(flush_counters, "notices" + name, EVERYBODY);
+    made.flush_counters = memory.zeroed<u64>(flush_counters, "flush counters" + name, EVERYBODY);
     return made;
   }
 
