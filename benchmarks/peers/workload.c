@@ -33,7 +33,7 @@ uint64_t workload_destinations(const workload* w, const int64_t* idx) {
   return ranks;
 }
 
-/* Calls with each (source, token) that this rank receives would all look like this walk. */
+/* Counts the rows that this rank receives; writes the answers to `rows` unless it is NULL. */
 static int walk_received(const workload* w, int set, bf16* rows) {
   int64_t idx[MAX_TOPK];
   float weight[MAX_TOPK];

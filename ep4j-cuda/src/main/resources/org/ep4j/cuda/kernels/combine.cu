@@ -1,4 +1,19 @@
-// High-throughput combine of FLAT rows in one node, see token_sums.cuh: rows go home as they are.
+// High-throughput combine of FLAT rows within one node, see token_sums.cuh: rows are pushed
+// unchanged and summed by the rank that owns the token.
+//
+// Roles, in every block:
+//   warps 0..push_warps-1   push groups of four rows into return buffers and raise the words of the
+//                           groups (release); then sum
+//   the other warps         sum parts of tokens: wait for the groups of the rows (acquire), add, store
+//   block 0                 also publishes `ready` to all peers
+//   last block to finish    ends the epoch
+// Budget: 512 threads at most, one block an SM, so at most 128 registers a thread: 2 rows and 4
+// vectors of a lane at a time. Shared memory: for each pushing warp STAGES stages of stage_bytes
+// and their barriers, 64 row pointers a warp, five words a rank.
+//
+// Invariant: rows are added in ascending rank order, whatever order they arrive in, so sums do not
+// depend on timing. Pushing warps wait only for `ready`, never for rows, so every awaited row
+// arrives.
 #include "token_sums.cuh"
 
 template <class T>
@@ -42,7 +57,7 @@ struct FlatToken {
     add_rows<T, T, VECTORS, 2>(sum, MemoryRows{rows}, count, first, end);
   }
 
-  // In the order of ranks, as the rows.
+  // In rank order, like the rows.
   __device__ __forceinline__ float weight(const CombineParameters& p, u32 k) const {
     float sum = 0;
     for (int i = 0; i < count; i++) {

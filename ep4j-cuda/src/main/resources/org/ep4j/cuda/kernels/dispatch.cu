@@ -1,19 +1,29 @@
 // High-throughput dispatch in FLAT order, in one kernel: layout, counts and rows.
 //
-// Blocks count runs of tokens. Once the slots are known some warps of a block push rows straight
-// into the receive regions, each row from one copy in shared memory to all its ranks: at first rows
-// of their own run, then whichever of the rank's is next. The other warps write what goes with the
-// rows of the run: at a rank they are neighbours, so indices, weights, scales and sources go out in
-// long stretches. The last block tells the peers that all is written, waits until they have said the
-// same, and so ends the operation.
+// Roles. Each block owns a range of tokens.
+//   all warps               count the range, publish the counts, resolve routes to slots
+//   warps 0..push_warps-1   push rows directly into the receive regions, each row from one copy in
+//                           shared memory to all its ranks: first rows of the own range, then the
+//                           next row of any range of this rank
+//   the other warps         write the metadata of the range's rows: at a rank these rows are adjacent,
+//                           so indices, weights, scales and sources are written in long runs
+//   block 0                 also writes the totals for the host, before its rows
+//   last block to finish    publishes `done` to the peers, waits for theirs, ends the epoch
+// Budget: 512 threads at most, one block an SM, so at most 128 registers a thread. Shared memory:
+// for each pushing warp STAGES stages of stage_bytes and their barriers, then words for counts,
+// slots, tiles.
 //
-// A cached dispatch takes ways, lists and matrix from the handle instead of counting, and waits for
-// its peers' `ready` before it writes to them.
+// Invariant: slots follow from the counts of all ranks, in rank and token order, so no two rows
+// share a slot and the result does not depend on timing. A rank publishes `done` only after all its
+// blocks have read the counts and written their rows.
+//
+// A cached dispatch reads routes, lists and matrix from the handle instead of counting, and waits
+// for its peers' `ready` before it writes to them.
 #include "finish.cuh"
 #include "flat_rows.cuh"
 #include "totals.cuh"
 
-// The warps that push rows. `own` counts in shared memory, see ClaimedTokens.
+// The warps that push rows. `own` is a counter in shared memory, see ClaimedTokens.
 __device__ __forceinline__ void push(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                      u32* own, char* stages, u64* barriers) {
   u32 warp = warp_id();
@@ -54,13 +64,14 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     find_slots(p, w, slots, tiles, 0);
     resolve_token_range(p, token_range, slots);
   }
-  // The ways of this block are there, for warps of all blocks.
+  // The routes of this block are complete; warps of all blocks may send its tokens.
   if (threadIdx.x == 0) {
     __threadfence();
     atomicAdd(&w.control->senders, 1ull);
   }
   if (blockIdx.x == 0) {
-    // Before its rows: the host waits for this, and other blocks push what this one does not.
+    // Before the rows: the host waits for the totals, and other blocks push the rows that this
+    // block leaves.
     if (p.cached) {
       repeat_totals(p);
     } else {

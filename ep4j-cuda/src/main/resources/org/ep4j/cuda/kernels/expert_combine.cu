@@ -1,18 +1,25 @@
-// High-throughput combine of EXPERT_MAJOR rows in one node, see token_sums.cuh.
+// High-throughput combine of EXPERT_MAJOR rows within one node, see token_sums.cuh.
 //
-// The pusher first adds the rows of a token here, in ascending local expert order. They travel in the
-// type of the rows (rounded) or as float32. Who sums a token does the same with the rows that its own
-// rank's experts have for it, and rounds their sum as if it had travelled.
+// The pusher first adds the rows of a token on its rank, in ascending local expert order. The sum
+// travels in the type of the rows (rounded) or as float32. The rank that owns the token does the
+// same with the rows of its own experts, and rounds their sum as if it had travelled.
+//
+// Roles and shared memory are those of combine.cu, but no stages are used: pushing warps sum into
+// registers and store from there. Budget: 512 threads at most, one block an SM, so at most 128
+// registers a thread: 2 vectors of a lane, 1 to 3 rows at a time.
+//
+// Invariant: the order of additions and the place of the rounding are fixed by rank and local
+// expert number, so sums do not depend on timing or on the rank that holds a row.
 #include "token_sums.cuh"
 
-// Rows of type T; what is pushed travels as H. `rows` holds those of ranks before this one, those of its
-// own experts, and those of ranks after it.
+// Rows of type T; pushed sums travel as H. `rows` lists rows from ranks before this one, then the
+// rows of own experts, then rows from ranks after it.
 template <class T, class H>
 struct ExpertToken {
   using Element = T;
   static constexpr u32 VECTORS = 2;
 
-  // Rows at a time, what registers allow: at home, and of own experts.
+  // Rows at a time, bounded by registers: from the return buffer, and of own experts.
   static constexpr u32 RETURN_ROWS = H::ELEMENTS == T::ELEMENTS ? 2 : 1;
   static constexpr u32 OWN_ROWS = 3;
 
@@ -20,7 +27,7 @@ struct ExpertToken {
   int before = 0;
   int own = 0;
   int after = 0;
-  u32 own_flat = 0;  // FLAT row of those of own experts
+  u32 own_flat = 0;  // FLAT row of the rows of own experts
 
   __device__ __forceinline__ explicit ExpertToken(const char** rows) : rows(rows) {}
 
@@ -67,7 +74,7 @@ struct ExpertToken {
     }
   }
 
-  // A choice has one weight at most.
+  // A choice has at most one weight.
   __device__ __forceinline__ float weight(const CombineParameters& p, u32 k) const {
     float sum = own == 0 ? 0 : input_weight(p, own_flat, k);
     for (int i = 0; i < before + after; i++) {
@@ -102,7 +109,7 @@ struct ExpertToken {
   }
 };
 
-// Rows of the named type; the second type is that in which they travel.
+// Rows of type T that travel as H.
 #define EP4J_EXPERT_COMBINE(name, T, H)                   \
   extern "C" __global__ void __launch_bounds__(512, 1)    \
       name(const __grid_constant__ CombineParameters p) { \

@@ -1,11 +1,12 @@
 // EXPERT_MAJOR: from routing to rows. Each pair of a token and an expert has a row at the expert's
-// rank: groups begin where the groups of the rank's earlier experts end, aligned, and inside a group
-// pairs are ordered by source rank and token. Every block derives the rows of its own tokens from
-// the counts of all ranks and of the blocks before it, so a sender knows where its rows belong.
+// rank: a group begins at the aligned end of the previous expert's group, and inside a group pairs
+// are ordered by source rank and token. Every block derives the rows of its own tokens from the
+// counts of all ranks and of the blocks before it, so a sender knows the destination of its rows.
 #pragma once
 #include "totals.cuh"
 
-// Numbers the pairs of each expert in tiles and notes them as entries, relative to the block.
+// Numbers the pairs of each expert in tiles and stores the numbers as entries, relative to the
+// block.
 struct NumberedExperts {
   const DispatchParameters& p;
   Tiles tiles;
@@ -19,7 +20,7 @@ struct NumberedExperts {
   __device__ __forceinline__ void close() { tiles.close(); }
   __device__ __forceinline__ u32 count(u32 expert) const { return tiles.running[expert]; }
 
-  // A thread, of its token: refused choices have not been marked and lead nowhere.
+  // One thread, for its token. Refused choices are not marked and get NO_ROUTE.
   __device__ __forceinline__ void write_entries(u32 token) const {
     for (u32 k = 0; k < p.top_k; k++) {
       u64 at = (u64)token * p.top_k + k;
@@ -31,7 +32,7 @@ struct NumberedExperts {
   }
 };
 
-// What a block knows of the groups; shared memory.
+// A block's view of the groups; shared memory.
 struct ExpertGroups {
   u32* base;    // [experts] row of this block's first pair of the expert, at the expert's rank
   u32* total;   // [experts] pairs of all ranks
@@ -45,7 +46,7 @@ struct ExpertGroups {
         rows(starts + local_experts + 1) {}
 };
 
-// Pairs of an expert that all ranks have; those of the ranks before this one into `before`.
+// Pairs of an expert on all ranks; `before`: those of ranks before this one.
 __device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
                                          u32& before) {
   constexpr u32 UNROLL = 8;
@@ -71,12 +72,12 @@ __device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const Wait
   return all;
 }
 
-// Adds the beginnings of a rank's groups to the rows; a warp, 32 experts at a time.
+// Adds the first row of each of a rank's groups to the rows; one warp, 32 experts at a time.
 __device__ __forceinline__ void place_groups(const DispatchParameters& p, const WaitContext& w,
                                              const ExpertGroups& groups, u32* needed, u32 rank) {
   const u32* experts = p.order + p.ranks + 1 + p.order[rank];
   u32 count = p.order[rank + 1] - p.order[rank];
-  // A rank that is gone has told nothing and takes nothing.
+  // A missing rank publishes no alignment and receives no rows.
   u32 alignment = max(1u, wait_count(p, w, rank, alignment_word(p)));
   u32 start = 0;
   for (u32 first = 0; first < count; first += 32) {
@@ -138,7 +139,7 @@ __device__ __forceinline__ void find_groups(const DispatchParameters& p, const W
   __syncthreads();
 }
 
-// The same from the handle, as far as a cached dispatch needs it.
+// The same from the handle, limited to what a cached dispatch needs.
 __device__ __forceinline__ void restore_groups(const DispatchParameters& p, const ExpertGroups& groups) {
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
     groups.starts[l] = p.group_starts[l];
@@ -150,7 +151,8 @@ __device__ __forceinline__ void restore_groups(const DispatchParameters& p, cons
   __syncthreads();
 }
 
-// The first of a token's rows at a rank; entries are absolute. It fits if any of them does.
+// The first of a token's rows at a rank; entries are absolute. If any row fits the limit, this one
+// does.
 __device__ __forceinline__ u32 first_row(const u64* entries, u32 top_k, u32 rank) {
   constexpr u32 UNROLL = 8;
   u32 row = NO_ROW;
@@ -168,7 +170,7 @@ __device__ __forceinline__ u32 first_row(const u64* entries, u32 top_k, u32 rank
   return row;
 }
 
-// Makes entries and ways of the chunk absolute and finds the row that each way leads to.
+// Makes entries and routes of the range absolute and finds the target row of each route.
 __device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenRange token_range,
                                              const RankSlots& slots, const ExpertGroups& groups) {
   u32 top_k = (u32)p.top_k;
@@ -212,7 +214,7 @@ __device__ __forceinline__ void write_group_totals(const DispatchParameters& p, 
   publish_totals(p, w, slots.needed, pairs);
 }
 
-// The offsets of the handle again; see repeat_totals. All threads of block 0.
+// Writes the offsets of the handle again; see repeat_totals. All threads of block 0.
 __device__ __forceinline__ void repeat_group_totals(const DispatchParameters& p) {
   repeat_totals(p);
   for (u32 l = threadIdx.x; l <= p.local_experts; l += blockDim.x) {

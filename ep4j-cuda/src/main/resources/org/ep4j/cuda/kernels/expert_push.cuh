@@ -1,10 +1,11 @@
-// EXPERT_MAJOR, the sending warps: each token's row goes once to each of its ranks, to the first of
-// its rows there, and a companion beside it to a slot. Once both have been written, a warp that does
-// nothing else raises the slot's arrival word; its rank copies the row to the others from there.
+// EXPERT_MAJOR, the sending warps. Each token's row goes once to each of its ranks, to the first of
+// its rows there, and its metadata to a slot. Once both have been written, the notifying warp of
+// the block raises the slot's arrival word; the receiving rank copies the row to its other rows.
 //
-// A sending warp tells the notifying one of its block how many of its tokens have been written, in
-// `written` in shared memory: by lane 0 after all lanes' stores have ended, read with a fence.
-// The fence towards all GPUs takes long: so many tokens share one, and senders need not wait for it.
+// `written` (shared memory): tokens of each sending warp that have been written. Writer: lane 0 of
+// the sending warp, after all lanes' stores have completed. Reader: the notifying warp, behind a
+// fence. A fence towards all GPUs takes long: many tokens share one, and senders do not wait for
+// it.
 #pragma once
 #include "finish.cuh"
 #include "layout.cuh"
@@ -12,7 +13,7 @@
 #include "rows.cuh"
 #include "target_filter.cuh"
 
-// Where a token goes; lane i knows the ways i and i + 32.
+// Destinations of a token; lane i holds the routes i and i + 32.
 struct SentToken {
   u64 routes[2];
   u32 targets[2];
@@ -28,7 +29,7 @@ struct SentToken {
     }
   }
 
-  // This lane's places in a round; null leads nowhere.
+  // This lane's destinations in a round; null: none.
   __device__ __forceinline__ char* row_destination(const DispatchParameters& p, u32 round) const {
     return routes[round] == NO_ROUTE || targets[round] == NO_ROW
                ? nullptr
@@ -53,7 +54,7 @@ __device__ __forceinline__ u32 token_of(const DispatchParameters& p, TokenRange 
   return token_range.begin + warp + i * (u32)p.push_warps;
 }
 
-// How many tokens of this warp have been written; what all lanes stored for them has been.
+// Publishes how many tokens of this warp have been written; the stores of all lanes have completed.
 __device__ __forceinline__ void publish_written(volatile u32* written, u32 tokens) {
   fence_proxy();
   __syncwarp();
@@ -65,8 +66,9 @@ __device__ __forceinline__ void publish_written(volatile u32* written, u32 token
 
 #if EP4J_TMA
 
-// Sends the tokens of a warp. Of a token ways and companion are loaded three steps ahead, so that
-// nothing waits for them, its companion is written and its row loaded two steps ahead.
+// Sends the tokens of a warp. Routes and metadata of a token are loaded three steps ahead, so that
+// no step waits for them; its metadata is written to shared memory and its row loaded two steps
+// ahead.
 template <class Filter>
 __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter filter, TokenRange token_range,
                                             Ring& ring, char* metadata_buffers, volatile u32* written) {
@@ -75,10 +77,10 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter 
   u32 count = tokens_of(p, token_range, warp);
   u32 row_bytes = (u32)p.row_bytes;
   u32 pieces = (row_bytes + ring.stage_bytes - 1) / ring.stage_bytes;
-  SentToken tokens[STAGES];  // the last that have been prepared
+  SentToken tokens[STAGES];  // the newest prepared tokens
   RowMetadata parts;
-  u32 prepared = 0;  // tokens whose ways and companions are in registers
-  u32 loaded = 0;    // pieces
+  u32 prepared = 0;  // tokens whose routes and metadata are in registers
+  u32 loaded = 0;    // number of pieces
   auto prepare = [&]() {
     tokens[0] = tokens[1];
     tokens[1] = tokens[2];
@@ -89,8 +91,8 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter 
     }
     prepared++;
   };
-  // Loads the next piece if there is one, and writes the companion of its token. A stage and a companion
-  // are used again three pieces or tokens later: their stores have been read by then.
+  // Loads the next piece, if any, and writes the metadata of its token. Stage and metadata buffer
+  // are reused three pieces or tokens later: by then their stores have been read.
   auto load = [&]() {
     u32 i = loaded / pieces;
     u32 at = (loaded - i * pieces) * ring.stage_bytes;
@@ -114,7 +116,7 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter 
     u32 i = step / pieces;
     u32 at = (step - i * pieces) * ring.stage_bytes;
     u32 bytes = min(ring.stage_bytes, row_bytes - at);
-    // The newest three of those prepared are known; this one is among the older two.
+    // The newest three prepared tokens are kept; this one is among the older two.
     SentToken token = prepared - i == STAGES ? tokens[0] : tokens[1];
     const char* stage = ring.arrived(step);
 #pragma unroll
@@ -132,7 +134,8 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter 
     bulk_wait_read<1>();
     __syncwarp();
     load();
-    // Who waits for each piece tells its token at once; else all but the newest two have been written.
+    // Eager: wait for each piece and publish its token at once. Else: all but the newest two pieces
+    // have been written.
     if (p.eager) {
       bulk_wait<0>();
     } else {
@@ -184,7 +187,7 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter 
 
 #endif
 
-// Raises the words of a token with these ways; a lane.
+// Raises the arrival words of a token with these routes; one lane.
 template <class Filter>
 __device__ __forceinline__ void raise_words(const DispatchParameters& p, const WaitContext& w,
                                             Filter filter, const u64* routes, u32 token) {
@@ -205,8 +208,8 @@ __device__ __forceinline__ void raise_words(const DispatchParameters& p, const W
   }
 }
 
-// The notifying warp of a sending block: lane i looks after sending warp i. Ends with the last token;
-// senders wait for nobody, so it does.
+// The notifying warp of a sending block: lane i serves sending warp i. Ends after the last token,
+// because senders wait for no other warp.
 template <class Filter>
 __device__ __forceinline__ void notify(const DispatchParameters& p, const WaitContext& w, Filter filter,
                                        TokenRange token_range, const volatile u32* written) {
@@ -227,8 +230,8 @@ __device__ __forceinline__ void notify(const DispatchParameters& p, const WaitCo
   }
 }
 
-// Counts the block as one that has read the counts and sent all it has; the last one tells the peers,
-// who may then overwrite the counts. One warp of each block.
+// Counts the block as done: it has read the counts and sent all its rows. The last block publishes
+// `done` to the peers, which may then overwrite the counts. One warp of each block.
 __device__ __forceinline__ void complete_send(const DispatchParameters& p, const WaitContext& w) {
   __syncwarp();
   bool last = false;

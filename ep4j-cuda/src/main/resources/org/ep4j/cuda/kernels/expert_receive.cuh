@@ -1,14 +1,15 @@
-// EXPERT_MAJOR, the receiving warps: as rows arrive, each is copied from the place where its sender
-// put it to its places in the groups of the other experts, and what goes with it to all of them.
+// EXPERT_MAJOR, the receiving warps. Each arrived row is copied from its first row to its rows in
+// the groups of the other experts, and its metadata to all of them.
 //
-// A slot's arrival word is written by a warp of its sender, behind a system-wide fence after row and
-// companion, and read here with acquire; it carries the token.
+// A slot's arrival word. Writer: the notifying warp of the sender, behind a system-wide fence after
+// row and metadata; reader: a receiving warp, acquire. The word carries the token.
 #pragma once
 #include "expert_layout.cuh"
 #include "row_metadata.cuh"
 
-// The slots that this rank receives, in about the order in which they are sent: each source's blocks
-// send their tokens at the same pace. A receiver takes the next few jobs when it has time.
+// The slots that this rank receives, in about the order in which they are sent: each source's
+// blocks send their tokens at the same pace. A receiving warp takes the next few jobs when it is
+// idle.
 struct ArrivingSlots {
   const DispatchParameters& p;
   const RankSlots& slots;
@@ -24,7 +25,7 @@ struct ArrivingSlots {
     jobs = (largest + blocks - 1) / blocks * blocks * (u32)p.ranks;
   }
 
-  // First of `n` jobs that nobody else has; all lanes.
+  // Takes `n` jobs exclusively; returns the first. All lanes.
   __device__ __forceinline__ u32 take(u32 n) const {
     Control* control = (Control*)p.peers[p.rank];
     u32 first = 0;
@@ -34,7 +35,7 @@ struct ArrivingSlots {
     return __shfl_sync(0xffffffff, first, 0);
   }
 
-  // The slot of a job; false if it has none.
+  // The slot of a job; false if the job has none.
   __device__ __forceinline__ bool find(u32 job, u32& source, u32& slot) const {
     u32 blocks = (u32)p.push_blocks;
     u32 step = job / (u32)p.ranks;
@@ -46,12 +47,12 @@ struct ArrivingSlots {
   }
 };
 
-// Where a row goes. Lane i knows the rows of the places i and i + 32 and the choices they are of.
+// Destinations of a row. Lane i holds the rows i and i + 32 and their choices.
 struct RowDestinations {
   u32 rows[2];
   u32 choices[2];
   u32 masks[2];
-  u32 first;  // the lowest row, where it has arrived
+  u32 first;  // the lowest row, where the row has arrived
 
   __device__ __forceinline__ void count() {
     masks[0] = __ballot_sync(0xffffffff, rows[0] != NO_ROW);
@@ -59,7 +60,7 @@ struct RowDestinations {
     first = __reduce_min_sync(0xffffffff, min(rows[0], rows[1]));
   }
 
-  // Calls body(row) for every place; all lanes.
+  // Calls body(row) for every destination; all lanes.
   template <class Body>
   __device__ __forceinline__ void each(Body body) const {
 #pragma unroll
@@ -70,7 +71,7 @@ struct RowDestinations {
     }
   }
 
-  // From the entries of a companion.
+  // From the entries of row metadata.
   __device__ __forceinline__ void read(const DispatchParameters& p, const u64* entries) {
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
@@ -94,7 +95,7 @@ struct RowDestinations {
     count();
   }
 
-  // Into the handle, in ascending order: a combine sums in it.
+  // Into the handle, in ascending order: a combine sums in this order.
   __device__ __forceinline__ void save(const DispatchParameters& p, u32 slot) const {
     u64* slot_rows = p.slot_rows + (u64)slot * p.top_k;
     u32 before[2] = {0, 0};
@@ -143,8 +144,8 @@ __device__ __forceinline__ void copy_row(const DispatchParameters& p, const RowD
   }
 }
 
-// What came with a row to all its places. The weights are those of this lane's choices, so those of
-// a new dispatch's places.
+// Copies the metadata of a row to all its destinations. Weights are those of this lane's choices,
+// which in a new dispatch are also its destinations.
 __device__ __forceinline__ void scatter(const DispatchParameters& p, const RowDestinations& destinations,
                                        const RowMetadata& parts, const char* scales_from, u32 token,
                                        u32 source) {
@@ -185,7 +186,7 @@ __device__ __forceinline__ void receive_row(const DispatchParameters& p, const R
   scatter(p, destinations, parts, metadata + shape.scales, token, source);
 }
 
-// The latencies of BATCH rows are paid once.
+// Receives BATCH rows at a time, whose latencies overlap.
 template <u32 BATCH>
 __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const WaitContext& w,
                                              const ArrivingSlots& arrivals) {
@@ -196,7 +197,7 @@ __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const 
   while (next < arrivals.jobs) {
     u32 first = next;
     next = arrivals.take(BATCH);
-    // Each lane waits for the word of one of the jobs.
+    // Each lane waits for the arrival word of one job.
     u32 source = 0;
     u32 slot = 0;
     u32 token = 0;

@@ -1,9 +1,10 @@
-// EXPERT_MAJOR: what blocks know before they send and receive, from counts or from the handle.
+// EXPERT_MAJOR: the state that blocks need before they send and receive, from counts or from the
+// handle.
 #pragma once
 #include "expert_layout.cuh"
 #include "finish.cuh"
 
-// Where the slots of each source begin.
+// First slot of each source.
 __device__ __forceinline__ void find_arrivals(const DispatchParameters& p, const RankSlots& slots) {
   for (u32 s = threadIdx.x; s < p.ranks; s += blockDim.x) {
     u32 first = 0;
@@ -15,7 +16,7 @@ __device__ __forceinline__ void find_arrivals(const DispatchParameters& p, const
   __syncthreads();
 }
 
-// Block 0 calls `extra_work` once it has told this rank's counts.
+// Block 0 calls `extra_work` after it has published this rank's counts.
 template <class ExtraWork>
 __device__ __forceinline__ void compute_layout(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                         const RankSlots& slots, const ExpertGroups& groups,

@@ -1,4 +1,4 @@
-// How the kernels of a dispatch begin without counts, and how they end.
+// Start of a cached dispatch (`ready`), and end of every dispatch (`done`).
 #pragma once
 #include "dispatch_parameters.cuh"
 
@@ -38,8 +38,8 @@ struct NoWork {
   __device__ __forceinline__ void operator()() const {}
 };
 
-// All threads of all blocks, when the rows of this rank have been sent; `done_published` if some of them have
-// told the peers so. All threads of the last block call `extra_work`.
+// All threads of all blocks, once the rows of this rank have been sent. `done_published`: some
+// threads have already published `done`. All threads of the last block call `extra_work`.
 template <class EntrySource, class ExtraWork>
 __device__ __forceinline__ void finish(const DispatchParameters& p, const WaitContext& w, bool done_published,
                                        EntrySource entries, ExtraWork extra_work) {

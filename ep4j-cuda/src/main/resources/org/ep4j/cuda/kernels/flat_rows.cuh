@@ -1,4 +1,4 @@
-// FLAT: which rows a warp pushes, and what goes with them.
+// FLAT: the rows that a warp pushes, and their metadata.
 #pragma once
 #include "layout.cuh"
 #include "rows.cuh"
@@ -10,7 +10,7 @@ struct StridedTokens {
   u32 end;
   u32 stride;
 
-  // All lanes; false at the end, asked once.
+  // All lanes; false at the end, called no more.
   __device__ __forceinline__ bool next(u32& next) {
     next = token;
     token += stride;
@@ -18,15 +18,15 @@ struct StridedTokens {
   }
 };
 
-// The first tokens of the chunk, which warps of its block take while other blocks may still find
-// slots, then whichever of this rank's is next: of multiprocessors that all push at once some are
-// twice as fast as others.
+// The tokens of a pushing warp: first tokens of its block's range, which it takes while other
+// blocks may still resolve slots; then the next token of any range of this rank. Reason: when all
+// SMs push at once, some are twice as fast as others.
 struct ClaimedTokens {
   const DispatchParameters& p;
   const WaitContext& w;
   TokenRange token_range;
-  u32 first;  // tokens of each chunk that are its block's own
-  u32* own;   // in shared memory: how many of them have been taken
+  u32 first;  // tokens of each range that only its block takes
+  u32* own;   // in shared memory: number of them taken
   WorkCounter jobs;
   bool shares = false;
 
@@ -39,7 +39,7 @@ struct ClaimedTokens {
         own(own),
         jobs(&w.control->jobs) {}
 
-  // All lanes; false at the end, asked once.
+  // All lanes; false at the end, called no more.
   __device__ __forceinline__ bool next(u32& token) {
     if (!shares) {
       u32 number = lane_id() == 0 ? atomicAdd(own, 1u) : 0;
@@ -48,12 +48,12 @@ struct ClaimedTokens {
         return true;
       }
       shares = true;
-      // Lanes may see different things, and must go on together.
+      // Lanes may see different values, and must take the same branch.
       if (!__all_sync(0xffffffff, wait_senders(w, gridDim.x))) {
         return false;
       }
     }
-    // In turn one of each chunk; some are a token longer than others.
+    // One token of each range, round robin; some ranges are one token longer than others.
     for (;;) {
       u32 job = jobs.next();
       u32 number = first + job / gridDim.x;
@@ -69,7 +69,7 @@ struct ClaimedTokens {
   }
 };
 
-// The tokens of a warp, as far as they lead anywhere. Lane i knows the ways i and i + 32 of the
+// The tokens of a warp that have at least one route. Lane i holds the routes i and i + 32 of the
 // token.
 template <class Tokens, class Filter>
 struct TokenRows {
@@ -78,7 +78,7 @@ struct TokenRows {
   Tokens tokens;
   u32 token = 0;
   u64 routes[ROUNDS] = {NO_ROUTE, NO_ROUTE};
-  // The next token, whose ways have time to come.
+  // The next token, prefetched so that its routes arrive in time.
   bool some;
   u32 ahead = 0;
   u64 routes_ahead[ROUNDS];
@@ -88,7 +88,7 @@ struct TokenRows {
     prefetch();
   }
 
-  // Past the first-level cache: other blocks write ways too.
+  // Bypasses the first-level cache: other blocks write routes too.
   __device__ __forceinline__ void prefetch() {
     some = tokens.next(ahead);
 #pragma unroll
@@ -99,7 +99,7 @@ struct TokenRows {
     }
   }
 
-  // All lanes; false at the end, asked once.
+  // All lanes; false at the end, called no more.
   __device__ __forceinline__ bool next() {
     while (some) {
       token = ahead;
@@ -123,8 +123,8 @@ struct TokenRows {
   }
 };
 
-// Stores `n` values, `threads` threads in turn: a thread loads several before it stores the first, so
-// that it waits once for all of them.
+// Stores `n` values, round robin over `threads` threads. A thread issues several loads before the
+// first store, so that it waits once for all of them.
 template <class Load, class Store>
 __device__ __forceinline__ void store_all(u32 n, u32 thread, u32 threads, Load load, Store store) {
   constexpr u32 UNROLL = 4;
@@ -132,7 +132,7 @@ __device__ __forceinline__ void store_all(u32 n, u32 thread, u32 threads, Load l
     decltype(load(0u)) held[UNROLL];
 #pragma unroll
     for (u32 j = 0; j < UNROLL; j++) {
-      // Near the end some load the last once more.
+      // Near the end some threads load the last value again.
       held[j] = load(min(first + j * threads, n - 1));
     }
 #pragma unroll
@@ -158,8 +158,8 @@ __device__ __forceinline__ void write_scales(const DispatchParameters& p, const 
       [&](u32 i, Unit value) { ((Unit*)to)[i] = value; });
 }
 
-// A run of this rank's rows at rank `to`: numbers `first` to `first + n` of its list, which begin
-// there at slot `slot`. Written by `threads` threads.
+// Writes the metadata of a run of this rank's rows at rank `to`: numbers `first` to `first + n` of
+// its list, from slot `slot` there. `threads` threads.
 __device__ __forceinline__ void write_run_metadata(const DispatchParameters& p, u32 to, u32 first,
                                                  u32 slot, u32 n, u32 thread, u32 threads) {
   const u32* list = p.lists + (u64)to * p.tokens + first;
@@ -192,7 +192,7 @@ __device__ __forceinline__ void write_run_metadata(const DispatchParameters& p, 
           u32 row = i / k_count;
           u64 at = (u64)list[row] * k_count + (i - row * k_count);
           i64 id = expert_of(p, at);
-          // Ids that were refused count as none: the host tells the caller.
+          // An invalid id is treated as -1; the host reports it to the caller.
           return Choice{(u64)id < p.experts ? p.placement[id] : 0xffffffff,
                         p.weights != nullptr ? p.weights[at] : 0.0f};
         },
@@ -232,8 +232,8 @@ __device__ __forceinline__ void mark_unused(const DispatchParameters& p, u32 fro
   }
 }
 
-// The warps of a block that do not move rows, all from `moving` on: what goes with rows to the ranks
-// from `first` to `end`.
+// The warps of a block that do not move rows (from warp `moving` on): write the metadata of rows to
+// the ranks from `first` to `end`.
 __device__ __forceinline__ void write_metadata(const DispatchParameters& p, const RankSlots& slots, u32 first,
                                           u32 end, u32 moving) {
   u32 thread = threadIdx.x - moving * 32;

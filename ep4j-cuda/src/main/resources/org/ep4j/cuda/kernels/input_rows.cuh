@@ -1,25 +1,25 @@
-// Rows to be combined where the caller gave them, and their weights.
+// The caller's rows to combine, and their weights.
 #pragma once
 #include "combine_parameters.cuh"
 
-// Rows that this rank holds and sums itself are not pushed, but summed where the caller gave them. Across
-// nodes those of EXPERT_MAJOR are.
+// Whether rows that this rank both holds and sums are summed in the caller's memory instead of
+// being pushed. Exception: internode EXPERT_MAJOR pushes them.
 __device__ __forceinline__ bool sums_in_place(const CombineParameters& p) {
   return p.slot_rows == nullptr || p.internode == nullptr;
 }
 
-// Whether that is so with the row of a way.
+// Whether this applies to the row of a route.
 __device__ __forceinline__ bool is_local_input(const CombineParameters& p, u64 route) {
   return sums_in_place(p) && (u32)(route >> 32) == p.rank;
 }
 
-// A row that the caller gave; an element takes `element_bytes`.
+// A row of the caller; an element has `element_bytes`.
 __device__ __forceinline__ const char* input_row(const CombineParameters& p, u32 row,
                                                  u32 element_bytes) {
   return p.y + (row * p.hidden + p.column) * element_bytes;
 }
 
-// EXPERT_MAJOR: lists the rows that belong to FLAT row `flat`, in ascending local expert order; their
+// EXPERT_MAJOR: lists the rows of FLAT row `flat` in ascending local expert order; returns their
 // number. All lanes; `rows` is shared memory.
 __device__ __forceinline__ int list_input_rows(const CombineParameters& p, u64 flat,
                                                u32 element_bytes, const char** rows) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ int list_input_rows(const CombineParameters& p, u64 f
   return count;
 }
 
-// EXPERT_MAJOR: the weight of a choice of FLAT row `flat`, 0 if no row here is of that choice.
+// EXPERT_MAJOR: the weight of a choice of FLAT row `flat`; 0 if no row here is of that choice.
 __device__ __forceinline__ float input_weight(const CombineParameters& p, u64 flat, u32 choice) {
   float weight = 0;
   for (u32 i = 0; i < p.top_k; i++) {
@@ -49,7 +49,8 @@ __device__ __forceinline__ float input_weight(const CombineParameters& p, u64 fl
   return weight;
 }
 
-// The weights of a row, which lie at home as the rows do, or, FLAT, where they were given.
+// The weights of a row: in the return buffer if the row is there, else (FLAT) in the caller's
+// memory.
 __device__ __forceinline__ const float* row_weights(const CombineParameters& p, const char* row,
                                                    u32 element_bytes) {
   const char* region = p.peers[p.rank];

@@ -1,14 +1,21 @@
-// High-throughput combine across nodes, in one kernel: as combine.cu, and what this node has for tokens of
-// ranks of other nodes goes back through the rail by which they came, in slots (internode.cuh).
+// High-throughput combine across nodes, in one kernel: as combine.cu; in addition, a node's rows
+// for tokens of other nodes return through the rail by which the tokens arrived, in slots
+// (internode.cuh).
 //
 // Roles of a block's warps, in this order:
-//   pushing    rows to the ranks of this node that they belong to, or to rails of those of other nodes
-//   returning  take the chunks of the givers: sum, or copy, what has been pushed here for their tokens
-//   telling    one, of the slots that the returning ones have filled (slot_notices.cuh)
-//   summing    take the chunks of this rank: what its node has and what came from others
-// Pushing warps wait only for other ranks to enter; returning ones for rows and for room in slots;
-// summing ones for rows and for slots. Chunks are taken in ascending order by all, so the lowest one
-// can always go on.
+//   pushing    push rows to ranks of this node that own the token, or that are the rail of its owner
+//   returning  take the chunks of the senders: sum, or copy, the rows pushed here for their tokens
+//   notifying  one warp: sends the slots that the returning warps have filled (slot_notices.cuh)
+//   summing    take the chunks of this rank: add the rows of its node and of other nodes
+//   the last block to finish advances the slot numbers and ends the epoch
+// Budget: 512 threads at most, one block an SM, so at most 128 registers a thread. Shared memory:
+// for each pushing warp STAGES stages of stage_bytes, for each returning warp 4 pieces of 2048
+// bytes, for each summing warp load_stage_bytes; barriers, row pointers, words for schedule and
+// return layout.
+//
+// Invariant: pushing warps wait only for other ranks to enter; returning warps for rows and for
+// room in slots; summing warps for rows and for slots. All warps take chunks in ascending order, so
+// the lowest chunk always makes progress. Rows are added in ascending rank order.
 #include "internode_return.cuh"
 #include "internode_sum.cuh"
 #include "push_return_rows.cuh"
@@ -26,8 +33,8 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
   load_world(world, p.internode);
   __shared__ SlotNotice notices[MAX_FILL_WARPS];
   clear_notices(notices);
-  // Shared memory: stages of pushing warps, pieces of returning ones, inlets of summing ones,
-  // barriers, pointers, words.
+  // Shared memory: stages of pushing warps, pieces of returning warps, load stages of summing
+  // warps, barriers, pointers, words.
   char* pieces = shared + p.push_warps * STAGES * p.stage_bytes;
   char* load_stages = pieces + p.return_warps * StoreStages::PIECES * StoreStages::BYTES;
   u64* barriers = (u64*)(load_stages + p.sum_warps * p.load_stage_bytes);
@@ -90,7 +97,7 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
   }
 }
 
-// Rows of the named type; the second type is that in which they travel.
+// Rows of type T that travel as H.
 #define EP4J_INTERNODE_COMBINE(name, T, H)                            \
   extern "C" __global__ void __launch_bounds__(512, 1)          \
       name(const __grid_constant__ CombineParameters p) {       \

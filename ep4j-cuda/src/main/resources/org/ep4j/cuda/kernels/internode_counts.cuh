@@ -1,9 +1,10 @@
-// Counts between nodes. Block 0 of a rank tells them to all ranks of other nodes as it does to those of
-// its own, and copies what they tell to where the layout looks for it.
+// Counts between nodes. Block 0 of a rank publishes them to all ranks of other nodes and copies
+// received counts to where the layout reads them.
 //
-// Words that a rank has told may be written over in its next dispatch. It gets there only once all
-// its near ranks are done, each of which has taken all slots that it forwards; and of every rank, some
-// rank of each other node takes a slot that block 0 fills, after it has copied all counts.
+// A rank overwrites its published words in its next dispatch. Invariant: by then every rank has
+// imported them. A rank reaches its next dispatch only once all ranks of its node are done, each of
+// which has taken all slots that it forwards; and every rank of another node sends a slot to this
+// node that its block 0 fills after it has imported all counts.
 #pragma once
 #include "internode_schedule.cuh"
 #include "layout.cuh"
@@ -12,8 +13,8 @@ __device__ __forceinline__ bool is_internode(const InternodeWorld& world, u32 ra
   return !is_intranode(world, rank) && world.node_of[rank] != NO_NODE;
 }
 
-// Where a dispatch sees who has entered it, in other nodes too if it has counts. `more` are the tellings that
-// are not among those of the operations that ended.
+// The words that show a dispatch which ranks have entered, also on other nodes if it has counts.
+// `more`: rounds not yet included in `published_rounds`.
 struct InternodeEntrySignals {
   const DispatchParameters& p;
   u64 more;
@@ -28,7 +29,7 @@ struct InternodeEntrySignals {
   }
 };
 
-// All threads of block 0, after publish_rank, in which other blocks have their share.
+// All threads of block 0, after publish_rank, to which all sending blocks contribute.
 __device__ __forceinline__ void publish_internode_counts(const DispatchParameters& p, const InternodeWorld& world,
                                             const WaitContext& w) {
   for (u32 i = threadIdx.x; i < count_words(p); i += blockDim.x) {
@@ -97,7 +98,8 @@ __device__ __forceinline__ void import_internode_counts(const DispatchParameters
   __syncthreads();
 }
 
-// Tokens of all ranks into the handle: all threads of block 0, after find_slots.
+// Writes the number of tokens of each rank into the handle; all threads of block 0, after
+// find_slots.
 __device__ __forceinline__ void save_tokens(const DispatchParameters& p, const WaitContext& w) {
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
     p.matrix[p.ranks * (p.ranks + 1) + r] = wait_count(p, w, r, tokens_word(p));

@@ -1,16 +1,21 @@
-// High-throughput dispatch in FLAT order across nodes, in one kernel: as dispatch.cu, and rows for other
-// nodes cross to a rail there, once for each node, in slots (internode.cuh).
+// High-throughput dispatch in FLAT order across nodes, in one kernel: as dispatch.cu; in addition,
+// rows for other nodes cross to a rail there, once a node, in slots (internode.cuh).
 //
 // Roles of a block's warps, in this order:
-//   pushing     rows for this node, as in dispatch.cu
-//   filling     take the chunks of this block's tokens, to each other node, and write records
+//   pushing     push rows for this node, as in dispatch.cu
+//   filling     take the chunks of this block's tokens, for each other node, and write records
 //   forwarding  take slots that arrive and store their rows to the ranks of this node
-//   telling     one warp: tells of the slots that those of its block have filled (slot_notices.cuh)
-//   the others  write what goes with rows for this node
-// Filling warps wait for room in slots only, forwarding ones for slots only, and both are there from
-// the beginning, so none holds up what another waits for.
+//   notifying   one warp: sends the slots that the filling warps have filled (slot_notices.cuh)
+//   the others  write the metadata of rows for this node
+//   block 0 also exchanges counts with other nodes; the last block to finish exchanges `done`, advances the
+//   slot numbers and ends the epoch
+// Budget: 512 threads at most, one block an SM, so at most 128 registers a thread. Shared memory:
+// for each pushing, filling and forwarding warp STAGES stages of stage_bytes and their barriers,
+// then words.
 //
-// A rank is done once its rows and all that it forwards have been written.
+// Invariant: filling warps wait only for room in slots, forwarding warps only for slots, and both
+// run from the start, so neither blocks what the other waits for. A rank is done once its own rows
+// and all rows that it forwards have been written.
 #include "internode_counts.cuh"
 #include "internode_flat_record.cuh"
 #include "finish.cuh"

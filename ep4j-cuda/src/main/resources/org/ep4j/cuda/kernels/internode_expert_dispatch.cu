@@ -1,16 +1,23 @@
-// High-throughput dispatch in EXPERT_MAJOR order across nodes, in one kernel: as expert_dispatch.cu, and rows
-// for other nodes cross to a rail there, once for each node, in slots (internode.cuh). The rail sends row and
-// companion to the ranks of its node as a sender does, and raises the words of their slots.
+// High-throughput dispatch in EXPERT_MAJOR order across nodes, in one kernel: as
+// expert_dispatch.cu; in addition, rows for other nodes cross to a rail there, once a node, in
+// slots (internode.cuh). The rail sends row and metadata to the ranks of its node as a sender does,
+// and raises the arrival words of their slots.
 //
-// Roles of the warps of a block that sends, in this order:
-//   sending     tokens to the ranks of this node, as in expert_dispatch.cu
-//   filling     take the chunks of this block's tokens, to each other node, and write records
-//   forwarding  take slots that arrive
-//   notifying   one warp: raises the words of what was sent in this node
-//   telling     one warp: tells of the slots that those of its block have filled (slot_notices.cuh)
-// Those and all warps of the other blocks receive as soon as they have nothing else to do.
-// A block counts as one that has sent once it has filled and forwarded, too: a rank that is done has
-// taken all slots, so counts may be told anew (internode_counts.cuh).
+// Roles of the warps of a sending block, in this order:
+//   sending     send tokens to the ranks of this node, as in expert_dispatch.cu
+//   filling     take the chunks of this block's tokens, for each other node, and write records
+//   forwarding  take slots that arrive and send their rows within this node
+//   arrivals    one warp: raises the arrival words of rows sent within this node
+//   notifying   one warp: sends the slots that the filling warps have filled (slot_notices.cuh)
+//   the others  mark padding rows
+// The first five roles receive as soon as they are idle, and so do all warps of the other blocks.
+// Budget: 512 threads at most, one block an SM, so at most 128 registers a thread; at most 16
+// sending warps. Shared memory: words; then for each sending, filling and forwarding warp STAGES
+// stages of stage_bytes, for each sending warp STAGES buffers of metadata_bytes, and barriers; the
+// tiles of the layout lie there before.
+//
+// Invariant: a block counts as done sending only once it has also filled and forwarded. So a rank
+// that is done has taken all slots, and counts may be published again (internode_counts.cuh).
 #include "expert_push.cuh"
 #include "expert_receive.cuh"
 #include "expert_setup.cuh"
@@ -23,8 +30,8 @@ constexpr u32 SLOTS_DONE = 1;  // barrier of a block: its slots have been filled
 extern "C" __global__ void __launch_bounds__(512, 1)
     ep4j_internode_expert_dispatch(const __grid_constant__ DispatchParameters p) {
   extern __shared__ __align__(128) char shared[];
-  // Shared memory: words, then stages of the moving warps, companions of the sending ones, and barriers;
-  // where those lie, the tiles lay before.
+  // Shared memory: words, then stages of the moving warps, metadata buffers of the sending warps,
+  // and barriers; the tiles use the space of the latter first.
   u32 moving = (u32)(p.push_warps + p.fill_warps + p.forward_warps);
   RankSlots slots((u32*)shared, p.ranks);
   ExpertGroups groups((u32*)shared + RankSlots::ARRAYS * p.ranks + 1, p.experts, p.local_experts);
@@ -62,11 +69,11 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     return p.cached ? p.matrix[p.ranks * (p.ranks + 1) + rank]
                     : wait_count(p, w, rank, tokens_word(p));
   });
-  __shared__ u32 written[16];  // by sending warp
+  __shared__ u32 written[16];  // index: sending warp
   if (threadIdx.x < 16) {
     written[threadIdx.x] = 0;
   }
-  // Tiles were written in the generic proxy where the asynchronous one writes next.
+  // The generic proxy wrote the tiles to memory that the asynchronous proxy writes next.
   fence_proxy();
   if (!__syncthreads_or(aborted(w))) {
     RanksOfNode node{(u32)world.first, (u32)world.end};

@@ -1,11 +1,11 @@
-// What a slot of an EXPERT_MAJOR dispatch holds for a token.
+// The record of a token in a slot of an EXPERT_MAJOR dispatch.
 #pragma once
 #include "row_metadata.cuh"
 #include "expert_push.cuh"
 #include "internode_slots.cuh"
 
-// Offsets: u32 token at 0, ways, then the rows that they lead to, u32 [top_k]; the companion; the row.
-// The same on both sides, and in org.ep4j.cuda.engine.InternodeChunks.
+// Offsets: u32 token at 0, routes, then their target rows, u32 [top_k]; the metadata; the row.
+// Equal on both sides, and in org.ep4j.cuda.engine.InternodeChunks.
 struct ExpertRecord {
   u32 targets;
   u32 metadata;
@@ -54,7 +54,7 @@ struct ExpertRecord {
     }
   }
 
-  // Raises the words of the chunk's tokens: one fence for all.
+  // Raises the arrival words of the chunk's tokens: one fence for all.
   __device__ __forceinline__ void end(const DispatchParameters& p, const WaitContext& w, const StagePipeline& pipeline,
                                       const u64* routes, u32 first, u32 mask) const {
     pipeline.drain();

@@ -1,4 +1,4 @@
-// What a slot of a FLAT dispatch holds for a token.
+// The record of a token in a slot of a FLAT dispatch.
 #pragma once
 #include "internode_slots.cuh"
 
@@ -6,8 +6,8 @@ constexpr u32 RECORD_WEIGHTED = 1;
 constexpr u32 RECORD_FACTORED = 2;
 constexpr u32 NO_ID = ~0u;
 
-// Offsets: u32 token at 0, u32 flags at 4, float factor at 8, ways; then, unless cached, ids u32 [top_k]
-// and weights float [top_k]; scales; the row. The same on both sides, and in
+// Offsets: u32 token at 0, u32 flags at 4, float factor at 8, routes; then, unless cached, ids u32
+// [top_k] and weights float [top_k]; scales; the row. Equal on both sides, and in
 // org.ep4j.cuda.engine.InternodeChunks.
 struct FlatRecord {
   u32 ids;
@@ -68,7 +68,7 @@ struct FlatRecord {
                                       const u64*, u32, u32) const {}
 
  private:
-  // Writes what goes with a row to slot `slot` of rank `to`: all lanes.
+  // Writes the metadata of a row to slot `slot` of rank `to`; all lanes.
   __device__ __forceinline__ void write_row_metadata(const DispatchParameters& p, const char* record,
                                                 u32 source, u32 to, u32 slot) const {
     char* region = p.peers[to];

@@ -1,12 +1,11 @@
-// Memory of a block through which a warp reads what lies in memory of the host. That is far away, and
-// beside what this GPU writes there a load takes ten microseconds, so much must be under way at once:
-// more than registers hold.
+// Shared memory through which a warp reads host memory. Beside this GPU's writes to host memory a
+// load takes ten microseconds, so more loads must be in flight than registers can hold.
 #pragma once
 #include "ptx.cuh"
 #include "sums.cuh"
 
 struct LoadStage {
-  char* stage;   // shared memory, aligned to 16 bytes
+  char* stage;   // shared memory, 16-byte aligned
   u32 bytes;
   u64* barrier;  // shared memory
   u32 step = 0;
@@ -23,19 +22,19 @@ struct LoadStage {
     __syncwarp();
   }
 
-  // Bytes of a piece, a multiple of `unit`, a power of two of at most 32, so that one of each of so many
-  // rows (at most 64) fits.
+  // Bytes of a piece, such that one piece of each of `rows` rows (at most 64) fits: a multiple of
+  // `unit`, a power of two of at most 32.
   __device__ __forceinline__ u32 piece(u32 rows, u32 unit) const {
     u32 each = bytes / rows;
     return each >= 512 ? each / 512 * 512 : each / unit * unit;
   }
 
-  // All lanes: `length` bytes, a multiple of 16, from `offset` on of `count` of the rows: all but the
-  // `skipped` from number `skip` on. They are there when it returns, and until the next call.
+  // All lanes: loads `length` bytes, a multiple of 16, at `offset` of `count` rows: all rows except
+  // the `skipped` from number `skip` on. The bytes are valid from the return until the next call.
   __device__ __forceinline__ StagedRows take(const char* const* rows, u32 count, u32 skip,
                                              u32 skipped, u32 offset, u32 length) {
 #if EP4J_TMA
-    // What was there has been read by all lanes.
+    // All lanes have read the previous content.
     fence_proxy();
     __syncwarp();
     if (lane_id() == 0) {

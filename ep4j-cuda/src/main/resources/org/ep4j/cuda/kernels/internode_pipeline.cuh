@@ -1,10 +1,10 @@
-// A warp's ring of stages in shared memory for what goes to slots and comes from them: as Ring in
-// rows.cuh, but a stage may be filled in parts, and the steps go on from one slot to the next.
+// A warp's ring of stages in shared memory for rows that go to slots or come from them: as Ring in
+// rows.cuh, but a stage may be filled in parts, and steps continue from one slot to the next.
 #pragma once
 #include "rows.cuh"
 
-// All lanes call all of it alike. A step is one stage that is loaded, then stored from, in order.
-// load(); load(); then for each step arrived(), store(), release(), and load() of one more.
+// All lanes call all functions together. A step loads one stage and then stores from it, in order:
+// load(); load(); then for each step arrived(), store(), release(), and one more load().
 struct StagePipeline {
   char* stages;
   u64* barriers;
@@ -14,7 +14,7 @@ struct StagePipeline {
 
   static constexpr u32 AHEAD = STAGES - 1;
 
-  // `stages` is aligned to 128 bytes.
+  // `stages` is 128-byte aligned.
   __device__ __forceinline__ StagePipeline(char* stages, u64* barriers, u32 stage_bytes)
       : stages(stages), barriers(barriers), stage_bytes(stage_bytes) {
 #if EP4J_TMA
@@ -28,7 +28,7 @@ struct StagePipeline {
     __syncwarp();
   }
 
-  // The stage that is loaded next. What lanes write into it comes before fence_written().
+  // The stage that is loaded next. Lanes write into it before fence_written().
   __device__ __forceinline__ char* next() const { return stages + loaded % STAGES * stage_bytes; }
 
   __device__ __forceinline__ void fence_written() const {
@@ -36,7 +36,7 @@ struct StagePipeline {
     __syncwarp();
   }
 
-  // Loads into that stage, from `offset` on.
+  // Loads into that stage, at `offset`.
   __device__ __forceinline__ void load(u32 offset, const char* from, u32 bytes) {
 #if EP4J_TMA
     if (lane_id() == 0) {
@@ -61,7 +61,7 @@ struct StagePipeline {
     return stages + step % STAGES * stage_bytes;
   }
 
-  // To this lane's place; null leads nowhere.
+  // Stores to this lane's destination; null: none.
   __device__ __forceinline__ void store(char* destination, const char* from, u32 bytes) const {
 #if EP4J_TMA
     if (destination != nullptr) {
@@ -77,7 +77,7 @@ struct StagePipeline {
 #endif
   }
 
-  // The step is over: the stage of the one before may be loaded into.
+  // Ends the step: the stage of the previous step may be loaded again.
   __device__ __forceinline__ void release() {
 #if EP4J_TMA
     bulk_commit();
@@ -87,7 +87,7 @@ struct StagePipeline {
     step++;
   }
 
-  // Until all that was stored has been written.
+  // Waits until all stores have completed.
   __device__ __forceinline__ void drain() const {
 #if EP4J_TMA
     bulk_wait<0>();

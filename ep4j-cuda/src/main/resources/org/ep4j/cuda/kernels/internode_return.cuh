@@ -1,11 +1,12 @@
-// The warps of a combine across nodes that send back what this node has for tokens of its givers.
+// The returning warps of an internode combine: they send this node's rows for tokens back to their
+// senders.
 #pragma once
 #include "internode_return_layout.cuh"
 #include "slot_notices.cuh"
 #include "sums.cuh"
 
-// What a warp writes to a slot passes through pieces in shared memory: they cross a bus, and wide
-// stores cross it best.
+// Stores to a slot pass through pieces in shared memory: they cross a bus, where wide stores are
+// fastest.
 struct StoreStages {
   static constexpr u32 PIECES = 4;
   static constexpr u32 BYTES = 2048;  // a multiple of 512
@@ -15,8 +16,8 @@ struct StoreStages {
 
   __device__ __forceinline__ explicit StoreStages(char* pieces) : pieces(pieces) {}
 
-  // All lanes: `vectors` vectors of each, 512 bytes apart, to the address and its followers, of which
-  // `bytes` count.
+  // All lanes: each lane holds `vectors`, 512 bytes apart; writes the first `bytes` of them to
+  // `to`.
   template <u32 VECTORS>
   __device__ __forceinline__ void write(char* to, const uint4* vectors, u32 bytes) {
 #if EP4J_TMA
@@ -70,7 +71,7 @@ struct ChunkReturner {
                                       char* pieces, const char** rows)
       : p(p), world(world), w(w), return_layout(return_layout), schedule(schedule), shape(p), store_stages(pieces), rows(rows) {}
 
-  // Chunk `c` of giver `g`. Who reads the letter tells of it.
+  // Chunk `c` of sender `g`. The notifying warp sends the slot of the notice.
   __device__ __forceinline__ bool send(SlotNotice& notice, u32 g, u32 c) {
     u32 q = schedule.senders[g];
     const InternodePartner& partner = world.partner[q];
@@ -99,7 +100,7 @@ struct ChunkReturner {
   }
 
  private:
-  // The rows of a token, in the order of its ways.
+  // The rows of a token, in route order.
   __device__ __forceinline__ int find(u32 section, const u64* routes) {
     u32 found = 0;
     __syncwarp();
@@ -135,7 +136,7 @@ struct ChunkReturner {
     return to;
   }
 
-  // A row alone is what it is.
+  // A single row is copied unchanged.
   __device__ __forceinline__ void sum_rows(char* to, const char* const* some, int count) {
     constexpr u32 E = T::ELEMENTS;
     constexpr u32 U = StoreStages::BYTES / 512;

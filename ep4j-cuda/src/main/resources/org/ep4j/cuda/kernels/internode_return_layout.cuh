@@ -1,25 +1,27 @@
-// Where the rows of a combine across nodes go and come from: as return_layout.cuh, but rows of ranks of other
-// nodes go to the rail through which they came.
+// Source and destination of each row of an internode combine: as return_layout.cuh, but rows of
+// ranks of other nodes go to the rail through which the tokens arrived.
 //
-// Home 0 of a rank takes its own rows, home 1 + g those of its g-th giver. In a home the rows of the
-// ranks of this node lie in their order; homes follow one another. A home has words for the groups of
-// each rank of the node. FLAT: what this rank itself holds has its place there, too, but stays where the
-// caller gave it.
+// A return buffer has sections: section 0 holds the rows of this rank, section 1 + g those of its
+// g-th sender. Within a section, rows are in order of the ranks of this node; sections are
+// contiguous. A section has words for the groups of each rank of the node. FLAT: rows that this
+// rank itself holds have a place there too, but stay in the caller's memory.
 #pragma once
 #include "internode_schedule.cuh"
 #include "return_layout.cuh"
 
-// What a block knows; shared memory.
+// A block's view of the layout; shared memory.
 struct InternodeReturnLayout {
   u32* push_first;  // [ranks] first row held here that belongs to the rank
-  u32* push_rows;   // [ranks] how many are pushed
-  u32* push_return_row;   // [ranks] row of the target's home region where they begin
-  u32* targets;     // [ranks] rank of this node to which they go
+  u32* push_rows;   // [ranks] number of rows to push
+  u32* push_return_row;   // [ranks] first of these rows in the target's return buffer
+  u32* targets;     // [ranks] rank of this node that receives them
   u32* word_runs;      // [ranks] run of words in the target's region
   u32* node_rows;   // [ranks] rows of the rank that ranks of this node hold
-  u32* first;       // [homes, near] slot of a rank of the node where rows of the home's rank begin
-  u32* section_row;        // [homes, near] row of this rank's home region where they begin
-  u32 node_ranks;         // ranks of this node
+  u32* first;       // [sections, node_ranks] first slot, at a rank of the node, of the rows of the
+                    // section's rank
+  u32* section_row;        // [sections, node_ranks] first of these rows in this rank's return
+                           // buffer
+  u32 node_ranks;         // number of ranks of this node
 
   static constexpr u32 ARRAYS = 6;
   static constexpr u32 ROWS = 2;
@@ -35,7 +37,7 @@ struct InternodeReturnLayout {
         section_row(first + (1 + world.partners) * (world.end - world.first)),
         node_ranks((u32)(world.end - world.first)) {}
 
-  // The rank of this node that takes what `rank` sends here: see org.ep4j.engine.host.Rails.
+  // The rank of this node that receives the tokens of `rank`: see org.ep4j.engine.host.Rails.
   static __device__ __forceinline__ u32 rail_here(const CombineParameters& p, const InternodeWorld& world,
                                                   u32 rank) {
     u32 index = 0;
@@ -112,17 +114,18 @@ struct InternodeReturnLayout {
     __syncthreads();
   }
 
-  // As in Homes; what some of them take may stay here.
+  // As in ReturnLayout, but this rank is included: some of its rows may be pushed.
   __device__ __forceinline__ u32 receivers(const CombineParameters& p) const { return (u32)p.ranks; }
 
-  // The rank and the words to which rows go, as in Homes.
+  // Target rank and words, as in ReturnLayout.
   __device__ __forceinline__ u32 target(u32 rank) const { return targets[rank]; }
   __device__ __forceinline__ u64 words(const CombineParameters& p, u32 rank) const {
     return word_runs[rank] * p.group_words;
   }
 
-  // All lanes: waits for the rows of tokens from `first` to `end`, a lane a token, whose ways begin at
-  // `routes`. Each word is acquired: a fence would wait for what this GPU writes to the host.
+  // All lanes: waits for the rows of the tokens from `first` to `end`, one token a lane; their
+  // routes begin at `routes`. Each word is acquired separately: a fence would wait for this GPU's
+  // writes to the host.
   __device__ __forceinline__ bool await(const CombineParameters& p, const InternodeWorld& world,
                                         const WaitContext& w, u32 number, const u64* routes, u64 first,
                                         u64 end) const {
@@ -139,7 +142,7 @@ struct InternodeReturnLayout {
     return there;
   }
 
-  // The row of a way that leads to a rank of this node.
+  // The row of a route to a rank of this node.
   __device__ __forceinline__ const char* find(const CombineParameters& p, const InternodeWorld& world,
                                               u32 number, u64 route, u32 element_bytes) const {
     if (is_local_input(p, route)) {
@@ -179,8 +182,9 @@ struct InternodeReturnLayout {
   }
 };
 
-// What a slot of a combine holds: for each token of the chunk that has rows in the node, in their
-// order, its sum there, or all its rows; the weights behind each row. Each begins at a line.
+// The records of a combine slot: for each token of the chunk that has rows in the node, in token
+// order, its sum there, or all its rows; the weights follow each row. Each record is aligned to
+// SLOT_LINE.
 struct ReturnRecordLayout {
   u32 weights;
   u32 bytes;

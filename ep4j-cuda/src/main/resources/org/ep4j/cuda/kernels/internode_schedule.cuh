@@ -1,26 +1,26 @@
-// The streams between a rank and its partners in other nodes: tokens travel in chunks of as many as
-// share a slot, the tokens c * chunk_tokens and so on being chunk c of their rank, to every node, also
-// where none of them is wanted. So all know how many slots an operation takes without being told
-// more than the tokens of a rank; the numbers of an operation's slots follow those of the one before.
+// Chunks and slot numbers between a rank and its partners on other nodes. The tokens from c *
+// chunk_tokens on that share a slot are chunk c of their rank. Every chunk goes to every node, even
+// if the node wants none of its tokens. Invariant: all ranks derive the number of slots of an
+// operation from the token counts alone; slot numbers continue from the previous operation.
 #pragma once
 #include "internode.cuh"
 
-// Chunks of so many tokens: one at least, so that something crosses in every operation.
+// Number of chunks: at least one, so that every operation sends a slot to every node.
 __device__ __forceinline__ u32 chunks_of(u64 tokens, u64 chunk_tokens) {
   return max(1u, (u32)((tokens + chunk_tokens - 1) / chunk_tokens));
 }
 
-// The partners of this rank by what they do, in shared memory.
+// The partners of this rank by direction, in shared memory.
 struct ChunkSchedule {
-  u32* receivers;  // [partners] numbers of partners that take tokens of this rank
-  u32* senders;  // [partners] numbers of partners that give theirs
-  u32* chunks;  // [partners] chunks of each giver
-  u32* counts;  // [2] takers, givers
+  u32* receivers;  // [partners] numbers of partners that receive tokens of this rank
+  u32* senders;  // [partners] numbers of partners that send tokens to this rank
+  u32* chunks;  // [partners] chunks of each sender
+  u32* counts;  // [2] receivers, senders
   u32 own;      // chunks of this rank
 
   static __device__ __forceinline__ u64 words(u64 partners) { return 3 * partners + 2; }
 
-  // All threads; tokens(rank) tells the tokens of a giver.
+  // All threads; tokens(rank) is the number of tokens of a sender.
   template <class Tokens>
   __device__ __forceinline__ ChunkSchedule(const InternodeWorld& world, u32* words, u64 own_tokens,
                                      u64 chunk_tokens, Tokens tokens)
@@ -68,8 +68,8 @@ struct ChunkSchedule {
     return largest;
   }
 
-  // All threads of the last block: own chunks went to the takers and the givers' came from them, or,
-  // `back`, the other way around.
+  // All threads of the last block: advances the slot numbers. Own chunks went to the receivers,
+  // chunks of the senders arrived; `back`: the reverse.
   __device__ __forceinline__ void advance(const InternodeWorld& world, bool back) const {
     u64* outward = back ? world.taken : world.sent;
     u64* inward = back ? world.sent : world.taken;
@@ -82,7 +82,7 @@ struct ChunkSchedule {
   }
 };
 
-// A copy for a block: it is asked often. All threads.
+// Copies the world to shared memory, because it is read often. All threads.
 __device__ __forceinline__ void load_world(InternodeWorld& to, const InternodeWorld* from) {
   for (u32 i = threadIdx.x; i < sizeof(InternodeWorld) / 8; i += blockDim.x) {
     ((u64*)&to)[i] = ((const u64*)from)[i];

@@ -1,35 +1,35 @@
-// The warps of a dispatch across nodes that fill slots with records of tokens, and those that take
-// slots and store their rows to the ranks of this node. A record holds a token's ways into the
-// node and what goes with its row; what that is, the layout says.
+// The warps of an internode dispatch that fill slots with records of tokens, and the warps that
+// take slots and store their rows to the ranks of this node. A record holds a token's routes into
+// the node and its metadata, whose format depends on the layout.
 #pragma once
 #include "slot_notices.cuh"
 #include "internode_pipeline.cuh"
 #include "internode_schedule.cuh"
 #include "layout.cuh"
 
-// In front of the records of a slot: which tokens of the chunk go to the node, a bit each, and above
-// them the first token of the chunk.
+// In front of the records of a slot: a bit mask of the chunk's tokens that go to the node, and
+// above it the first token of the chunk.
 constexpr u32 SLOT_HEADER = 128;
 
 __device__ __forceinline__ u64 slot_header(u32 first, u32 mask) { return (u64)first << 32 | mask; }
 
-// A record begins with its token, u32; from here on its ways, u64 [top_k], which lead into the node or
-// are NOWHERE.
+// A record begins with its token, u32; at this offset its routes, u64 [top_k], each into the node
+// or NO_ROUTE.
 constexpr u32 RECORD_ROUTES = 16;
 
-// Whether a way leads into a node.
+// Whether a route leads into a node.
 __device__ __forceinline__ bool targets_node(const InternodeWorld& world, u64 route, u64 node) {
   return route != NO_ROUTE && world.node_of[route_rank(route)] == node;
 }
 
-// The chunks that a block of `blocks` fills: `count` of them from `first` on, the i-th with number
-// i * blocks + block. So slots are filled in about the order of their numbers while all blocks work.
+// The chunks that a block of `blocks` fills: `count` chunks from `first` on; the i-th has number i
+// * blocks + block. So slots are filled in about number order while all blocks work.
 struct BlockChunks {
   u32 blocks;
   u32 first;
   u32 count;
 
-  // A block from `blocks` on has none.
+  // A block from number `blocks` on has no chunks.
   __device__ __forceinline__ BlockChunks(u32 chunks, u32 blocks) : blocks(blocks) {
     u32 each = chunks / blocks;
     u32 more = chunks - each * blocks;
@@ -46,15 +46,15 @@ struct BlockChunks {
 };
 
 // A warp that works on slots. A Record has
-//   row, bytes                  where the row of a record begins, and its end; the next record begins at
-//                               the next line
-//   write(p, far, node, token, to)    all but the row; all lanes
-//   scatter(p, pipe, source, record, ways, places)
-//                               sends what goes with a row where this lane's ways lead, and tells
-//                               the places of the row, null where it does not go
-//   end(p, w, pipe, ways, first, mask)
-//                               all rows of a chunk have been stored; `routes` are those of its first
-//                               token, then of the next
+//   row, bytes                  offset of the row in a record, and the record's end; the next record begins
+//                               at the next multiple of SLOT_LINE
+//   write(p, world, node, token, to)    writes all but the row; all lanes
+//   scatter(p, pipeline, source, record, routes, destinations)
+//                               sends the row's metadata along this lane's routes, and returns the
+//                               destinations of the row, null where it does not go
+//   end(p, w, pipeline, routes, first, mask)
+//                               after all rows of a chunk have been stored; `routes` are those of its
+//                               first token, then of the next
 template <class Record>
 struct SlotWorker {
   const DispatchParameters& p;
@@ -72,7 +72,8 @@ struct SlotWorker {
     return min(pipeline.stage_bytes, record.bytes - at);
   }
 
-  // The chunk of tokens from `first` on, as slot `number` of partner `q`. Who reads the letter tells of it.
+  // Fills slot `number` of partner `q` with the chunk of tokens from `first` on. The notifying warp
+  // sends it.
   __device__ __forceinline__ bool fill(SlotNotice& notice, u32 q, u64 number, u32 first, u32 end) {
     const InternodePartner& partner = world.partner[q];
     u32 mine = first + lane_id();
@@ -128,7 +129,7 @@ struct SlotWorker {
     return true;
   }
 
-  // Slot `number` of partner `q`, which gives: to the ranks of this node.
+  // Forwards slot `number` of sender `q` to the ranks of this node.
   __device__ __forceinline__ bool forward(u32 q, u64 number) {
     const InternodePartner& partner = world.partner[q];
     if (!wait_slot(world, w, q, number)) {
@@ -188,7 +189,7 @@ struct SlotWorker {
     return p.internode_routes + ((u64)q * p.internode_tokens + token) * p.top_k;
   }
 
-  // The tokens of a chunk that do not come here.
+  // Clears the routes of the chunk's tokens that do not go to this node.
   __device__ __forceinline__ void clear_routes(u32 q, u32 first, u32 mask) const {
     bool comes = (mask >> lane_id() & 1) != 0;
     if (lane_id() < p.chunk_tokens && !comes && first + lane_id() < p.internode_tokens) {
@@ -198,7 +199,8 @@ struct SlotWorker {
     }
   }
 
-  // Keeps the ways of a record, sends what goes with its row, and tells this lane's places of it.
+  // Saves the routes of a record, sends the row's metadata, and returns this lane's destinations of
+  // the row.
   __device__ __forceinline__ void take(u32 q, const char* from, char** destinations) const {
     u32 token = *(const u32*)from;
     u64 routes[2];
@@ -232,7 +234,7 @@ __device__ __forceinline__ void fill_slots(SlotWorker<Record>& slots, const Chun
   post_notice(notices[warp], NOTICE_END);
 }
 
-// Warp `warp` of those of one of so many blocks that forward.
+// Warp `warp` of the forwarding warps of one of `blocks` blocks.
 template <class Record>
 __device__ __forceinline__ void forward_slots(SlotWorker<Record>& slots, const ChunkSchedule& schedule,
                                               u32 blocks, u32 warp) {
@@ -247,6 +249,6 @@ __device__ __forceinline__ void forward_slots(SlotWorker<Record>& slots, const C
       break;
     }
   }
-  // Also what was stored before a wait failed: stores in flight must not outlive the stages.
+  // Also after a failed wait: stores in flight must not outlive the stages.
   slots.pipeline.drain();
 }

@@ -1,13 +1,14 @@
-// The warps of a combine across nodes that sum the tokens of this rank: a chunk at a time, once what every
-// other node has for it has come. Rows are added in ascending order of ranks; where nodes round what
-// they have, this rank rounds what its own node has, too, and so adds one row a node.
+// The summing warps of an internode combine: they sum the tokens of this rank, a chunk at a time,
+// once the slots of all other nodes for it have arrived. Rows are added in ascending rank order. If
+// nodes round their sums, this rank also rounds the sum of its own node, and so adds one row a
+// node.
 #pragma once
 #include "internode_return_layout.cuh"
 #include "internode_load_stage.cuh"
 #include "results.cuh"
 #include "sums.cuh"
 
-// Rows of a token in ascending order of ranks: those of ranks of this node lie in the middle.
+// Rows of a token in ascending rank order; the rows of this node's ranks are in the middle.
 struct FoundRows {
   int before;
   int intranode;
@@ -25,8 +26,8 @@ struct ChunkReducer {
   LoadStage load_stage;
   // Shared memory of the warp.
   const char** rows;  // [64]
-  const char** slots;   // [nodes] the slot that came from each
-  u32* taken;           // [nodes] rows of it that belong to tokens before
+  const char** slots;   // [nodes] the slot from each node
+  u32* taken;           // [nodes] rows of the slot that belong to earlier tokens
 
   __device__ __forceinline__ ChunkReducer(const CombineParameters& p, const InternodeWorld& world, const WaitContext& w,
                                     const InternodeReturnLayout& return_layout, const ChunkSchedule& schedule, LoadStage load_stage,
@@ -71,7 +72,7 @@ struct ChunkReducer {
   }
 
  private:
-  // What a node has for a token travels in one row.
+  // Whether a node's sum for a token travels as one row.
   __device__ __forceinline__ bool rounded() const {
     return H::ELEMENTS == T::ELEMENTS && p.rounded != 0;
   }
@@ -96,7 +97,7 @@ struct ChunkReducer {
   __device__ __forceinline__ void find(u32 token, FoundRows& rows_found) const {
     constexpr u32 NO_ROUTE_NODE = 0xffff0000;
     u32 found = 0;
-    u32 last = NO_NODE;  // of the lanes before
+    u32 last = NO_NODE;  // node of the last route in the previous lanes
     rows_found = {0, 0, 0};
     for (u32 first = 0; first < p.top_k; first += 32) {
       u32 k = first + lane_id();
@@ -143,7 +144,7 @@ struct ChunkReducer {
     return last;
   }
 
-  // Piece by piece: rows of other nodes pass through the inlet.
+  // Piece by piece: rows of other nodes pass through the load stage.
   __device__ __forceinline__ void sum_token(u32 token, FoundRows found) {
     constexpr u32 SIZE = 16 / H::ELEMENTS;  // bytes of a column
     u32 internode_rows = (u32)(found.before + found.after);
@@ -165,7 +166,7 @@ struct ChunkReducer {
     constexpr u32 E = T::ELEMENTS;
     // Vectors of a lane at a time.
     constexpr u32 U = SAVES_REGISTERS ? 1 : H::ELEMENTS == E ? 3 : 2;
-    constexpr u32 ROWS = H::ELEMENTS == E || CALLS_LIBRARY ? 1 : 2;  // rows: what registers allow
+    constexpr u32 ROWS = H::ELEMENTS == E || CALLS_LIBRARY ? 1 : 2;  // rows at a time, bounded by registers
     MemoryRows intranode{rows + found.before};
     StagedRows after{staged.first + found.before * staged.bytes, staged.bytes};
     u64 place = ((u64)token * p.hidden + p.column) * (16 / E);

@@ -1,14 +1,15 @@
-// What carries slots, words and counts to ranks of other nodes. Kernels say it in commands, and it is
-// chosen when they are compiled (EP4J_PUT_TRANSPORT):
+// The carrier of slots, words and counts to ranks of other nodes. Kernels submit commands; the
+// carrier is chosen when they are compiled (EP4J_PUT_TRANSPORT):
 //
-//   2     device functions of a backend's library carry them out at once (library.cuh). Landing and outgoing
-//         memory are one window in memory of the GPU, and behind it lie the counters: signals of the library,
-//         each a word that peers add to and what the library counts apart from it.
-//   else  the proxy reads them and posts them to a wire (command_ring.cuh). Counters lie in memory of the
-//         host, and the wire lets them grow.
+//   2     device functions of a backend's library execute them at once (library.cuh). Landing and outgoing
+//         memory are one window in GPU memory, followed by the counters: library signals, each a word that
+//         peers add to plus the library's own count.
+//   else  the proxy reads them and posts them to a wire (command_ring.cuh). Counters are in host memory;
+//         the wire adds to them.
 //
-// A counter only grows. What was put before an add, to the same rank, by the same warp and through the same
-// ring, is there once the counter has been read with acquire. A ring is a lane of the library.
+// Counters are monotonic. Invariant: all earlier puts to the same rank, by the same warp and
+// through the same ring, have arrived once an add has been read with acquire. A ring is a lane of
+// the library.
 #pragma once
 #include "command_ring.cuh"
 #include "library.cuh"
@@ -16,13 +17,13 @@
 // 8 bytes a field, in the order of org.ep4j.cuda.far.InternodeTransportField.
 struct InternodeTransport {
   const u64* counters;  // of this rank
-  u64 library;          // what its functions want to know
-  u64 window;           // and how they call the memory
-  u64 words;            // offset of its words of signals there: the counters
-  CommandRings rings;   // of the proxy; the library: their number alone
+  u64 library;          // argument of the library's functions: its communicator
+  u64 window;           // argument of the library's functions: its name of the memory
+  u64 words;            // offset of its signal words there: the counters
+  CommandRings rings;   // of the proxy; library: only their number
 };
 
-// What the library counts of a counter apart from its word.
+// The library's own count of a counter, besides its word.
 __device__ __forceinline__ u64 library_count(const InternodeTransport& transport, const u64* counter) {
 #if EP4J_PUT_TRANSPORT == 2
   return ep4j_library_signals(transport.library, (u32)(counter - transport.counters));
@@ -31,7 +32,7 @@ __device__ __forceinline__ u64 library_count(const InternodeTransport& transport
 #endif
 }
 
-// A counter of this rank.
+// Value of a counter of this rank.
 __device__ __forceinline__ u64 count_acquire(const InternodeTransport& transport, const u64* counter) {
   return load_acquire_system(counter) + library_count(transport, counter);
 }
@@ -40,7 +41,8 @@ __device__ __forceinline__ u64 count_relaxed(const InternodeTransport& transport
   return load_relaxed_system(counter) + library_count(transport, counter);
 }
 
-// Whether nothing more comes from a rank. Libraries do not tell: deadlines and the host's word end waits.
+// Whether a rank sends nothing more. Libraries do not report this: deadlines and the host's abort
+// end waits.
 __device__ __forceinline__ bool is_peer_lost(const InternodeTransport& transport, u32 rank) {
 #if EP4J_PUT_TRANSPORT == 2
   return false;
@@ -66,8 +68,8 @@ __device__ __forceinline__ void execute(const InternodeTransport& transport, u32
 }
 #endif
 
-// Whole warps: the commands of the lanes that have one, FENCED behind what the warp wrote before. False on
-// all lanes if they cannot be handed over before the deadline, or any more (see push).
+// Whole warps: submits the commands of the lanes that have one; FENCED: behind the warp's earlier
+// writes. False on all lanes if the deadline passes or the ring has stopped (see push).
 template <bool FENCED = true>
 __device__ __forceinline__ bool submit(const InternodeTransport& transport, u32 ring, bool mine, Command command,
                                           u64 deadline) {

@@ -1,9 +1,9 @@
-// From routing to slots: each block counts its own tokens, all of them tell the peers the sums, and
-// once all ranks' counts are here every block knows the slots of its tokens. No atomics on global
-// memory, so the order is that of the tokens.
+// From routing to slots. Each block counts its own tokens, all blocks publish the sums to the
+// peers, and with the counts of all ranks every block derives the slots of its tokens. No atomics
+// on global memory, so rows are in token order.
 //
-// block_counts[b][*] is written by each block that sends with the epoch in the word, and read by all
-// that do.
+// block_counts[b][*]: writer: sending block b, with the epoch in the word; readers: all sending
+// blocks.
 #pragma once
 #include "routing.cuh"
 #include "tiles.cuh"
@@ -18,7 +18,7 @@ struct TokenRange {
   }
 };
 
-// How FLAT counts the pairs of each expert: it needs no more than their number.
+// FLAT: the number of pairs of each expert.
 struct CountedExperts {
   u32* counts;  // [experts] in shared memory
 
@@ -63,8 +63,9 @@ __device__ __forceinline__ void count_token(const DispatchParameters& p, const W
   }
 }
 
-// Counts the chunk and writes its ways relative to the block. An Experts counts or numbers the pairs
-// of each expert in the same tiles: mark() as in Tiles, then write_entries() for each token of the tile.
+// Counts the range and writes its routes relative to the block. An Experts counts or numbers the
+// pairs of each expert in the same tiles: mark() as in Tiles, then write_entries() for each token
+// of the tile.
 template <class Experts>
 __device__ __forceinline__ void count_token_range(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                             Tiles& tiles, Experts& experts) {
@@ -108,7 +109,7 @@ __device__ __forceinline__ void publish_block(const DispatchParameters& p, const
   }
 }
 
-// Sum of a counter over the blocks before `end`: a warp, because blocks are many.
+// Sum of a counter over the blocks before `end`. One warp, because there are many blocks.
 __device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const WaitContext& w, u32 i,
                                           u32 end) {
   u64 words = p.ranks + p.experts;
@@ -117,7 +118,7 @@ __device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Wai
   return __reduce_add_sync(0xffffffff, sum);
 }
 
-// All sending blocks: each warp sums some counters of the rank and tells them to all ranks.
+// All sending blocks: each warp sums some counters of the rank and publishes them to all ranks.
 __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const WaitContext& w) {
   u32 blocks = (u32)p.push_blocks;
   for (u32 i = warp_id() * blocks + blockIdx.x; i < count_words(p);
@@ -134,24 +135,24 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
   }
 }
 
-// Counter `i` of rank `source`; 0 if it is gone.
+// Counter `i` of rank `source`; 0 if the rank is missing.
 __device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const WaitContext& w, u32 source,
                                           u32 i) {
   return publishes_counts(p, source) ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source)
                           : 0;
 }
 
-// What a block knows of the way to each rank; arrays [ranks] in shared memory.
+// A block's slots at each rank; arrays [ranks] in shared memory.
 struct RankSlots {
   u32* base;     // first slot of this block's rows
   u32* earlier;  // this rank's rows before them
   u32* rows;     // this block's rows
-  u32* limit;    // slots that the rank has
-  u32* accepted;    // rows that the rank takes: FLAT the same
-  u32* needed;   // rows that the rank would have to take, for the totals
-  u32* arriving;  // rows that this rank receives from it
-  u32* first;     // EXPERT_MAJOR: slot here of the first of them
-  u32* received;  // [1] all of them
+  u32* limit;    // slots of the rank
+  u32* accepted;    // rows that the rank accepts; FLAT: equal to `limit`
+  u32* needed;   // rows that the rank would have to accept, for the totals
+  u32* arriving;  // rows that this rank receives from the rank
+  u32* first;     // EXPERT_MAJOR: first slot here of those rows
+  u32* received;  // [1] sum of `arriving`
 
   static constexpr u32 ARRAYS = 8;
 
@@ -167,13 +168,13 @@ struct RankSlots {
         received(first + ranks) {}
 };
 
-// Blocks that send before this one, if it does.
+// Number of sending blocks before this one; 0 if this block does not send.
 __device__ __forceinline__ u32 earlier_blocks(const DispatchParameters& p) {
   return blockIdx.x < p.push_blocks ? blockIdx.x : 0;
 }
 
-// All blocks: waits for the rows between all ranks; block 0 writes them into the handle. A rank has
-// `max_slots` slots, or if that is 0, as many as it says.
+// All blocks: waits for the row counts between all ranks; block 0 writes them into the handle. A
+// rank has `max_slots` slots; if that is 0, as many as its published limit.
 __device__ __forceinline__ void find_slots(const DispatchParameters& p, const WaitContext& w,
                                            const RankSlots& slots, const Tiles& tiles, u32 max_slots) {
   for (u32 d = warp_id(); d < p.ranks; d += blockDim.x >> 5) {
@@ -217,7 +218,7 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   __syncthreads();
 }
 
-// The same from the handle of an earlier dispatch, with even parts for the blocks.
+// The same from the handle of an earlier dispatch; blocks get equal parts.
 __device__ __forceinline__ void restore_slots(const DispatchParameters& p, const RankSlots& slots) {
   for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
     u32 base = 0;
@@ -242,7 +243,7 @@ __device__ __forceinline__ void restore_slots(const DispatchParameters& p, const
   __syncthreads();
 }
 
-// Makes the ways of the chunk absolute and lists the tokens of each rank.
+// Makes the routes of the range absolute and lists the tokens of each rank.
 __device__ __forceinline__ void resolve_token_range(const DispatchParameters& p, TokenRange token_range,
                                               const RankSlots& slots) {
   for (u32 token = token_range.begin + threadIdx.x; token < token_range.end; token += blockDim.x) {

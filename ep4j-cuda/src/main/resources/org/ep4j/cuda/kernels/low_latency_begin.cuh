@@ -1,16 +1,16 @@
-// How a low-latency operation begins: which ranks count, and where there is space for what is sent.
+// Start of a low-latency operation: the live ranks, and space for the rows sent.
 #pragma once
 #include "low_latency_waits.cuh"
 #if EP4J_INTERNODE
 #include "low_latency_internode.cuh"
 #endif
 
-// Waits until `peer` has received the operation before last, so that there is an area for this one.
+// Waits until `peer` has received operation `number` - 2, so that this operation has an area.
 __device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant& grant) {
   u64 expected = op.number - 2;
   const u64* at = op.received(op.written_by(peer, op.p.own, op.p.internode_part), peer);
   if (op.is_internode(peer)) {
-    // The relay of the operation before has brought none that is new enough.
+    // The relay of the previous operation has imported no grant that is new enough.
     bool granted = await<WORD_INTERNODE_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
     __threadfence_system();
     return granted;
@@ -18,8 +18,8 @@ __device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant
   return await<WORD_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
 }
 
-// The area of a rank if it counts and, should the kernel send, has space; else null. Its part likewise,
-// space or not. All loads are on their way before one is looked at.
+// The area of a rank if it is live and, in a kernel that sends, has space; else null. `part`: its
+// part, independent of space. All loads are issued before the first is used.
 __device__ __forceinline__ char* peer_area(const Operation& op, u32 r, u64 failed, char*& part) {
   const LowLatencyParameters& p = op.p;
   part = p.peers[r];
@@ -39,8 +39,8 @@ __device__ __forceinline__ char* peer_area(const Operation& op, u32 r, u64 faile
   return space || await_space(op, r, grant) ? part + grant.area(op.number) * p.area_bytes : nullptr;
 }
 
-// Looks at all ranks: areas of those that count and parts of all, in shared memory; to be followed by a
-// barrier. All threads.
+// Reads the state of all ranks: areas of live ranks and parts of all, in shared memory; a barrier
+// must follow. All threads.
 __device__ __forceinline__ void resolve_peers(const Operation& op, u64 failed, char** areas, char** parts) {
   for (u32 r = threadIdx.x; r < op.p.ranks; r += blockDim.x) {
     char* part;
@@ -49,7 +49,7 @@ __device__ __forceinline__ void resolve_peers(const Operation& op, u64 failed, c
   }
 }
 
-// The same once more, because a rank has been masked. All threads.
+// The same again after a rank has been masked. All threads.
 __device__ __forceinline__ void resolve_peers_again(const Operation& op, char** areas, char** parts) {
   __syncthreads();
   resolve_peers(op, 0, areas, parts);
@@ -57,7 +57,7 @@ __device__ __forceinline__ void resolve_peers_again(const Operation& op, char** 
 }
 
 // The operation that this kernel sends or receives. Kernels of a buffer run one after the other, so
-// nothing that is read here changes meanwhile, but for what peers have received.
+// the values read here do not change meanwhile, except for the acknowledgements of peers.
 __device__ __forceinline__ Operation operation_of(const LowLatencyParameters& p) {
   const LowLatencyState* state = (const LowLatencyState*)p.own;
   u64 number = load_relaxed_system(p.phases & SENDING ? &state->sent : &state->received) + 1;

@@ -1,22 +1,30 @@
 // Low-latency combine in one kernel; see low_latency.cuh for the words.
 //
-// Warps first push pieces of the experts' rows to the ranks that their tokens came from, each choice
-// to a slot of its own. Then they take pieces of this rank's tokens, wait for the rows of their
-// choices and add them, weighted, in the order of the choices. With partial sums, each rank learns
-// the weights first, adds its own rows of a token and pushes one rounded sum; those are added in the
-// order of the ranks; so are the rows of a combine by ranks, which the caller has summed. With a hook
-// the two halves are two launches. Between nodes some warps tell and look instead; see
-// low_latency_internode.cuh.
+// Roles:
+//   all warps      push pieces of the experts' rows to the ranks that own the tokens, each choice to its own
+//                  slot; then take pieces of this rank's tokens, wait for the rows of their choices and add
+//                  them, weighted, in choice order
+//   MAPPED         warps 0 to 13 push; warp 14 (RELAY) of block 0 relays group words, then sums as the others
+//                  do; warp 15 publishes groups. PUTS: warp 0 of block 0 relays before it sums
+//   last block     acknowledges the operation to the peers and ends it; with masks it may repeat the sums
+// Partial sums: each rank first imports the weights, adds its own rows of a token and pushes one
+// rounded sum; those are added in rank order. RANK_MAJOR rows, which the caller has summed, are
+// also added in rank order. With a hook the two halves are two launches. See
+// low_latency_internode.cuh for other nodes. Budget: 512 threads, one block an SM, so at most 128
+// registers a thread. Shared memory: two pointers and one word a rank.
+//
+// Invariant: additions are ordered by choice or by rank, never by arrival. A pushing warp waits
+// only for grants and weights, never for rows, so every awaited row arrives.
 #include "low_latency_end.cuh"
 #include "low_latency_push.cuh"
 
-// Values of a row that a warp sums at a time: less than a piece, so that the rows of all choices are
-// loaded at once. LogFMT is read by whole pieces.
+// Values of a row that a warp sums at a time: less than a piece, so that the rows of all choices
+// are loaded at once. LogFMT is read in whole pieces.
 constexpr u32 PART = 512;
 constexpr u32 ROW_UNROLL = 6;
 constexpr u32 PACKET_UNROLL = 4;  // divides 32
 
-// Adds what came home for some values of a token, one row a choice.
+// Adds the return rows for some values of a token, one row a choice.
 template <ReturnFormat RETURN_FORMAT, u32 N>
 __device__ __forceinline__ void sum_choices(const Operation& op, char* const* areas, Sums<N>& sums,
                                             u32 token, u32 first) {
@@ -30,7 +38,7 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
     bool groups = op.uses_groups(choice_holder(choice.choice));
     u64 flag = k < p.top_k && !groups ? load_acquire_system(flag_at) : 0;
     choice.check(op, areas);
-    // Rows that the caller skips come as well: their place is not free before.
+    // Also waits for rows that the caller skips: their slot is in use until they have arrived.
     bool came = choice.holder != NO_RANK;
 #if EP4J_INTERNODE
     came = came && (groups ? await_group(op, choice.holder, token)
@@ -53,8 +61,8 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
   }
 }
 
-// The holder of this lane's choice of a token, or NOBODY. What a caller has summed it has chosen for
-// itself: its routing of the combine is not looked at.
+// The holder of this lane's choice of a token, or NO_RANK. A caller that has summed its rows has
+// applied its routing: the ids of this combine are ignored.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ u32 holder_here(const Operation& op, char* const* areas, u32 token, u32 k) {
   if constexpr (RETURN_FORMAT == RETURN_SUMMED) {
@@ -103,7 +111,7 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* a
   }
 }
 
-// The same if they come as lines. The first ones are looked at before it is known whether they come.
+// The same for packets. The first packets are loaded before it is known whether they arrive.
 template <ReturnFormat RETURN_FORMAT, u32 N>
 __device__ __forceinline__ void sum_packets(const Operation& op, char* const* areas, Sums<N>& sums,
                                           u32 token, u32 first) {
@@ -167,7 +175,7 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
   u32* batches = (u32*)(parts + p.ranks);
   await_previous_kernel();
   Operation op = operation_of(p);
-  // What is needed first is on its way while this rank looks at the others.
+  // Prefetches the first loads while this rank reads the state of its peers.
   for (u32 r = blockDim.x - 1 - threadIdx.x; r < p.ranks; r += blockDim.x) {
     batches[r] = p.batches[r];
   }

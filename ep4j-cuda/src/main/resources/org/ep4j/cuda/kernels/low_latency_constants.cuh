@@ -1,10 +1,10 @@
-// Parameters of low-latency kernels that may be constants.
+// Parameters of low-latency kernels that may be compile-time constants.
 #pragma once
 #include "ptx.cuh"
 
-// What may be known of a buffer when its kernels are compiled; 0, and 2 for masking: it is not. With
-// constants the kernels are a good deal shorter, and so short a kernel waits for its instructions as
-// well as for memory.
+// Properties of a buffer that may be known when its kernels are compiled; 0, and 2 for masking:
+// unknown. With constants the kernels are considerably shorter, and kernels this short wait for
+// instructions as well as for memory.
 #ifndef EP4J_HIDDEN
 #define EP4J_HIDDEN 0
 #define EP4J_RANKS 0
@@ -13,7 +13,7 @@
 #define EP4J_MASKING 2
 #endif
 
-// A parameter with such a constant.
+// A parameter that may be such a constant.
 template <u64 VALUE, u64 UNKNOWN = 0>
 struct Specialized {
   u64 runtime_value;

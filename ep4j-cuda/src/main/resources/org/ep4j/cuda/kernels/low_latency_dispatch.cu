@@ -1,16 +1,26 @@
 // Low-latency dispatch in one kernel; see low_latency.cuh for the words.
 //
-// Half of the warps of each block send: in block 0 they tell the peers the routing; in the others they
-// take pieces of tokens, encode them and write them once to every rank that owns one of the token's
-// experts. The other half learn the routing of the peers; then they, and those that have sent, take
-// pieces of arriving rows and put each where the rows of its local experts are wanted. With a hook
-// the two halves are two launches, and all warps do either. Between nodes one of the warps that send
-// may tell instead; see low_latency_internode.cuh.
+// Roles of the 16 warps of a block:
+//   warps 0 to 7   sending team. Block 0 publishes the routing to the peers; the other blocks take pieces of
+//                  tokens, encode them and write them once to every rank that owns one of the token's
+//                  experts. A single block does both. MAPPED: the last warp of the team publishes groups.
+//   warps 8 to 15  receiving team: read the routing of the peers (block 0 also writes the caller's results);
+//                  then these warps, and the sending warps that have finished, take pieces of arriving rows
+//                  and copy each to the rows of its local experts. Internode: the first of
+//                  them in block 0 relays.
+//   last block     acknowledges the operation to the peers and ends it; with masks it may repeat the receipt
+// With a hook the two halves are two launches, and all warps of a launch have the same role.
+// Budget: 512 threads, one block an SM, so at most 128 registers a thread. Shared memory: Sources
+// (tables by rank, expert and source) and, in block 0, a RoutingTile of tile_tokens tokens.
+//
+// Invariant: all words carry the operation's number, and a rank writes into an area only after the
+// owner has granted it for this number, so stale and new words cannot be confused. Until they
+// have sent, sending warps never wait for receiving warps.
 #include "low_latency_end.cuh"
 #include "low_latency_receive.cuh"
 #include "low_latency_send.cuh"
 
-// Warps of a team that sends which tell instead.
+// Warps of a sending team that publish groups instead of sending.
 constexpr u32 PUBLISHERS = MAPPED ? 1 : 0;
 
 template <class Format>
@@ -31,7 +41,7 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
   bool publishes_rows = MAPPED && warp_id() + 1 == sending.warps;
   sources.reset_taken();
   if (p.phases & SENDING) {
-    // What is needed first is on its way while this rank looks at the others.
+    // Prefetches the first loads while this rank reads the state of its peers.
     sources.load_owners(p);
     if (publishes) {
       tile.read(p, all);

@@ -1,33 +1,33 @@
-// What far ranks tell and how it is awaited; see low_latency.cuh.
+// Words and rows of internode ranks, and the waits for them; see low_latency.cuh.
 //
-// Memory of the host is far away: looks of many warps at it would hold up the rows. So few warps look there,
-// and leave what they have seen at the same place in this rank's own part, where all others wait as if the
-// source were near.
+// Reads of host memory cross PCIe: polls by many warps would delay the rows. So few warps poll it
+// and import the values to the same place in this rank's own part, where all other warps wait as
+// for an intranode source.
 //
-//   words    carry their number wherever they are. One block a far source brings them, each relaxed;
-//            mapped weights all blocks.
-//   grants   mapped: the relay brings them with the first rows of a source, for the operations that
-//            follow: relaxed, in front of its fence. Who finds one too old there looks where it was
-//            written. A look at the host that acquires takes 6 us, and 10 beside rows, in front of all
-//            that is sent.
-//   groups   of tokens whose rows have come: words behind a source's header, number; whoever reads
-//            rows waits for them, acquire. The relay raises them, one warp, release.
+//   words    carry their number everywhere. Importer: one block an internode source, relaxed; mapped
+//            weights: all blocks.
+//   grants   mapped: the relay imports them with the first rows of a source, for the operations that
+//            follow: relaxed, in front of its fence. A thread that finds an imported grant too old reads the
+//            original. An acquire load of host memory takes 6 us, and 10 beside rows, before anything is
+//            sent.
+//   groups   of tokens whose rows have arrived: words behind a source's header, number. Writer: the relay,
+//            one warp, release; waiters: warps that read rows, acquire.
 //
-//   mapped   words are written as to near ranks. What the relay looks at, of near sources and of this rank,
-//            too, is told in low_latency_groups.cuh. There are no flags, for near ranks neither: raising
-//            one would wait for all that the GPU stores to memory of the host.
-//   puts     counters, see low_latency_puts.cuh; all groups at once. Rows of near ranks have flags.
+//   mapped   words are written as to intranode ranks. For the words that the relay polls, also those of
+//            intranode sources and of this rank, see low_latency_groups.cuh. There are no flags, not even
+//            between intranode ranks: raising one would wait for all the GPU's stores to host memory.
+//   puts     counters, see low_latency_puts.cuh; all groups at once. Rows of intranode ranks have flags.
 //
 // In memory of this GPU, `internode_state`:
-//   told[s]          puts: number of the last operation whose words of s are there: relay, release;
-//                    whoever brings them waits for it, acquire
-//   progress[group][unit]  mapped, where blocks share a unit: those of them that have told the group in
-//                    the running operation: atomic, behind the fence of the telling warp; cleared by
-//                    the last, who fences too. Nobody waits for it.
+//   words_ready[s]   puts: number of the last operation whose words of s have arrived. Writer: relay,
+//                    release; waiter: the importer, acquire
+//   progress[group][unit]  mapped, where blocks share a unit: number of them that have published the group
+//                    in the running operation. Writers: publishing warps, atomic, after their fence; cleared
+//                    by the last one, which fences too. No waiter.
 #pragma once
 #include "low_latency_waits.cuh"
 
-// Number of a far rank among the far ranks.
+// Index of an internode rank among the internode ranks.
 __device__ __forceinline__ u32 internode_index(const Operation& op, u32 rank) {
   return rank < op.p.node_first ? rank : rank - (u32)op.p.node_ranks;
 }
@@ -36,7 +36,7 @@ __device__ __forceinline__ u32 internode_index(const Operation& op, u32 rank) {
 #include "low_latency_puts.cuh"
 #endif
 
-// Both ends must agree, so it does not depend on how many tokens there are.
+// Independent of the number of tokens, because both ends must agree.
 __device__ __forceinline__ u32 tokens_of_group(const Operation& op) {
   return ((u32)op.p.max_tokens + GROUPS - 1) / GROUPS;
 }
@@ -48,19 +48,19 @@ __device__ __forceinline__ u32 groups_of(const Operation& op, u32 tokens) {
 
 __device__ __forceinline__ u64* words_ready(const Operation& op, u32 s) { return op.p.internode_state + s; }
 
-// Where it is said, in an area of a rank, that rows of a source have come.
+// The word in an area that reports the arrival of a source's rows.
 __device__ __forceinline__ u64* group_word(const Operation& op, char* area, u32 source, u32 group) {
   return op.header(area, source) + 1 + group;
 }
 
 // --- words -------------------------------------------------------------------------------------
 
-// Whether this block brings the words of a rank, and tells it those of this one.
+// Whether this block imports the words of a rank and sends this rank's words to it.
 __device__ __forceinline__ bool serves_rank(const Operation& op, u32 rank) {
   return op.is_internode(rank) && internode_index(op, rank) % gridDim.x == blockIdx.x;
 }
 
-// Words of a far rank may be looked at where it wrote them.
+// Waits until the words of an internode rank may be read where it wrote them.
 __device__ __forceinline__ bool await_words(const Operation& op, u32 s) {
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
   u64 seen = load_acquire_gpu(words_ready(op, s));
@@ -70,12 +70,12 @@ __device__ __forceinline__ bool await_words(const Operation& op, u32 s) {
 #endif
 }
 
-// Where a far rank writes the word that belongs at `at` in this rank's own part.
+// Where an internode rank writes the word that belongs at `at` in this rank's own part.
 __device__ __forceinline__ const u64* internode_word(const Operation& op, u32 s, const u64* at) {
   return (const u64*)(op.from(s) + ((const char*)at - op.own));
 }
 
-// Brings a word that has been looked at already; false when waiting for it is vain.
+// Imports a word, `seen` at a first poll; false on abort.
 __device__ __forceinline__ bool import_word(const Operation& op, u32 s, u64* at, u32& value, u64 seen) {
   if (!await_value(op, internode_word(op, s, at), s, PHASE_COUNTS, value, seen)) {
     return false;
@@ -84,8 +84,8 @@ __device__ __forceinline__ bool import_word(const Operation& op, u32 s, u64* at,
   return true;
 }
 
-// Brings the entries of a far source, and the weights of those that are for this rank; some threads, of
-// which this is one.
+// Imports the entries of an internode source, and the weights of the entries for this rank; thread
+// `thread` of `threads`.
 __device__ __forceinline__ void import_entries(const Operation& op, u32 s, u32 tokens, u32 choices,
                                               bool weights, u32 thread, u32 threads) {
   constexpr u32 UNROLL = 4;
@@ -114,10 +114,11 @@ __device__ __forceinline__ void import_entries(const Operation& op, u32 s, u32 t
   }
 }
 
-// --- rows that come ----------------------------------------------------------------------------
+// --- receiving ----------------------------------------------------------------------------------
 
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// Looks for all warps of this GPU: one warp, a source a lane. `tokens(s)` are those whose rows come from s.
+// Polls for all warps of this GPU: one warp, one source a lane. `tokens(s)`: number of tokens whose
+// rows arrive from s.
 template <bool ROWS, class Tokens>
 __device__ __forceinline__ void relay(const Operation& op, char* const* areas, Tokens tokens) {
   const LowLatencyParameters& p = op.p;
@@ -146,7 +147,7 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
 }
 #endif
 
-// Waits for the group of a token.
+// Waits for the group word of a token.
 __device__ __forceinline__ bool await_group(const Operation& op, u32 s, u32 token) {
   const u64* at = group_word(op, op.own, s, token / tokens_of_group(op));
   u64 seen = poll_word<WORD_FLAG>(at);

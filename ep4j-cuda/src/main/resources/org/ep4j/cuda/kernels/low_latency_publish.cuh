@@ -1,23 +1,24 @@
-// What a dispatch tells the peers of its routing.
+// Publishes the routing of a dispatch to the peers.
 #pragma once
 #include "low_latency_routing.cuh"
 
-constexpr u32 NO_EXPERT = 0xffffffff;   // a choice that is none
+constexpr u32 NO_EXPERT = 0xffffffff;   // no choice
 constexpr u32 BAD_EXPERT = 0xfffffffe;  // an expert that does not exist
 
 __device__ __forceinline__ i64 id_of(const LowLatencyParameters& p, u64 at) {
   return p.wide_ids ? ((const i64*)p.ids)[at] : (i64)((const int*)p.ids)[at];
 }
 
-// The choices of some tokens of this rank, which a team of block 0 tells at once; shared memory.
+// A tile of tokens whose choices a team of block 0 publishes at once; shared memory.
 struct RoutingTile {
-  u32* bad;     // whether there are bad choices
-  u32* before;  // [groups] rows of earlier turns
-  u32* marks;   // [groups, words] bit t: token t of the turn has chosen the expert, or goes to the rank
+  u32* bad;     // whether there are invalid choices
+  u32* before;  // [groups] rows of earlier tiles
+  u32* marks;   // [groups, words] bit t: token t of the tile has chosen the expert, or goes to the
+                // rank
   u32* chosen;  // [tile_tokens, top_k] experts, BAD_EXPERT or NO_EXPERT
   u32 words;
-  u32 groups;  // experts and, by ranks or for puts, the ranks behind them
-  u32 first;   // token
+  u32 groups;  // experts and, for RANK_MAJOR or puts, the ranks behind them
+  u32 first;   // first token
   u32 tokens;
 
   __device__ __forceinline__ RoutingTile(const Sources& sources, const LowLatencyParameters& p)
@@ -31,7 +32,7 @@ struct RoutingTile {
     chosen = marks + groups * words;
   }
 
-  // Reads the choices and clears the marks; to be followed by a barrier. From the last thread on.
+  // Reads the choices and clears the marks; a barrier must follow. Starts at the last thread.
   __device__ __forceinline__ void read(const LowLatencyParameters& p, Team team) const {
     u32 thread = team.threads() - 1 - team.thread();
     for (u32 i = thread; i < tokens * p.top_k; i += team.threads()) {
@@ -49,7 +50,7 @@ struct RoutingTile {
     }
   }
 
-  // Keeps the choices for the combine, and marks their experts.
+  // Saves the choices for the combine, and marks their experts.
   __device__ __forceinline__ void mark(const Operation& op, const Sources& sources, Team team) const {
     const LowLatencyParameters& p = op.p;
     for (u32 i = team.thread(); i < tokens * p.top_k; i += team.threads()) {
@@ -73,8 +74,8 @@ struct RoutingTile {
     }
   }
 
-  // Reports the bad choices of this turn, from now on they are none: experts that do not exist, and
-  // those that a token has chosen before.
+  // Reports the invalid choices of this tile and treats them as no choice: experts that do not
+  // exist, and duplicates of an earlier choice of the token.
   __device__ __forceinline__ void report_bad_choices(const Operation& op, Team team) const {
     const LowLatencyParameters& p = op.p;
     for (u32 i = team.thread(); i < tokens * p.top_k; i += team.threads()) {
@@ -85,7 +86,7 @@ struct RoutingTile {
         state = chosen[j] == chosen[i] && state == 0 ? STATE_DUPLICATE : state;
       }
       if (state != 0) {
-        // Whoever compares with this one later finds the first of its kind as well.
+        // A later comparison with this choice also finds the first of its kind.
         chosen[i] = NO_EXPERT;
         p.choices[op.choice_slot(first + token, k)] = pack_choice(NO_RANK, -1);
         bad_routing(op.wait, state, first + token, k, (u64)id_of(p, first * p.top_k + i));
@@ -93,7 +94,8 @@ struct RoutingTile {
     }
   }
 
-  // Tells each rank how many rows its experts get, and by ranks it itself; in the last turn.
+  // Publishes to each rank the rows of its experts and, RANK_MAJOR, of the rank itself; in the last
+  // tile.
   __device__ __forceinline__ void publish_counts(const Operation& op, const Sources& sources,
                                               Team team) const {
     const LowLatencyParameters& p = op.p;
@@ -112,7 +114,7 @@ struct RoutingTile {
     }
   }
 
-  // Tells every rank what each choice means to it.
+  // Publishes to every rank the entry of each choice for it.
   __device__ __forceinline__ void publish_entries(const Operation& op, const Sources& sources,
                                                Team team) const {
     const LowLatencyParameters& p = op.p;
@@ -139,7 +141,7 @@ struct RoutingTile {
   }
 
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-  // Sends the words on to far ranks once they are all written; in the last turn.
+  // Puts the words to internode ranks once all of them are written; in the last tile.
   __device__ __forceinline__ void send_words(const Operation& op, const Sources& sources, Team team) const {
     const LowLatencyParameters& p = op.p;
     bool weights = RANK_MAJOR && (p.kind & KIND_WEIGHTED);
@@ -151,7 +153,7 @@ struct RoutingTile {
   }
 #endif
 
-  // Goes on with the tokens behind. Between two barriers.
+  // Moves on to the next tile. Between two barriers.
   __device__ __forceinline__ void next(const LowLatencyParameters& p, Team team) {
     for (u32 g = team.thread(); g < groups; g += team.threads()) {
       before[g] = rows_before(g, tokens);
@@ -161,7 +163,7 @@ struct RoutingTile {
   }
 
  private:
-  // Rows for an expert, or a rank, up to a token of the turn, without that.
+  // Rows for an expert, or a rank, before a token of the tile.
   __device__ __forceinline__ u32 rows_before(u32 group, u32 token) const {
     u32 rows = before[group];
     const u32* of = marks + group * words;
@@ -172,7 +174,7 @@ struct RoutingTile {
   }
 };
 
-// A team of one block, which has read the first turn and met since.
+// A team of one block, after it has read the first tile and synchronized.
 __device__ __forceinline__ void publish_routing(const Operation& op, const Sources& sources, RoutingTile tile,
                                              Team team) {
   const LowLatencyParameters& p = op.p;

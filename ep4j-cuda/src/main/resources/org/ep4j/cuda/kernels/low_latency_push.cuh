@@ -1,20 +1,20 @@
-// The warps of a low-latency combine that push rows home.
+// The warps of a low-latency combine that push return rows.
 #pragma once
 #include "library.cuh"
 #include "low_latency_choices.cuh"
 #include "ll_packets.cuh"
 #include "low_latency_sums.cuh"
 
-// How rows come home: one a choice, or one a holder, which has summed them or, by ranks, whose caller
-// has.
+// Formats of return rows: one row a choice, or one a holder, summed by the holder or (RANK_MAJOR)
+// by its caller.
 enum ReturnFormat { RETURN_BF16, RETURN_LOGFMT, RETURN_PARTIAL, RETURN_SUMMED };
 
-// Rows that a warp holds at a time, to push them or to add them up: what registers allow.
+// Rows that a warp holds at a time, to push or to add them; bounded by registers.
 constexpr u32 ROWS_PUSHED = CALLS_LIBRARY ? 1 : PUTS ? 2 : 4;
 constexpr u32 ROWS_ADDED = CALLS_LIBRARY ? 1 : 2;
 
-// A flag of this lane that is still to be raised. What it says has been stored has had time to arrive
-// when it is raised after the next loads have been issued.
+// A flag of this lane to be raised later. Raised after the next loads have been issued, so that the
+// stores it covers have had time to complete.
 struct DeferredFlag {
   u64* at = nullptr;
   u64 value;
@@ -27,7 +27,8 @@ struct DeferredFlag {
   }
 };
 
-// Pushes the pieces of up to ROWS rows at a time: lane l of `lanes` knows a row and where it goes.
+// Pushes the pieces of up to ROWS rows at a time: lane l of `lanes` holds a row and its
+// destination.
 template <u32 ROWS>
 __device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* destination, u32 piece,
                                             u32 hidden, DeferredFlag& deferred) {
@@ -61,7 +62,7 @@ __device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* de
   }
 }
 
-// The same for rows that travel as LogFMT; bit l of the result says whether that of lane l is packed.
+// The same for LogFMT rows; bit l of the result: the piece of lane l is packed.
 __device__ __forceinline__ u32 push_logfmt(u32 lanes, const char* row, char* destination, u32 piece,
                                            u32 hidden, DeferredFlag& deferred) {
   u32 packed = 0;
@@ -77,8 +78,8 @@ __device__ __forceinline__ u32 push_logfmt(u32 lanes, const char* row, char* des
   return packed;
 }
 
-// A piece of one token's rows here, to be pushed home: lane l has the place of choice l and, for
-// partial sums, what was seen of its weight.
+// A piece of one token's rows here, to be pushed to the token's rank: lane l has the row of choice
+// l and, for partial sums, the word of its weight as first read.
 struct ReturnItem {
   u32 unit;
   u32 source;
@@ -87,7 +88,7 @@ struct ReturnItem {
   u32 row_index;
   u64 weight;
 
-  // There may be no such token: then what is loaded means nothing.
+  // If there is no such token the loaded values are undefined.
   __device__ __forceinline__ ReturnItem(const Operation& op, u32 unit) : unit(unit) {
     const LowLatencyParameters& p = op.p;
     u32 ranks = (u32)p.ranks;
@@ -101,7 +102,7 @@ struct ReturnItem {
     weight = asks ? load_relaxed_system(op.entries(op.own, source, token) + lane_id()) : 0;
   }
 
-  // Number of the parcel `step` parcels behind; see Outgoing::next.
+  // Number of the item `step` items later; see SendItem::next.
   __device__ __forceinline__ u32 next(const Operation& op, u32 step) const {
     u32 pieces = pieces_of(op.p);
     return !PUTS ? unit + step : piece + 1 < pieces ? unit + 1 : unit + 1 + (step - 1) * pieces;
@@ -111,7 +112,7 @@ struct ReturnItem {
     return op.p.choice_rows + op.token_slot(source, token) * op.p.max_choices;
   }
 
-  // Place of choice first + lane.
+  // Row of choice first + lane.
   __device__ __forceinline__ u32 row_index_of(const Operation& op, u32 first, u32 choices) const {
     u32 k = first + lane_id();
     return k >= choices ? NO_ENTRY : first == 0 ? row_index : choice_rows(op)[k];
@@ -120,7 +121,7 @@ struct ReturnItem {
 
 #include "low_latency_return.cuh"
 
-// A warp's parcel, to the area of the token's source, a row a choice.
+// Pushes an item to the area of the token's source, one row a choice.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void push_choices(const Operation& op, char* area, const ReturnItem& item,
                                              u32 choices, DeferredFlag& deferred) {
@@ -155,7 +156,7 @@ __device__ __forceinline__ void push_choices(const Operation& op, char* area, co
   put.end(area, RETURN_FORMAT == RETURN_LOGFMT);
 }
 
-// The one row of a parcel, as lines.
+// Pushes the one row of an item as packets.
 __device__ __forceinline__ void push_packets(const Operation& op, char* area, const ReturnItem& item,
                                            const uint4 (&values)[VECTORS]) {
   u64 slot = op.token_slot((u32)op.p.rank, item.token);
@@ -163,7 +164,7 @@ __device__ __forceinline__ void push_packets(const Operation& op, char* area, co
       .store(packet_piece<VECTORS>(op, area, slot, item.piece), bytes_from(op.p, item.piece, 16));
 }
 
-// The same, one rounded sum of all.
+// Pushes an item as one rounded sum of all rows.
 __device__ __forceinline__ void push_partial(const Operation& op, char* area, const ReturnItem& item,
                                              u32 choices, DeferredFlag& deferred) {
   const LowLatencyParameters& p = op.p;
@@ -179,7 +180,7 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
                 await_value(op,
                             op.entries(op.own, item.source, item.token) + first + lane_id(),
                             item.source, PHASE_COUNTS, bits, first == 0 ? item.weight : 0);
-    // A sum that lacks something would be taken for a whole one.
+    // An incomplete sum would be taken for a complete one.
     if (!__all_sync(0xffffffff, weights_arrived)) {
       return;
     }
@@ -208,7 +209,7 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
   }
 }
 
-// The same, the row that the caller has summed.
+// Pushes the row that the caller has summed.
 __device__ __forceinline__ void push_summed(const Operation& op, char* area, const ReturnItem& item,
                                             u32 choices, DeferredFlag& deferred) {
   const LowLatencyParameters& p = op.p;
@@ -239,17 +240,18 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
   }
 }
 
-// Warps of a block that push. One of the others tells of groups, and one is the relay's at once.
+// Pushing warps of a block. MAPPED: one other warp publishes groups, and one starts the relay at
+// once.
 constexpr u32 PUSHERS = MAPPED ? WARPS - 2 : WARPS;
 constexpr u32 RELAY = MAPPED ? PUSHERS : 0;
 
-// First parcel of this warp.
+// First item of this warp.
 __device__ __forceinline__ u32 first_unit(const LowLatencyParameters& p) {
   u32 warp = warp_id() * gridDim.x + blockIdx.x;
   return PUTS ? warp * pieces_of(p) : warp;
 }
 
-// `batches` are those of all ranks, in shared memory.
+// `batches`: of all ranks, in shared memory.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void return_rows(const Operation& op, char* const* areas, const u32* batches,
                                           ReturnItem next) {
@@ -274,7 +276,7 @@ __device__ __forceinline__ void return_rows(const Operation& op, char* const* ar
 #if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
     groups.reach(item.token / tokens_of_group(op));
 #endif
-    // Asked for while this one is pushed.
+    // Prefetched while this item is pushed.
     next = ReturnItem(op, item.next(op, gridDim.x * PUSHERS));
     u32 batch = batches[item.source];
     char* area = areas[item.source];

@@ -1,10 +1,10 @@
-// The warps of a low-latency dispatch that put arriving pieces where their experts' rows are.
+// The warps of a low-latency dispatch that copy arriving pieces to the rows of their experts.
 #pragma once
 #include "low_latency_formats.cuh"
 #include "low_latency_routing.cuh"
 
-// A piece of a token that arrives, and what was seen of it when it was asked for: lane l sees the
-// entries of choices l and l + 32.
+// A piece of an arriving token, and the words of it as first read: lane l has the entries of
+// choices l and l + 32.
 struct ArrivingPiece {
   u32 source;
   u32 token;
@@ -13,7 +13,8 @@ struct ArrivingPiece {
   u64 entries[2];
   u64 flag;
 
-  // Takes the next one of this block, which has every `blocks`th up to `end`, and asks for it.
+  // Takes the next piece of this block, which has every `blocks`th up to `end`, and issues its
+  // first loads.
   __device__ __forceinline__ void take(const Operation& op, const Sources& sources, u32 end, u32 block,
                                        u32 blocks) {
     const LowLatencyParameters& p = op.p;
@@ -44,12 +45,12 @@ struct ArrivingPiece {
   }
 };
 
-// Rows here that one token of one source goes to: lane l knows those of choices l and l + 32. By ranks
-// it is one row, the same for all choices that are none of NO_ENTRY.
+// Rows here of one token of one source: lane l has those of choices l and l + 32. RANK_MAJOR: a
+// single row, the same for all choices other than NO_ENTRY.
 struct LocalRows {
   u32 row[2];
   u32 local[2];  // expert
-  u32 lanes[2];  // whose rows are stored
+  u32 lanes[2];  // choices whose rows are stored
 
   __device__ __forceinline__ LocalRows(const Operation& op, const Sources& sources,
                                     const ArrivingPiece& arrival) {
@@ -86,7 +87,7 @@ struct LocalRows {
 
   __device__ __forceinline__ bool any() const { return (lanes[0] | lanes[1]) != 0; }
 
-  // For the caller and the combine.
+  // Saves the rows for the caller and the combine.
   __device__ __forceinline__ void save(const Operation& op, const Sources& sources, u32 source,
                                        u32 token) const {
     u32* choice_rows = op.p.choice_rows + op.token_slot(source, token) * op.p.max_choices;
@@ -106,7 +107,7 @@ struct LocalRows {
   }
 
  private:
-  // By ranks: what the caller is told of the row's choices.
+  // RANK_MAJOR: the row's choices, for the caller.
   __device__ __forceinline__ void save_choices(const Operation& op, const Sources& sources, u32 source,
                                                u32 token) const {
     const LowLatencyParameters& p = op.p;
@@ -132,7 +133,7 @@ struct LocalRows {
   }
 };
 
-// Four bytes of the scales of a row: number `word` of them.
+// Stores four bytes of the scales of a row: word `word`.
 template <class Format>
 __device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 row, u32 word,
                                            u32 scales) {
@@ -153,17 +154,17 @@ __device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 ro
   }
 }
 
-// A piece of an arrived row on its way to its places.
+// A piece of an arrived row, to be stored to its rows.
 template <class Format>
 struct ReceivedPiece {
   static constexpr u32 LOADS = Format::VECTORS_OF_16;
   uint4 held[LOADS];
-  u32 first;  // byte of the row
-  u32 word;   // of the scales
+  u32 first;  // first byte of the row
+  u32 word;   // word of the scales
   u32 scale;
   bool scaled;
 
-  // Says where lines belong that have come.
+  // Takes the values of packets that have arrived.
   __device__ __forceinline__ void take(const LowLatencyParameters& p, const ArrivingPiece& arrival,
                                        const LlPacketReader<LOADS, LOADS>& reader) {
     locate(p, arrival);
@@ -215,7 +216,7 @@ struct ReceivedPiece {
   }
 };
 
-// A piece that arrives as lines, looked at before it is known whether it comes here.
+// A piece that arrives as packets, loaded before it is known whether it is for this rank.
 template <class Format>
 struct PacketPrefetch {
   static constexpr u32 LOADS = Format::VECTORS_OF_16;
@@ -237,7 +238,7 @@ struct PacketPrefetch {
   }
 };
 
-// The warps that come here share what arrives for this block.
+// All warps that call this share the pieces of this block.
 template <class Format>
 __device__ __forceinline__ void receive_rows(const Operation& op, const Sources& sources, u32 block,
                                              u32 blocks) {
@@ -274,7 +275,7 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
     } else if (there) {
       arrived.load(op, now);
     }
-    // The next one is asked for while the row is on its way.
+    // Prefetches the next piece while this row is being loaded.
     next.take(op, sources, end, block, blocks);
     packets.start(op, next);
     if (there) {

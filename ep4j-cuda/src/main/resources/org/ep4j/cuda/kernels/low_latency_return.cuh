@@ -1,23 +1,23 @@
-// Rows that go home to far ranks; a part of low_latency_push.cuh, see low_latency_internode.cuh.
+// Return rows to internode ranks; a part of low_latency_push.cuh, see low_latency_internode.cuh.
 #pragma once
 
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// What becomes of a parcel if its source is a far rank: rows go to its shadow and, with the last piece,
-// on from there. Functions are for whole warps.
+// Handles an item whose source is an internode rank: rows go to its shadow; with the last piece
+// they are put. Functions are for whole warps.
 struct ReturnPut {
   const Operation& op;
   const ReturnItem& item;
   bool uses_puts;
-  u32 before = 0;  // rows of the token in front of these
+  u32 before = 0;  // rows of the token before these
   u64 packed = 0;
 
   __device__ __forceinline__ ReturnPut(const Operation& op, const ReturnItem& item)
       : op(op), item(item), uses_puts(op.uses_puts(item.source)) {}
 
-  // Whether rows are posted.
+  // Whether rows are put.
   __device__ __forceinline__ bool begin() { return uses_puts; }
 
-  // Where this lane's row of `lanes` goes.
+  // Destination of this lane's row of `lanes`.
   __device__ __forceinline__ char* row(u32 lanes) const { return op.p.puts->staging + source(lanes); }
 
   // The same for the one row of a token.
@@ -29,7 +29,7 @@ struct ReturnPut {
   __device__ __forceinline__ bool skips_flags() const { return false; }
   __device__ __forceinline__ void publish_packed(char*, u32, u32) const {}
 
-  // Takes the rows of `lanes` if they are posted; this lane's belongs to a slot of the source.
+  // Puts the rows of `lanes` if rows are put; this lane's row goes to `slot` at the source.
   __device__ __forceinline__ bool submit(u32 lanes, u64 slot) {
     if (!uses_puts) {
       return false;
@@ -42,10 +42,10 @@ struct ReturnPut {
     return true;
   }
 
-  // Which of the choices from `first` on travel as LogFMT.
+  // Records which choices from `first` on travel as LogFMT.
   __device__ __forceinline__ void set_packed(u32 first, u32 which) { packed |= (u64)which << first; }
 
-  // All rows of the parcel have been taken. `publishes`: the source must know which are packed.
+  // Ends the item. `publishes`: the source must know which rows are packed.
   __device__ __forceinline__ void end(char* area, bool publishes) const {
     if (!uses_puts || !publishes || before == 0) {
       return;
@@ -71,8 +71,8 @@ struct ReturnPut {
   }
 };
 
-// Puts that bring home what this rank holds of a far source: a whole warp, a token a lane. `each`: a row
-// a choice travels, and then `more` for a token with any; else one a token.
+// Number of puts that return this rank's rows for an internode source: a whole warp, one token a
+// lane. `each`: one row a choice, plus `more` for a token with any; else one row a token.
 __device__ __forceinline__ u32 count_puts(const Operation& op, u32 source, u32 batch, bool each,
                                            u32 more) {
   const LowLatencyParameters& p = op.p;
@@ -92,7 +92,7 @@ __device__ __forceinline__ u32 count_puts(const Operation& op, u32 source, u32 b
   return count;
 }
 #else
-// Nothing is posted. Where groups are told there are no flags; what is packed is told beside the rows.
+// Nothing is put. With groups there are no flags; the packed bits are published beside the rows.
 struct ReturnPut {
   const Operation& op;
   const ReturnItem& item;
@@ -107,7 +107,7 @@ struct ReturnPut {
   __device__ __forceinline__ void set_packed(u32, u32) {}
   __device__ __forceinline__ void end(char*, bool) const {}
 
-  // Halves of the word, by the choices from `first` on.
+  // Writes half of the word: the choices from `first` on.
   __device__ __forceinline__ void publish_packed(char* area, u32 first, u32 packed) const {
     if (lane_id() == 0) {
       ((u32*)op.packed(area, (u32)op.p.rank, item.token, item.piece))[first / 32] = packed;
@@ -117,8 +117,8 @@ struct ReturnPut {
 #endif
 
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// Tells far ranks the weights, if there are any to be told, and how many rows they get. All threads; a
-// block a rank, so that all its words are known to be there when they are posted.
+// Publishes the weights, if any, and the number of rows to internode ranks. All threads; one block
+// a rank, so that all its words are known to be written when they are put.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void publish_return_words(const Operation& op, char* const* areas, const u32* batches) {
   const LowLatencyParameters& p = op.p;
@@ -141,14 +141,14 @@ __device__ __forceinline__ void publish_return_words(const Operation& op, char* 
   }
 }
 #else
-// Nothing is left to be told: all blocks have told the weights; see publish_weights.
+// Nothing to do: all blocks have published the weights; see publish_weights.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void publish_return_words(const Operation&, char* const*, const u32*) {}
 #endif
 
 #if EP4J_INTERNODE
-// Brings the weights that far ranks tell; all threads. Mapped: all blocks share those of each rank, so
-// that no warp waits longer than for a look or two; a wire has them looked at by one block a rank.
+// Imports the weights from internode ranks; all threads. MAPPED: all blocks share the weights of
+// each rank, so that no warp waits longer than for one or two loads; PUTS: one block a rank.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void import_return_weights(const Operation& op, char* const* areas, const u32* batches) {
   if constexpr (RETURN_FORMAT == RETURN_PARTIAL) {

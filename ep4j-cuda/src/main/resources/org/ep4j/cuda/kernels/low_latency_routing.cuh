@@ -1,11 +1,11 @@
-// What a block knows of the routing, and how it learns that of the peers.
+// A block's copy of the routing, and how it reads that of the peers.
 #pragma once
 #include "low_latency_begin.cuh"
 
-// Barriers of a block; 0 is that of all.
+// Barriers of a block; 0 is that of all threads.
 enum Barriers { BARRIER_SENDING = 1, BARRIER_RECEIVING = 2, BARRIER_FIRST_ROWS = 3 };
 
-// Warps of a block that do something together, and meet at a barrier of their own.
+// Warps of a block with a common task and their own barrier.
 struct Team {
   u32 first;
   u32 warps;
@@ -17,16 +17,16 @@ struct Team {
   __device__ __forceinline__ void sync() const { barrier_sync(barrier, threads()); }
 };
 
-// What a block knows; shared memory.
+// A block's view of the sources; shared memory.
 struct Sources {
-  char** areas;  // [ranks] areas of the ranks that count, else null
+  char** areas;  // [ranks] areas of live ranks, else null
   char** parts;  // [ranks] their parts
-  u32* tokens;   // [ranks] tokens of a source; 0 if it does not count
+  u32* tokens;   // [ranks] tokens of a source; 0 if it is not live
   u32* choices;  // [ranks] its choices a token; likewise
   u32* owners;   // [experts] as `placement`, if the kernel sends
-  u32* taken;    // pieces that warps have taken to receive them
-  u32* first;    // [local experts, ranks + 1] first row of a source, and the rows of all; by ranks
-                 // there is one line more, with the rows of each source
+  u32* taken;    // pieces that receiving warps have taken
+  u32* first;    // [local experts, ranks + 1] first row of a source, and the number of all rows;
+                 // RANK_MAJOR: one more row with the rows of each source
   u32 stride;
 
   __device__ __forceinline__ Sources(char* shared, const LowLatencyParameters& p)
@@ -39,31 +39,32 @@ struct Sources {
         first(taken + 1),
         stride((u32)p.ranks + 1) {}
 
-  // Where the table of first rows ends.
+  // End of the table of first rows.
   __device__ __forceinline__ u32* end(const LowLatencyParameters& p) const {
     return first + (p.local_experts + RANK_MAJOR) * stride;
   }
 
-  // By ranks: the rows of each source.
+  // RANK_MAJOR: the rows of each source.
   __device__ __forceinline__ u32* rows(const LowLatencyParameters& p) const {
     return first + p.local_experts * stride;
   }
 
-  // To be followed by a barrier. From the last thread on: the first ones have ranks to look at.
+  // A barrier must follow. Starts at the last thread, because the first threads read the state of
+  // the ranks.
   __device__ __forceinline__ void load_owners(const LowLatencyParameters& p) const {
     for (u32 e = blockDim.x - 1 - threadIdx.x; e < p.experts; e += blockDim.x) {
       owners[e] = p.placement[e];
     }
   }
 
-  // Likewise.
+  // A barrier must follow.
   __device__ __forceinline__ void reset_taken() const {
     if (threadIdx.x == 0) {
       *taken = 0;
     }
   }
 
-  // The rank of an expert if it counts, else NOBODY.
+  // The rank of an expert if it is live, else NO_RANK.
   __device__ __forceinline__ u32 rank_of(const LowLatencyParameters& p, i64 expert) const {
     if (expert < 0 || expert >= (i64)p.experts) {
       return NO_RANK;
@@ -73,7 +74,7 @@ struct Sources {
   }
 };
 
-// Waits for a word that a source tells, and brings it if that falls to this block.
+// Waits for a word that a source publishes, and imports it if this block serves the source.
 __device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* at, u32& value) {
 #if EP4J_INTERNODE
   if (serves_rank(op, s)) {
@@ -83,13 +84,13 @@ __device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* 
   return await_value(op, at, s, PHASE_COUNTS, value, poll_word<WORD_TAGGED>(at));
 }
 
-// By ranks: the rows of a source, which has told its batch.
+// RANK_MAJOR: the rows of a source that has published its batch.
 __device__ __forceinline__ u32 read_source_rows(const Operation& op, u32 s) {
   u32 rows = 0;
   return read_published(op, s, op.counts(op.own, s) + op.p.count_stride - 1, rows) ? rows : 0;
 }
 
-// What a source dispatches; one thread.
+// Reads the header of a source; one thread.
 __device__ __forceinline__ void read_batch(const Operation& op, const Sources& sources, u32 s) {
   const LowLatencyParameters& p = op.p;
   u32 batch = 0;
@@ -108,8 +109,8 @@ __device__ __forceinline__ void read_batch(const Operation& op, const Sources& s
   }
 }
 
-// A team of a block, which has looked around: waits for what the sources tell, and finds where their
-// rows begin.
+// A team of a block, after resolve_peers(): waits for the words of the sources, and derives the
+// first row of each source.
 __device__ __forceinline__ void read_routing(const Operation& op, const Sources& sources, Team team) {
   const LowLatencyParameters& p = op.p;
   u32 local = (u32)p.local_experts;
@@ -118,7 +119,7 @@ __device__ __forceinline__ void read_routing(const Operation& op, const Sources&
     relay<false>(op, sources.areas, [](u32) { return 0u; });
   }
 #endif
-  // One word a thread, so that all are awaited at once.
+  // One word a thread, so that all waits overlap.
   for (u32 i = team.thread(); i < (local + 1) * p.ranks; i += team.threads()) {
     u32 s = i / (local + 1);
     u32 l = i - s * (local + 1);
@@ -152,7 +153,7 @@ __device__ __forceinline__ void read_routing(const Operation& op, const Sources&
 #endif
 }
 
-// What the caller is told of the rows, and what the combine needs: a team of one block.
+// Writes the row counts for the caller, and the batches for the combine: a team of one block.
 __device__ __forceinline__ void write_caller_results(const Operation& op, const Sources& sources, Team team) {
   const LowLatencyParameters& p = op.p;
   for (u32 s = team.thread(); RANK_MAJOR && s < p.ranks; s += team.threads()) {

@@ -11,7 +11,7 @@ struct SendItem {
   i64 experts[2];
   uint4 x[VECTORS];
 
-  // The first of this warp; nothing is loaded if there is none.
+  // The first item of this warp; nothing is loaded if there is none.
   __device__ __forceinline__ void load(const LowLatencyParameters& p, u32 number) {
     u32 pieces = pieces_of(p);
     unit = number;
@@ -32,15 +32,16 @@ struct SendItem {
     return token < p.tokens;
   }
 
-  // Number of the parcel `step` parcels behind. What the wire carries goes by whole rows: all pieces of
-  // a token are the warp's then.
+  // Number of the item `step` items later. The wire carries whole rows, so with PUTS a warp takes
+  // all pieces of a token.
   __device__ __forceinline__ u32 next(const LowLatencyParameters& p, u32 step) const {
     u32 pieces = pieces_of(p);
     return !PUTS ? unit + step : piece + 1 < pieces ? unit + 1 : unit + 1 + (step - 1) * pieces;
   }
 };
 
-// Ranks that a token goes to: lane l holds those of choices l and l + 32, if they lead.
+// Ranks that a token goes to: lane l holds those of choices l and l + 32. The first choice of each
+// rank leads.
 struct Targets {
   u32 rank[2];
   u32 leaders[2];
@@ -75,7 +76,7 @@ struct Targets {
     return leaders[round] >> lane_id() & 1;
   }
 
-  // For the whole warp, one rank after the other.
+  // Calls the action for each rank in turn; the whole warp.
   template <class Action>
   __device__ __forceinline__ void each(Action action) const {
 #pragma unroll
@@ -90,7 +91,7 @@ struct Targets {
 };
 
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// A piece for far ranks: to the shadow and, if it is the last one, on to them.
+// A piece for internode ranks: stored to the shadow and, if it is the last one, put to them.
 template <class Format>
 __device__ __forceinline__ void put_token(const Operation& op, const Targets& targets,
                                            const Format& encoded, u32 token, u32 piece) {
@@ -107,7 +108,8 @@ __device__ __forceinline__ void put_token(const Operation& op, const Targets& ta
   }
   __syncwarp();
   u64 target = (u64)(op.row(nullptr, op.token_slot((u32)p.rank, token)) - (char*)nullptr);
-  // Calls of a library stand here once: what is held across them takes registers.
+  // Not unrolled with a library, so that its calls are compiled once: values held across them need
+  // registers.
 #pragma unroll (CALLS_LIBRARY ? 1 : 2)
   for (u32 i = 0; i < 2; i++) {
     put_rows(op, i == 0 ? mine[0] : mine[1], i == 0 ? targets.rank[0] : targets.rank[1], source,
@@ -116,7 +118,7 @@ __device__ __forceinline__ void put_token(const Operation& op, const Targets& ta
 }
 #endif
 
-// Sends this and every `step`th parcel that follows. `warps` of the block send or tell.
+// Sends this item and every `step`th after it. `warps` of the block send or publish.
 template <class Format>
 __device__ __forceinline__ void send_rows(const Operation& op, const Sources& sources, SendItem& item,
                                           u32 step, u32 warps) {
@@ -152,7 +154,7 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     put_token(op, targets, encoded, token, piece);
 #endif
     __syncwarp();
-    // The rows have time to arrive while the next are on their way.
+    // The rows have time to arrive while the next item is being loaded.
     item.load(p, item.next(p, step));
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {

@@ -1,8 +1,8 @@
-// Waiting in low-latency operations, and masks.
+// Waits of low-latency operations, and masks.
 #pragma once
 #include "low_latency.cuh"
 
-// From now on nobody counts with `peer`, and what has been received so far is received again.
+// Masks `peer`: all warps skip it from now on, and the receipt of this operation is repeated.
 __device__ __noinline__ void mask_rank(const Operation& op, u32 peer) {
   const LowLatencyParameters& p = op.p;
   store_relaxed_system(&op.state()->again, op.number);
@@ -12,7 +12,7 @@ __device__ __noinline__ void mask_rank(const Operation& op, u32 peer) {
   __threadfence();
 }
 
-// The rare part of a wait. Returns true when waiting has become vain.
+// The slow path of a wait. Returns true when the wait must abort.
 __device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls, u64 phase, u32 peer,
                                       u64 expected, u64 seen) {
   const LowLatencyParameters& p = op.p;
@@ -24,7 +24,7 @@ __device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls
   if (aborted(w) || load_relaxed_system(&p.masks[peer]) != 0) {
     return true;
   }
-  // Host memory is far away: ask it now and then only.
+  // A read of host memory crosses PCIe: only one poll in 65536 makes it.
   bool ask = (polls & 0xffff) == 0;
   if (ask && load_acquire_system(w.host_abort) != 0) {
     fail_wait(w, phase, peer, expected, seen);
@@ -45,10 +45,10 @@ __device__ __noinline__ void record_wait(const Operation& op, u32 peer, u64 sinc
   atomicMax(&op.p.waited[peer], nanoseconds() - since);
 }
 
-// How a word is looked at.
+// How a word is read and compared.
 enum WordKind { WORD_TAGGED, WORD_FLAG, WORD_GRANT, WORD_INTERNODE_GRANT };
 
-// Flags may carry something in their highest bit.
+// Flags may carry a value in their highest bit.
 constexpr u64 FLAG_BIT = 1ull << 63;
 
 template <WordKind KIND>
@@ -57,7 +57,7 @@ __device__ __forceinline__ u64 poll_word(const u64* at) {
                                                          : load_acquire_system(at);
 }
 
-// Whether it is what is waited for.
+// Whether a word satisfies the wait.
 template <WordKind KIND>
 __device__ __forceinline__ bool has_arrived(u64 word, u64 number) {
   return KIND == WORD_TAGGED ? tag_is(word, number)
@@ -65,9 +65,8 @@ __device__ __forceinline__ bool has_arrived(u64 word, u64 number) {
                                : Grant{word}.number() >= number;
 }
 
-// Waits for a word that has been looked at already; false when that is vain. The loop stays where it is
-// called: kernels as short as these wait for their instructions, too, and those of a function apart
-// come late.
+// Waits for a word, `seen` at a first poll; false on abort. The loop is inlined: kernels this short
+// also wait for instructions, and those of a separate function arrive late.
 template <WordKind KIND>
 __device__ __forceinline__ bool await(const Operation& op, const u64* at, u64 phase, u32 peer,
                                       u64 number, u64& seen) {
@@ -91,12 +90,12 @@ __device__ __forceinline__ bool await(const Operation& op, const u64* at, u64 ph
   return true;
 }
 
-// A word of this operation that carries a value.
+// A word of this operation with a value.
 __device__ __forceinline__ u64 tagged_word(const Operation& op, u32 value) {
   return tagged(op.number, value);
 }
 
-// The value that a word of this operation carries. `seen` is what was seen of it; 0: nothing.
+// Waits for the value of a word of this operation. `seen`: the word as first read; 0: not read.
 __device__ __forceinline__ bool await_value(const Operation& op, const u64* at, u32 peer, u64 phase,
                                             u32& value, u64 seen) {
   bool there = await<WORD_TAGGED>(op, at, phase, peer, op.number & 0xffffffff, seen);

@@ -1,11 +1,11 @@
-// The warps of a combine that push rows home.
+// The warps of a combine that push rows into return buffers.
 #pragma once
 #include "convert.cuh"
 #include "return_layout.cuh"
 #include "rows.cuh"
 #include "sums.cuh"
 
-// The weights of a group of rows: all lanes.
+// The weights of a group of rows; all lanes.
 template <class G>
 __device__ __forceinline__ void push_weights(const CombineParameters& p, const G& g) {
   u32 k_count = (u32)p.top_k;
@@ -17,7 +17,7 @@ __device__ __forceinline__ void push_weights(const CombineParameters& p, const G
   }
 }
 
-// Adds the rows of FLAT row `flat` in expert order and writes the sum: all lanes. `rows` is shared
+// Adds the rows of FLAT row `flat` in expert order and writes the sum; all lanes. `rows` is shared
 // memory of the warp, [64].
 template <class T, class H, u32 ROWS>
 __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 flat, char* destination,
@@ -45,7 +45,7 @@ __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 fla
   }
 }
 
-// Raises the word of a group whose rows this warp has written.
+// Raises the word of a group after this warp has written the rows.
 __device__ __forceinline__ void raise_group(const WaitContext& w, u64* word) {
   __syncwarp();
   if (lane_id() == 0) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ void push_sums(const CombineParameters& p, const Wait
 }
 
 #if EP4J_TMA
-// A walk over the pieces of the rows of a warp's groups.
+// Iterates over the pieces of the rows of a warp's groups.
 template <class G>
 struct Pieces {
   G groups;
@@ -104,7 +104,7 @@ struct Pieces {
   __device__ __forceinline__ Pieces(const G& groups, u32 row_bytes, u32 stage_bytes)
       : groups(groups), row_bytes(row_bytes), stage_bytes(stage_bytes) {}
 
-  // False at the end, however often it is asked.
+  // False at the end, also when called again.
   __device__ __forceinline__ bool next() {
     if (some) {
       at += stage_bytes;
@@ -130,23 +130,23 @@ struct Pieces {
   }
 };
 
-// FLAT: rows go home as they are. A group's word is raised two pieces later, when its stores have
-// most likely been written without waiting for them.
+// FLAT: pushes rows unchanged. A group's word is raised two pieces later: by then its stores have
+// most likely completed, so the warp does not wait for them.
 template <class G>
 __device__ __forceinline__ void push_rows(const CombineParameters& p, const WaitContext& w, G groups,
                                           Ring& ring, u32 element_bytes) {
   constexpr u32 NO_JOB = 0xffffffff;
   struct Piece {
     char* to;
-    u64* word;  // raised once it has been written, or null
-    u32 bytes;   // 0: there is none
-    u32 begins;  // job of the group that begins with it, or NO_JOB
+    u64* word;  // to raise after this piece has been written, or null
+    u32 bytes;   // 0: no piece
+    u32 begins;  // job of the group whose first piece this is, or NO_JOB
   };
   u64 stride = p.hidden * element_bytes;
   const char* y = p.y + p.column * element_bytes;
-  G started = groups;  // takes none, looks at those that have been taken
+  G started = groups;  // takes no groups; only decodes jobs that have been taken
   Pieces<G> work(groups, (u32)p.columns * element_bytes, ring.stage_bytes);
-  Piece held[STAGES];  // loaded and not yet stored, the oldest first
+  Piece held[STAGES];  // loaded and not yet stored, oldest first
   u32 loaded = 0;
   auto load = [&](Piece& piece) {
     piece.bytes = 0;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void push_rows(const CombineParameters& p, const Wait
     if (held[0].begins != NO_JOB) {
       started.job = held[0].begins;
       started.find();
-      // Once one wait has failed the rest is only drained: loads in flight must not outlive us.
+      // After a failed wait, only drain: loads in flight must not outlive the warp.
       there = there && await_source(p, w, started.target());
       if (there && p.weights != nullptr && p.column == 0) {
         push_weights(p, started);

@@ -1,4 +1,4 @@
-// Where the rows of a combine go and come from, as each block derives it.
+// Source and destination of each row of a combine, as each block derives them from the handle.
 #pragma once
 #include "input_rows.cuh"
 
@@ -15,24 +15,24 @@ __device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 sour
   return base >= limit ? 0 : min(rows, limit - base);
 }
 
-// What a block knows of each rank; arrays [ranks] in shared memory. What a rank holds for itself stays
-// where it is and has no place in a home region.
+// A block's rows for each rank; arrays [ranks] in shared memory. Rows that a rank holds for itself
+// stay in the caller's memory and have no place in a return buffer.
 struct ReturnLayout {
   u32* push_first;  // first row held here that belongs to the rank
-  u32* push_rows;   // how many are pushed; of this rank none
-  u32* push_return_row;   // row of its home region where they begin
+  u32* push_rows;   // number of rows to push; 0 for this rank
+  u32* push_return_row;   // first of these rows in the rank's return buffer
   u32* own_first;   // slot of this rank's first row there
-  u32* own_return_row;    // row of this rank's home region where its rows begin
+  u32* own_return_row;    // first row of that rank's rows in this rank's return buffer
 
   static constexpr u32 ARRAYS = 5;
 
-  // Rows that a warp adds at once: as many as it has registers for.
+  // Rows that a warp adds at a time; bounded by registers.
   static constexpr u32 ROWS = 4;
 
-  // Ranks to which rows are pushed: as many as follow this one, which comes last itself.
+  // Number of ranks to which rows are pushed: all but this one, starting with the next rank.
   __device__ __forceinline__ u32 receivers(const CombineParameters& p) const { return (u32)p.ranks - 1; }
 
-  // The rank to whose home region the rows go, and the first of their words there.
+  // The rank whose return buffer receives the rows, and the first of their words there.
   __device__ __forceinline__ u32 target(u32 rank) const { return rank; }
   __device__ __forceinline__ u64 words(const CombineParameters& p, u32) const {
     return p.rank * p.group_words;
@@ -77,9 +77,9 @@ __device__ __forceinline__ u64* group_words(const CombineParameters& p, u32 rank
   return (u64*)(p.peers[rank] + p.groups_offset);
 }
 
-// The groups of rows that a pushing warp takes, each the next of the rank: in rounds over the ranks,
-// so that at any moment all links are busy and rows come home in about the order in which they are
-// summed.
+// The groups of rows that a pushing warp takes, each the next of the rank: round robin over the
+// ranks, so that at any moment all links are busy and rows arrive in about the order in which they
+// are summed.
 template <class ReturnLayout>
 struct RowGroups {
   static constexpr u32 ROWS = ReturnLayout::ROWS;
@@ -87,7 +87,7 @@ struct RowGroups {
   const CombineParameters& p;
   const ReturnLayout& return_layout;
   WorkCounter taken;
-  u32 receivers;  // ranks to which rows go
+  u32 receivers;  // number of ranks to which rows are pushed
   u32 jobs = 0;
   u32 job = 0;
   u32 source = 0;
@@ -102,7 +102,7 @@ struct RowGroups {
     jobs = (largest + GROUP - 1) / GROUP * receivers;
   }
 
-  // All lanes; false at the end, however often it is asked.
+  // All lanes; false at the end, also when called again.
   __device__ __forceinline__ bool next() {
     do {
       job = taken.next();
@@ -114,7 +114,7 @@ struct RowGroups {
     return true;
   }
 
-  // The group of `job`.
+  // Sets the group of `job`.
   __device__ __forceinline__ void find() {
     group = job / receivers;
     source = job - group * receivers + (u32)p.rank + 1;

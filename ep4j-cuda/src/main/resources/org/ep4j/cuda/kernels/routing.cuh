@@ -1,8 +1,8 @@
-// The choices of a token, checked: a bad one is reported, counts as none, and never traps.
+// Checked choices of a token. An invalid id is reported and treated as -1; kernels never trap.
 #pragma once
 #include "dispatch_parameters.cuh"
 
-// The expert of a choice, or -1; a bad one is reported and counts as none.
+// The expert of a choice, or -1; an invalid id is reported and treated as -1.
 template <class Parameters>
 __device__ __forceinline__ i64 checked_expert(const Parameters& p, const WaitContext& w, u32 token,
                                               u32 k) {
@@ -23,7 +23,7 @@ __device__ __forceinline__ i64 checked_expert(const Parameters& p, const WaitCon
   return id;
 }
 
-// Whether all choices of a token are good, for up to eight of them: all loads at once.
+// Loads up to eight choices of a token at once. load() returns whether all of them are valid.
 struct Choices {
   static constexpr u32 MAX = 8;
   i64 ids[MAX];

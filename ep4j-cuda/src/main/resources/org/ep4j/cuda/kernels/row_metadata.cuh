@@ -1,13 +1,14 @@
-// EXPERT_MAJOR: what goes with a row to its slot at a rank, in one piece: a factor, the scales, and,
-// unless the rank knows from an earlier dispatch, the rows of all choices (also those of other
-// ranks) and their weights.
+// EXPERT_MAJOR: row metadata, which travels with a row to its slot at a rank in one piece: a
+// factor, the scales and, unless the rank has them from an earlier dispatch, the rows of all
+// choices (also those of other ranks) and their weights.
 #pragma once
 #include "dispatch_parameters.cuh"
 
 struct RowMetadataLayout {
-  u32 scales;   // offsets; the factor is at 0
+  u32 scales;   // byte offsets; the factor is at 0
   u32 entries;  // u64 [top_k]
-  u32 weights;  // float [top_k]; then the end, a multiple of 16: org.ep4j.cuda.engine.RowMetadataSize
+  u32 weights;  // float [top_k]; then the end, a multiple of 16:
+                // org.ep4j.cuda.engine.RowMetadataSize
 
   __device__ __forceinline__ explicit RowMetadataLayout(const DispatchParameters& p)
       : scales(16),
@@ -15,8 +16,8 @@ struct RowMetadataLayout {
         weights(entries + (u32)p.top_k * 8) {}
 };
 
-// A companion in the registers of a warp: a lane holds the choices i and i + 32 and some words of the
-// scales. Scales that are long or end inside a word stay where they are.
+// Row metadata in the registers of a warp: a lane holds the choices i and i + 32 and some words of
+// the scales. Scales that are too long or end inside a word stay in memory.
 struct RowMetadata {
   static constexpr u32 WORDS = 4;
   u64 entries[2];
@@ -28,7 +29,7 @@ struct RowMetadata {
     return p.scale_bytes % 4 == 0 && p.scale_bytes <= WORDS * 128;
   }
 
-  // Loads bypass the first-level cache, which knows nothing of what peers write.
+  // Loads bypass the first-level cache, which is not coherent with peers' writes.
   __device__ __forceinline__ void load(const DispatchParameters& p, const u64* entries_at,
                                        const float* weights_at, const char* scales_at,
                                        const float* factor_at) {
@@ -59,7 +60,7 @@ struct RowMetadata {
          metadata + shape.scales, (const float*)metadata);
   }
 
-  // Writes the scales, which come from `from`, to a place of them.
+  // Writes the scales, whose source is `from`, to `to`.
   __device__ __forceinline__ void write_scales(const DispatchParameters& p, const char* from,
                                                char* to) const {
     if (p.scales == nullptr) {
@@ -80,7 +81,7 @@ struct RowMetadata {
     }
   }
 
-  // Writes the companion of a token.
+  // Writes the metadata of a token.
   __device__ __forceinline__ void write(const DispatchParameters& p, const RowMetadataLayout& shape,
                                         u32 token, char* metadata) const {
     if (lane_id() == 0) {

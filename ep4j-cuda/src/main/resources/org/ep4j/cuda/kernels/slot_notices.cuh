@@ -1,18 +1,18 @@
-// What the warps of a block that fill slots leave to one that tells of them. While a block stores to
-// memory of the host a system-wide fence takes it some 40 us: one warp waits for that, and the others
-// fill the next slots meanwhile.
+// Slot notifications inside a block: filling warps hand full slots to one notifying warp. While a
+// block stores to host memory a system-wide fence takes it some 40 us: the notifying warp waits for
+// the fence, and the filling warps fill the next slots meanwhile.
 //
-// In shared memory, a letter for each filling warp:
-//   state    NOTICE_FULL: there is a slot to tell of; NOTICE_END: none will come any more. Written by the
-//            filling warp behind the rest of the letter and all that it wrote to the slot, release;
-//            read by the telling one, acquire.
-//            NOTICE_EMPTY: written by the telling warp once it has told, release; the filling warp
-//            waits for it, acquire. It does not wait for long: the telling warp goes on until all is over,
-//            also when it cannot tell any more.
+// One notice for each filling warp, in shared memory:
+//   state    NOTICE_FULL: a slot is ready; NOTICE_END: the last notice. Writer: the filling warp, after
+//            the rest of the notice and all its writes to the slot, release; waiter: the notifying
+//            warp, acquire.
+//            NOTICE_EMPTY. Writer: the notifying warp after it has sent the slot, release; waiter: the
+//            filling warp, acquire. This wait is bounded: the notifying warp runs until every filling
+//            warp has posted NOTICE_END, also after a send has failed.
 #pragma once
 #include "internode.cuh"
 
-// Warps that a block has, all in all.
+// Maximum warps of a block.
 constexpr u32 MAX_FILL_WARPS = 16;
 
 enum NoticeState { NOTICE_EMPTY = 0, NOTICE_FULL = 1, NOTICE_END = 2 };
@@ -21,10 +21,10 @@ struct SlotNotice {
   u64 state;
   u64 number;  // of the slot
   u32 partner;
-  u32 bytes;   // of it that hold something
+  u32 bytes;   // bytes of the slot in use
 };
 
-// All threads of the block, before the first is written.
+// All threads of the block, before the first notice is posted.
 __device__ __forceinline__ void clear_notices(SlotNotice* notices) {
   if (threadIdx.x < MAX_FILL_WARPS) {
     notices[threadIdx.x].state = NOTICE_EMPTY;
@@ -32,8 +32,8 @@ __device__ __forceinline__ void clear_notices(SlotNotice* notices) {
   __syncthreads();
 }
 
-// Whole filling warps. What was written to the slot must have been written: bulk stores waited for, and fenced
-// from the proxy of bulk copies.
+// Whole filling warps. The slot must be complete: bulk stores waited for and fenced from the
+// asynchronous proxy.
 __device__ __forceinline__ void post_notice(SlotNotice& notice, NoticeState state, u64 number = 0,
                                              u32 partner = 0, u32 bytes = 0) {
   __syncwarp();
@@ -48,7 +48,7 @@ __device__ __forceinline__ void post_notice(SlotNotice& notice, NoticeState stat
   __syncwarp();
 }
 
-// The telling warp, of `count` filling ones.
+// The notifying warp, for `count` filling warps.
 __device__ __forceinline__ void notify_slots(const InternodeWorld& world, const WaitContext& w, SlotNotice* notices,
                                            u32 count) {
   bool notifying = true;

@@ -1,4 +1,5 @@
-// To which ranks rows are pushed: select(way) is the way if it leads to one of them, else NOWHERE.
+// Target filters: the ranks to which rows are pushed. select(route) is the route if its rank is one
+// of them, else NO_ROUTE.
 #pragma once
 #include "dispatch_parameters.cuh"
 

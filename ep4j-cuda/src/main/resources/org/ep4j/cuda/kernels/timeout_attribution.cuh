@@ -1,38 +1,40 @@
-// Who has not entered a high-throughput operation that has failed.
+// Timeout attribution: names the rank that has not entered a failed high-throughput operation.
 //
-// Which of its waits fails first is chance: it can be one for a rank that is itself only held up by the one that
-// has not come. So the last block of a kernel that gave up looks at the words by which others say that they have
-// entered, and names in the record who has not; then it marks the record as settled, which the host ignores
-// before, and then it tells the host that the kernel has ended. If all have entered, what failed first stands.
+// Which wait fails first is chance: it can be a wait for a rank that itself waits for the missing
+// rank. So the last block of an aborted kernel reads the words that show which ranks have entered
+// and writes the missing one into the record. Order: record, then `attributed_epoch` (the host
+// ignores the record before), then the ticket. If all ranks have entered, the first failure stands.
 //
-// Who gave up in an earlier operation does not enter this one either. Of several ranks the one is named whose
-// `ready` is the oldest: nobody gets past an operation that another has not entered, but for a combine that
-// needs none of its rows, and who enters a combine says so by `ready`.
+// A rank that aborted an earlier operation does not enter this one either. Of several missing
+// ranks, the record names the one with the oldest `ready`: no rank gets past an operation that
+// another rank has not entered, except for a combine that needs none of its rows; and a rank that
+// enters a combine sets `ready`.
 #pragma once
 #include "internode_transport.cuh"
 #include "protocol.cuh"
 
-// Where this rank sees who has entered; `ready` and counts lie in its region.
+// The words that show this rank which peers have entered; `ready` and counts lie in its region.
 struct EntrySignals {
-  char* const* peers;  // [ranks] null: gone, or of another node
+  char* const* peers;  // [ranks] null: missing, or on another node
   u64 rank;
   u64 ranks;
   u64 ready_offset;
-  u64 counts_offset;  // 0: `ready` tells
-  u64 count_words;    // of a rank
-  // Ranks of other nodes have entered once `counts_published` has reached `published_rounds`; null: nothing tells.
+  u64 counts_offset;  // 0: `ready` is the signal
+  u64 count_words;    // words of one rank
+  // Ranks of other nodes have entered once `counts_published` has reached `published_rounds`; null:
+  // no such signal.
   const u64* counts_published;
   u64 published_rounds;
-  const u32* node_of;  // [ranks], where `counts_published` is
-  const InternodeTransport* transport;  // whose counters `counts_published` are
+  const u32* node_of;  // [ranks], if `counts_published` is set
+  const InternodeTransport* transport;  // owner of the counters `counts_published`
 };
 
-// One thread of the last block, after fail_wait(). `entries()` tells where to look.
+// One thread of the last block, after fail_wait(). `entries()` returns the words to read.
 template <class EntrySource>
 __device__ __noinline__ void attribute_timeout(const WaitContext& w, EntrySource entries) {
   EntrySignals e = entries();
   const char* region = (const char*)w.control;
-  // What is evicted is itself the one that is missing.
+  // A fenced rank is itself the missing one, so it names no peer.
   u64 ranks = is_fenced(w) ? 0 : e.ranks;
   u64 oldest = ~0ull;
   for (u64 r = 0; r < ranks; r++) {
@@ -43,7 +45,7 @@ __device__ __noinline__ void attribute_timeout(const WaitContext& w, EntrySource
       if (e.counts_published == nullptr || e.node_of[r] == NO_NODE) {
         continue;
       }
-      // How long it is missing is not known: ranks of this node come first.
+      // The time since its last entry is unknown: ranks of this node take precedence.
       age = ~0ull - 1;
       expected = e.published_rounds;
       seen = count_relaxed(*e.transport, &e.counts_published[r]);
@@ -59,8 +61,8 @@ __device__ __noinline__ void attribute_timeout(const WaitContext& w, EntrySource
       w.record->seen = seen;
     }
   }
-  // Also where a bad routing was told after the failure.
+  // Also overwrites a bad routing that was reported after the failure.
   w.record->state = STATE_TIMEOUT;
-  // Of an earlier operation, if that has failed already.
+  // The epoch of an earlier operation, if that one failed.
   store_release_system(&w.record->attributed_epoch, w.record->epoch);
 }

@@ -1,33 +1,34 @@
-// High-throughput combine in one kernel: rows are pushed home and summed there. What FLAT (combine.cu)
-// and EXPERT_MAJOR (expert_combine.cu) have in common.
+// High-throughput combine in one kernel; the part that FLAT (combine.cu) and EXPERT_MAJOR
+// (expert_combine.cu) share.
 //
-// Each rank pushes the rows that it holds for others into the home region of their source, where
-// those of holder h lie together in the order of its FLAT rows; row n of holder h belongs to the
-// n-th token that this rank sent to h. After every four rows of a holder the pusher raises the group's word
-// (see protocol.cuh). The warps of the same blocks that do not push, in the end those that have
-// pushed too, take parts of the tokens in order, wait for the groups of their rows and add them in
-// ascending rank order to the biases. What a rank holds for its own tokens is summed where the caller
-// gave it.
+// Push: each rank pushes the rows that it holds for other ranks into the return buffer of their
+// source. There the rows of holder h are contiguous, in the order of its FLAT rows; row n of holder
+// h belongs to the n-th token that this rank sent to h. After every four rows of a holder the
+// pusher raises the word of the group (protocol.cuh). Before the first push to a rank, a pusher
+// waits for that rank's `ready`: from then on the return rows of the previous combine are no longer
+// read.
 //
-// Before it pushes to a rank, a pusher waits for its `ready`: only then are the home rows of the
-// combine before no longer read. Wide rows may be combined in several passes of columns.
+// Sum: the other warps, and the pushing warps once they have pushed, take parts of the tokens in
+// order, wait for the groups of their rows and add the rows to the biases in ascending rank order.
+// Rows that a rank holds for its own tokens are summed in the caller's memory. Wide rows may be
+// combined in several passes of columns.
 //
-// The layout's own part is a `Token`, the rows of one token as a warp finds them:
+// The part that depends on the layout is a `Token`, the rows of one token as a warp finds them:
 //   Element                        of rows and results
 //   VECTORS                        that a lane sums at a time
 //   Token(rows)                    shared memory of the warp, [64]
-//   find(p, w, homes, ways)        waits for the rows; false if that is vain
+//   find(p, w, return_layout, routes)  waits for the rows; false on abort
 //   add_to(sum, first, end)        adds VECTORS vectors of all rows, from column `first` on
-//   weight(p, k)                   the sum of the weights of choice k; the lanes that have one
-//   push(p, w, groups, stages, barriers, rows)   static: pushes the rows of `groups` home; what it has
-//                                  of shared memory, rows [64] too
-// All lanes call the others alike.
+//   weight(p, k)                   the sum of the weights of choice k; lanes with a choice
+//   push(p, w, groups, stages, barriers, rows)   static: pushes the rows of `groups`; stages, barriers
+//                                  and rows [64] are shared memory of the warp
+// All lanes call the others together.
 #pragma once
 #include "push_return_rows.cuh"
 #include "results.cuh"
 
-// Where the rows of a token lie, those of the choices i and i + 32 in lane i. A warp looks while it
-// sums the token before, so that it need not wait for them.
+// The routes of a token, those of the choices i and i + 32 in lane i. A warp prefetches them while
+// it sums the previous token.
 struct TokenRoutes {
   u64 routes[ROUNDS];
 
@@ -40,7 +41,7 @@ struct TokenRoutes {
   }
 };
 
-// Waits for the row of another rank that a way leads to; null if that is vain.
+// Waits for the row of a route to another rank; null on abort.
 __device__ __forceinline__ const char* await_return_row(const CombineParameters& p, const WaitContext& w,
                                                       const ReturnLayout& return_layout, u64 route) {
   u32 holder = (u32)(route >> 32);
@@ -51,7 +52,7 @@ __device__ __forceinline__ const char* await_return_row(const CombineParameters&
   return there ? p.peers[p.rank] + p.return_offset + row * p.return_row_bytes : nullptr;
 }
 
-// The columns of a token from `begin` to `end`.
+// Sums the columns of a token from `begin` to `end`.
 template <class Token>
 __device__ __forceinline__ void sum_columns(const CombineParameters& p, u32 number,
                                             const Token& token, u32 begin, u32 end) {

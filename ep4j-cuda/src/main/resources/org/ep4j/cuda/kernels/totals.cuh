@@ -1,5 +1,5 @@
-// What a dispatch delivers, in numbers: computed by block 0 once the counts of all ranks are here,
-// for the host, in mapped memory.
+// Totals of a dispatch. Block 0 computes them from the counts of all ranks and writes them to
+// mapped host memory.
 #pragma once
 #include "layout.cuh"
 
@@ -7,15 +7,15 @@ __device__ __forceinline__ u32 round_up(u32 value, u32 alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// What the host learns of a local expert.
+// Counts of a local expert for the host.
 __device__ __forceinline__ void write_expert_counts(const DispatchParameters& p, u32 l, u32 rows) {
   p.received[l] = rows;
   p.aligned[l] = round_up(rows, (u32)p.alignment);
   p.group_rows[l] = rows;
 }
 
-// All threads of block 0, with what all of them wrote before. `needed` [ranks]: the rows that each
-// rank would have to take; `received`: rows that this one receives.
+// All threads of block 0, after their own writes for the host. `needed` [ranks]: rows that each
+// rank would have to accept; `received`: rows that this rank receives.
 __device__ __forceinline__ void publish_totals(const DispatchParameters& p, const WaitContext& w,
                                           const u32* needed, u32 received) {
   if (threadIdx.x == 0) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void publish_totals(const DispatchParameters& p, cons
     p.totals[TOTAL_OVERFLOW_NEEDED] = overflow_rank < p.ranks ? needed[overflow_rank] : 0;
     p.totals[TOTAL_OVERFLOW_LIMIT] = room;
   }
-  // All that the threads wrote for the host comes before the ticket.
+  // Orders all threads' writes for the host before the ticket.
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0 && !aborted(w)) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void publish_totals(const DispatchParameters& p, cons
   __syncthreads();
 }
 
-// Where the rows of each source begin, and all rows; one thread.
+// First row of each source, and the number of all rows; one thread.
 __device__ __forceinline__ void write_rank_offsets(const DispatchParameters& p) {
   u32 flat = 0;
   for (u32 s = 0; s < p.ranks; s++) {
@@ -80,8 +80,8 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
   publish_totals(p, w, slots.needed, *slots.received);
 }
 
-// The counts of the handle again, for a cached dispatch: the caller may have written over what the
-// first one told. All threads of block 0.
+// Writes the handle's counts again, for a cached dispatch: the caller may have overwritten those of
+// the first dispatch. All threads of block 0.
 __device__ __forceinline__ void repeat_totals(const DispatchParameters& p) {
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
     write_expert_counts(p, l, p.group_rows[l]);

@@ -1,9 +1,10 @@
-// Turns the scales of received rows around: [rows, columns], as peers have put them, becomes
-// [columns, length], each column aligned for the tensor memory accelerator.
+// Transposes the scales of received rows: [rows, columns], as peers wrote them, becomes [columns,
+// length], each column aligned for the tensor memory accelerator.
 //
-// Runs in the stream behind the kernel that delivers the rows, so all of them are there. Blocks take
-// tiles of 32 rows and 32 columns through shared memory: lanes read along a row and write along a
-// column. The last block tells the host what the delivering kernel would have told without this one.
+// Roles: blocks take tiles of 32 rows and 32 columns through shared memory; lanes read along a row
+// and write along a column. The last block publishes the ticket that the delivering kernel would
+// have published. Budget: 256 threads a block; 4224 bytes of shared memory. Invariant: runs in the
+// stream behind the kernel that delivers the rows, so all rows have arrived.
 #include "kernel_lifecycle.cuh"
 
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.TransposeField.
@@ -13,14 +14,14 @@ struct TransposeParameters {
   char* to;
   u64 columns;
   u64 element_bytes;  // 1 or 4
-  const u32* rows;    // [1] rows that came, perhaps more than fit
-  u64 limit;          // rows that fit
-  u64 fixed;          // 1: columns have room for `limit` rows, 0: for those that came
+  const u32* rows;    // [1] rows received, may exceed `limit`
+  u64 limit;          // row capacity
+  u64 fixed;          // 1: columns have room for `limit` rows, 0: for the received rows
   Receipt receipt;    // two fields
 };
 
 constexpr u32 TILE = 32;
-constexpr u32 COLUMN_BYTES = 16;  // a column is a multiple of these
+constexpr u32 COLUMN_BYTES = 16;  // a column is a multiple of this
 
 template <class T>
 __device__ __forceinline__ void transpose(const TransposeParameters& p, T (*tile)[TILE + 1]) {
@@ -60,7 +61,8 @@ extern "C" __global__ void __launch_bounds__(256)
   }
   if (last_block(p.control) && threadIdx.x == 0) {
     p.control->arrived = 0;
-    // As at the end of an epoch, but this is none: a graph replays an old ticket.
+    // As at the end of an epoch, but this kernel has none. A graph replays an old ticket: the word
+    // must not decrease.
     if (p.receipt.ticket > p.control->ticket) {
       p.control->ticket = p.receipt.ticket;
       store_release_system(p.receipt.completed, p.receipt.ticket);

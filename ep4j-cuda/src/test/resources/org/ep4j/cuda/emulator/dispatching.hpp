@@ -1,6 +1,6 @@
-// High-throughput dispatches of a world: what the host lays out and tells the kernels, and what must
-// be found afterwards. Between the end of an operation and the caller's look at the results peers may
-// be far ahead: they must not touch them.
+// High-throughput dispatches of a world: the host's layout and parameters, and the checks of the
+// results. Between the end of an operation and the check peers may be several operations ahead:
+// they must not change the results.
 #pragma once
 #include "operations.hpp"
 #include "region.hpp"
@@ -20,7 +20,7 @@ class Dispatching {
   std::vector<Record*> records;
   std::vector<u64*> completed;
   std::vector<u64> tickets;
-  std::vector<bool> refusals;  // by rank: some operation must have left one
+  std::vector<bool> refusals;  // by rank: some operation must have reported a refusal
   std::vector<char**> peers;  // by rank
   u64* abort;
 
@@ -94,10 +94,10 @@ class Dispatching {
 
   Control* control(u32 r) const { return (Control*)regions[r]; }
 
-  // Whether what its kernels leave means nothing; or something else by now.
+  // Whether the results of its kernels are invalid, or already overwritten.
   bool is_lost(u32 r) const { return control(r)->failed != 0 || control(r)->fenced_by != 0; }
 
-  // As Recovery does on the ranks that are left; nothing runs there.
+  // As Recovery does on the surviving ranks; no kernel runs there.
   void go_on_without(u32 lost) {
     world.gone[lost] = true;
     u64 epoch = 0;
@@ -223,14 +223,14 @@ class Dispatching {
     u32 local = world.locals[r];
     p.tokens = handle.routing.tokens[r];
     p.top_k = handle.routing.top_k;
-    p.routes = memory.allocate<u64>(choices, "ways", (int)r);
+    p.routes = memory.allocate<u64>(choices, "routes", (int)r);
     p.lists = memory.allocate<u32>(world.ranks * p.tokens, "lists", (int)r);
     p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 2), "matrix", (int)r);
     p.flat_rows = memory.allocate<u32>(1, "flat_rows", (int)r);
     p.group_starts = memory.allocate<u32>(local + 1, "group_starts", (int)r);
     p.group_rows = memory.allocate<u32>(local, "group_rows", (int)r);
     p.targets = memory.allocate<u32>(choices, "targets", (int)r);
-    p.slot_rows = memory.allocate<u64>(at.receive_slots * p.top_k, "places", (int)r);
+    p.slot_rows = memory.allocate<u64>(at.receive_slots * p.top_k, "slot rows", (int)r);
     p.limit = handle.limits[r];
     p.alignment = handle.alignments[r];
     p.totals = memory.zeroed<u64>(8, "totals", (int)r);
@@ -312,7 +312,7 @@ class Dispatching {
       }
       check_numbers(*handle, r, p);
       check_rows(*handle, *payload, r, p);
-      // What the caller gave is his again.
+      // The caller may overwrite its input now.
       std::fill_n(payload->x[r], payload->sent_x[r].size(), (char)0xdd);
       std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
     };
@@ -407,7 +407,7 @@ class Dispatching {
     const float* weights = (const float*)(region + at.weights);
     const std::vector<float>& given = routing.weights[row.source];
     u64 first = (u64)row.token * routing.top_k;
-    // A refused choice ends in an exception; what lies here then is not told.
+    // A refused choice ends in an exception; the memory is then undefined.
     if (p.cached || routing.bad) {
       return;
     }

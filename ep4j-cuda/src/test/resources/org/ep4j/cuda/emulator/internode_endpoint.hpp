@@ -1,4 +1,4 @@
-// Memory of a rank that ranks of other nodes write into, or that goes to them.
+// Memory of a rank that ranks of other nodes write into, or that is sent to them.
 #pragma once
 #include "machine.hpp"
 
@@ -9,7 +9,7 @@ struct InternodeEndpoint {
   u64 incoming_bytes;
   char* outgoing;
   u64 outgoing_bytes;
-  u64 outgoing_begins;  // where outgoing memory lies in what puts read
+  u64 outgoing_begins;  // offset of outgoing memory in the region that puts read
   u64* counters;
   u64 counter_count;
 };

@@ -13,7 +13,7 @@ class EmulatedTransport {
   u64 lanes() const { return 1; }
   std::string text() const { return "library"; }
 
-  // Windows are of one size, so all ranks are asked for before the first is looked at.
+  // Windows have one size, so all ranks are added before the first one is used.
   void add(u64 incoming_bytes, u64 outgoing_bytes, u64 counters) {
     InternodeEndpoint end{};
     end.incoming_bytes = incoming_bytes;

@@ -1,3 +1,4 @@
-// The same where a library of a backend carries rows between nodes: `internode_library_world SEED CASES`.
+// internode_world with a backend library that carries rows between nodes: `internode_library_world
+// SEED CASES`.
 #define EP4J_PUT_TRANSPORT 2
 #include "internode_world.cpp"

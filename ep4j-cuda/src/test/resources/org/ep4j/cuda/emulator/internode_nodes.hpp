@@ -1,5 +1,5 @@
-// Ranks of several nodes: what their kernels know of each other, of landing and outgoing memory, counters, and
-// of what carries commands between them.
+// Ranks of several nodes: what their kernels know of each other, landing and outgoing memory,
+// counters, and the carrier of commands between them.
 #pragma once
 #include "routing.hpp"
 #if EP4J_PUT_TRANSPORT == 2
@@ -17,7 +17,7 @@ class InternodeNodes {
   std::vector<InternodeWorld*> internode;
   u32* node_of;
 
-  // Machines of ranks come first, those of what carries behind.
+  // The first streams are those of ranks, followed by those of carriers.
   static u32 schedule(const World& world) { return 2 * world.ranks; }
 
   InternodeNodes(Machine& machine, const World& world, u64 min_slot_bytes)
@@ -41,7 +41,7 @@ class InternodeNodes {
     }
   }
 
-  // Number of kernels that proxies serve; they end with the last.
+  // Number of kernels that proxies serve; proxies end with the last.
   u32 open = 0;
 
   void start() {
@@ -95,8 +95,8 @@ class InternodeNodes {
     return (u32)(std::find(all.begin(), all.end(), other) - all.begin());
   }
 
-  // Landing memory: slots by partner, then words of counts by rank. Outgoing: the same, then own words.
-  // Counters: arrived by partner, credits by partner, told by rank.
+  // Landing memory: slots by partner, then words of counts by rank. Outgoing: the same, then own
+  // words. Counters: arrived by partner, credits by partner, counts_published by rank.
   u64 ring_bytes() const { return slots * slot_bytes; }
   u64 words_at(u32 rank) const { return partners[rank].size() * ring_bytes(); }
   u64 arrived_at(u32 index) const { return index * slots; }
@@ -107,7 +107,7 @@ class InternodeNodes {
     transport.add(max_ring_bytes() + world.ranks * stride * 8, words_at(r) + stride * 8, counts_published_base() + world.ranks);
   }
 
-  // Where words of counts and their counters lie is the same on all ranks.
+  // The offsets of words of counts, and of their counters, are equal on all ranks.
   u64 max_partners() const {
     size_t largest = 0;
     for (auto& all : partners) {
@@ -121,7 +121,7 @@ class InternodeNodes {
   void add_world(u32 r) {
     Memory& memory = machine.memory;
     const InternodeEndpoint& own = transport.end(r);
-    InternodeWorld* w = memory.zeroed<InternodeWorld>(1, "far world", (int)r);
+    InternodeWorld* w = memory.zeroed<InternodeWorld>(1, "internode world", (int)r);
     internode.push_back(w);
     w->first = std::find(world.node.begin(), world.node.end(), world.node[r]) - world.node.begin();
     w->end = w->first + intranode(r);
@@ -161,11 +161,11 @@ class InternodeNodes {
     w->taken = memory.zeroed<u64>(w->partners, "taken", (int)r);
     w->counts_published = own.counters + counts_published_base();
     w->remote_counts_published = counts_published_base() + r;
-    w->published_rounds = memory.zeroed<u64>(1, "tellings", (int)r);
+    w->published_rounds = memory.zeroed<u64>(1, "published rounds", (int)r);
     w->counts_out = (u64*)(own.outgoing + words_at(r));
     w->counts_source = own.outgoing_begins + words_at(r);
     w->counts_target = max_ring_bytes() + r * stride * 8;
-    u64** there = memory.allocate<u64*>(world.ranks, "counts_there", (int)r);
+    u64** there = memory.allocate<u64*>(world.ranks, "remote counts", (int)r);
     for (u32 s = 0; s < world.ranks; s++) {
       there[s] = (u64*)(transport.end(s).incoming + w->counts_target);
     }

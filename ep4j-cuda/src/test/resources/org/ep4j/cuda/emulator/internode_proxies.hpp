@@ -1,6 +1,6 @@
-// Proxies between nodes: their threads read the commands of kernels and carry them out, lanes at different
-// paces, puts of a lane in any order and in parts, adds after all puts before them. Or kernels write landing
-// memory of others themselves, and commands are adds alone.
+// Proxies between nodes: their threads read the commands of kernels and execute them, lanes at
+// different paces, puts of a lane in any order and in parts, adds after all puts before them. In
+// mapped worlds kernels write landing memory of other ranks themselves, and commands are only adds.
 #pragma once
 #include "internode_endpoint.hpp"
 
@@ -110,7 +110,7 @@ class EmulatedTransport {
     return command.first >> OPERATION_SHIFT == COMMAND_PUT;
   }
 
-  // One of the first puts of a lane, or the add in front.
+  // One of the first puts of a lane, or the add in front of them.
   void execute(u32 r, u32 peer, std::deque<Command>& commands) {
     u32 puts = 0;
     while (puts < commands.size() && is_put(commands[puts])) {

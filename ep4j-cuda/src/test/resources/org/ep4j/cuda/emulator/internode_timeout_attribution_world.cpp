@@ -1,4 +1,4 @@
-// High-throughput operations across nodes, one of whose ranks does not come: whom the others name.
+// High-throughput operations across nodes with one missing rank: the other ranks must name it.
 // `internode_timeout_attribution_world SEED CASES`.
 #include "ptx.cuh"
 
@@ -7,7 +7,7 @@
 #include "internode_dispatch.cu"
 #include "internode_expert_dispatch.cu"
 
-// Some names are those of a dispatch: on a GPU the two are never in one program.
+// Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
 #include "expert_combine.cu"
@@ -30,7 +30,7 @@ void run_case(u64 seed) {
   Machine machine(seed, InternodeNodes::schedule(world));
   InternodeWorlds across(machine, world);
   u32 lost = machine.random.below(world.ranks);
-  about += world.text() + ", " + across.internode().transport_text() + ", absent " + std::to_string(lost);
+  about += world.text() + ", " + across.internode().transport_text() + ", missing rank " + std::to_string(lost);
   if (world.gone[lost]) {
     return;
   }

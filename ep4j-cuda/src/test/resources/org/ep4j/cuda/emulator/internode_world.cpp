@@ -6,7 +6,7 @@
 #include "internode_dispatch.cu"
 #include "internode_expert_dispatch.cu"
 
-// Some names are those of a dispatch: on a GPU the two are never in one program.
+// Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
 #include "expert_combine.cu"
@@ -33,7 +33,7 @@ void run_case(u64 seed) {
   Combining combining(dispatching, &across);
   std::shared_ptr<Handle> last;
   for (u32 left = machine.random.between(1, 5); left > 0; left--) {
-    // What did not fit or was refused ends in an exception: its handle is not used again.
+    // An overflow or a refusal ends in an exception: that handle is not used again.
     if (last == nullptr || last->overflow_rank || last->routing.bad || machine.random.once_in(4)) {
       last = dispatching.dispatch();
     } else if (machine.random.once_in(3)) {

@@ -1,5 +1,5 @@
-// What is different for ranks of several nodes: what the host tells their kernels, and how it launches them.
-// Needs the kernels, which a world includes before.
+// The differences for ranks of several nodes: parameters and launches of their kernels. Needs the
+// kernels, which a world includes before.
 #pragma once
 #include "combining.hpp"
 #include "internode_nodes.hpp"
@@ -21,7 +21,7 @@ class InternodeWorlds : public Across, public CombineAcross {
 
   void set_handle(DispatchParameters& p, u32 r) override {
     u64 words = (u64)nodes.partners_of_rank(r) * world.max_tokens * p.top_k;
-    p.internode_routes = machine.memory.allocate<u64>(words, "far ways", (int)r);
+    p.internode_routes = machine.memory.allocate<u64>(words, "internode routes", (int)r);
   }
 
   void draw_chunks(const Routing& routing, Payload& payload) override {
@@ -33,9 +33,9 @@ class InternodeWorlds : public Across, public CombineAcross {
   void set_launch(DispatchParameters& p, const Handle& handle, const Payload& payload,
                   Launch& launch) override {
     u32 warps = random.between(6, 9);
-    // One tells of slots, one notifies if words are raised, and one is left.
+    // One warp sends slots, one raises arrival words if there are any, and one is left.
     u32 largest = warps - (handle.by_experts ? 3 : 2);
-    launch.name = "far " + launch.name;
+    launch.name = "internode " + launch.name;
     launch.threads = warps * LANES;
     p.chunk_tokens = payload.chunk_tokens;
     p.push_warps = random.between(1, largest - 2);
@@ -80,7 +80,7 @@ class InternodeWorlds : public Across, public CombineAcross {
   void set_launch(combining::CombineParameters& p, u32, const Combine& combine,
                   Launch& launch) override {
     u32 warps = random.between(4, 8);
-    launch.name = "far " + launch.name;
+    launch.name = "internode " + launch.name;
     launch.threads = warps * LANES;
     p.push_warps = random.between(1, warps - 3);
     p.return_warps = random.between(1, warps - 2 - (u32)p.push_warps);

@@ -1,5 +1,5 @@
-// Low-latency operations on all ranks of a world: what the host tells the kernels, and what must be
-// found afterwards.
+// Low-latency operations on all ranks of a world: parameters of the kernels, and the checks of the
+// results.
 #pragma once
 #include <set>
 #include "low_latency_deliveries.hpp"
@@ -8,7 +8,7 @@
 
 namespace emulator {
 
-// What a rank needs again when it receives what it has sent, and when it combines what it received.
+// State of a rank's operation: needed to receive what it has sent, and to combine what it received.
 struct LatencyCall {
   LowLatencyParameters p;
   std::vector<int> cumulative;
@@ -64,7 +64,7 @@ class LowLatencyCalls {
   std::vector<Record*> records;
   std::set<u32> fenced;
 
-  // A dispatch of one rank, received later if it is not `whole`.
+  // A dispatch of one rank, received later if not `whole`.
   std::shared_ptr<LatencyCall> send(std::shared_ptr<LatencyDispatch> dispatch, u32 r, bool whole) {
     auto call = std::make_shared<LatencyCall>();
     LowLatencyParameters& p = call->p = constants(r);
@@ -92,7 +92,7 @@ class LowLatencyCalls {
     p.scale_kind = encoding.format > FP8_ROWS ? encoding.format - FP8_ROWS : 0;
     p.global_scale = __float_as_uint(encoding.global_scale);
     Memory& memory = machine.memory;
-    p.choice_rows = memory.allocate<u32>(p.ranks * p.max_tokens * p.max_choices, "places", (int)r);
+    p.choice_rows = memory.allocate<u32>(p.ranks * p.max_tokens * p.max_choices, "choice rows", (int)r);
     p.batches = memory.allocate<u32>(p.ranks, "batches", (int)r);
     p.choices = memory.allocate<u64>(p.max_tokens * p.max_choices, "choices", (int)r);
     p.rows = memory.allocate(rows * p.row_bytes, "rows", (int)r);
@@ -153,8 +153,8 @@ class LowLatencyCalls {
             [=, this] { check(*combine, r, *call); }, combine->mode);
   }
 
-  // After all operations. With masks a rank that is slow may have missed its own deadline, or may find
-  // no area in which masked ranks do not write.
+  // After all operations. With masks a slow rank may have missed its own deadline, or may find no
+  // area that masked ranks do not write into.
   void check_end(u32 r) const {
     u64 state = records[r]->state;
     u64 peer = records[r]->peer;
@@ -194,7 +194,7 @@ class LowLatencyCalls {
   std::vector<u32> node;  // [ranks]
   std::vector<char*> parts;
   std::vector<u64*> internode_states;
-  std::vector<char*> internode_parts;  // which ranks of other nodes write into
+  std::vector<char*> internode_parts;  // written by ranks of other nodes
   std::vector<char**> peers;
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
   std::unique_ptr<LatencyWire> wire;
@@ -205,7 +205,7 @@ class LowLatencyCalls {
   std::vector<u64*> acknowledged;
   std::vector<u64*> completed;
   std::vector<u64> tickets;
-  std::vector<bool> refusals;  // by rank: some operation must have left one
+  std::vector<bool> refusals;  // by rank: some operation must have reported a refusal
   u64* host_abort;
   u32* placement;
 
@@ -217,18 +217,18 @@ class LowLatencyCalls {
     at.label(memory, part);
     parts.push_back(part);
     machine.belongs(r, part, at.bytes);
-    char* internode_part = memory.allocate(at.bytes, "far part" + name, EVERYBODY);
+    char* internode_part = memory.allocate(at.bytes, "internode part" + name, EVERYBODY);
     at.clear(internode_part);
     at.label(memory, internode_part);
     internode_parts.push_back(internode_part);
     internode_states.push_back(
-        memory.zeroed<u64>(world.ranks + GROUPS * UNITS, "far state" + name, (int)r));
+        memory.zeroed<u64>(world.ranks + GROUPS * UNITS, "internode state" + name, (int)r));
     controls.push_back(memory.zeroed<Control>(1, "control" + name, (int)r));
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
     masks.push_back(memory.zeroed<u64>(world.ranks, "masks" + name, (int)r));
     waited.push_back(memory.zeroed<u64>(world.ranks, "waited" + name, (int)r));
-    acknowledged.push_back(memory.zeroed<u64>(world.ranks, "told" + name, (int)r));
+    acknowledged.push_back(memory.zeroed<u64>(world.ranks, "acknowledged" + name, (int)r));
     host_masks.push_back(memory.zeroed<u64>(world.ranks, "host_masks" + name, (int)r));
     host_gone.push_back(memory.zeroed<u64>(world.ranks, "host_gone" + name, (int)r));
     tickets.push_back(0);
@@ -301,7 +301,7 @@ class LowLatencyCalls {
   void enqueue(u32 r, LowLatencyParameters p, u64 phases, bool combines, bool rank_major,
                std::function<void()> then, CombineMode mode = MODE_CHOICES) {
     p.phases = phases;
-    // As if some were replayed by a graph: nobody is told of their end.
+    // As if a graph replayed some of them: their end has no ticket.
     p.receipt = Receipt{random.once_in(3) ? 0ull : ++tickets[r], completed[r]};
     if (!(phases & RECEIVING)) {
       p.cumulative = nullptr;
@@ -376,7 +376,7 @@ class LowLatencyCalls {
     return all;
   }
 
-  // The experts' rows, where the dispatch put what they were made of.
+  // The experts' rows, at the slots of the dispatched rows.
   void fill(const LatencyCombine& combine, u32 r, const RankSet& members, char* y) const {
     for (u32 g = 0; g < deliveries.groups(combine.dispatch->rank_major, r); g++) {
       u64 slot = g * deliveries.capacity(combine.dispatch->rank_major);

@@ -1,4 +1,4 @@
-// What a rank must find when it has received a low-latency dispatch.
+// The expected results of a rank that has received a low-latency dispatch.
 #pragma once
 #include "low_latency_expected.hpp"
 
@@ -13,12 +13,12 @@ inline void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 numbe
 struct Deliveries {
   const World& world;
 
-  // Groups of rows that a rank receives, and the rows that each has room for.
+  // Groups of rows that a rank receives, and the row capacity of each.
   u64 groups(bool rank_major, u32 r) const { return rank_major ? world.ranks : world.locals[r]; }
 
   u64 capacity(bool rank_major) const { return (rank_major ? 1 : world.ranks) * world.max_tokens; }
 
-  // The rows of a group, in their order.
+  // The rows of a group, in order.
   std::vector<Row> rows(const LatencyDispatch& dispatch, u32 r, u32 group, const RankSet& members) const {
     return dispatch.rank_major ? dispatch.tokens(r, group, members) : dispatch.rows(r, group, members);
   }

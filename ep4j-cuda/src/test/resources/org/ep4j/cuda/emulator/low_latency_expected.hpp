@@ -1,4 +1,4 @@
-// Low-latency operations of a world, and what each must deliver.
+// Low-latency operations of a world, and the expected results of each.
 #pragma once
 #include "low_latency_rows.hpp"
 #include "routing.hpp"
@@ -10,7 +10,7 @@
 
 namespace emulator {
 
-// Ranks that one rank counts with.
+// The live ranks, as one rank sees them.
 typedef std::vector<bool> RankSet;
 
 // A dispatch on all ranks.
@@ -20,10 +20,10 @@ struct LatencyDispatch {
   Encoding encoding;
   bool rank_major;
   bool columns;
-  bool weighted;                                       // by ranks
+  bool weighted;                                       // RANK_MAJOR
   std::vector<std::vector<float>> weights;             // [rank][token, choice]
   std::vector<std::vector<Halves>> x;                  // [rank][token]
-  std::vector<std::vector<std::vector<u8>>> encoded;  // the same as they arrive
+  std::vector<std::vector<std::vector<u8>>> encoded;  // the same in the travelling format
 
   LatencyDispatch(const World& world, Encoding encoding, Random& random)
       : world(world), routing(world, random), encoding(encoding),
@@ -44,7 +44,7 @@ struct LatencyDispatch {
     }
   }
 
-  // Tokens of a source that go to a rank, in their order.
+  // Tokens of a source that go to a rank, in order.
   std::vector<Row> tokens(u32 rank, u32 source, const RankSet& members) const {
     std::vector<Row> all;
     for (u32 t = 0; members[source] && t < routing.tokens[source]; t++) {
@@ -59,7 +59,7 @@ struct LatencyDispatch {
     return all;
   }
 
-  // Rows of a local expert of a rank, in their order.
+  // Rows of a local expert of a rank, in order.
   std::vector<Row> rows(u32 rank, u32 local, const RankSet& members) const {
     std::vector<Row> all;
     for (u32 s = 0; s < world.ranks; s++) {
@@ -77,12 +77,13 @@ struct LatencyDispatch {
 
 enum CombineMode { MODE_CHOICES, MODE_LOGFMT, MODE_PARTIAL, MODE_SUMMED };
 
-// A combine of what a dispatch delivered, on all ranks.
+// A combine of a dispatch's rows, on all ranks.
 struct LatencyCombine {
   std::shared_ptr<LatencyDispatch> dispatch;
   CombineMode mode;
   u64 key;
-  std::vector<std::vector<i64>> ids;        // as dispatched, but for choices that are skipped now
+  std::vector<std::vector<i64>> ids;        // as dispatched, except for choices that are skipped
+                                            // now
   std::vector<std::vector<float>> weights;  // [rank][token, choice]
 
   LatencyCombine(std::shared_ptr<LatencyDispatch> given, Random& random)
@@ -98,12 +99,12 @@ struct LatencyCombine {
     }
   }
 
-  // The row that the expert of a choice makes of a token; by ranks that of a holder.
+  // The row of a choice's expert for a token; RANK_MAJOR: of a holder.
   Halves row(u32 source, u32 token, u32 maker) const {
     return drawn_row(mixed(key, source, token, maker), dispatch->encoding.hidden);
   }
 
-  // The sum of a token on its own rank, which counts with `members`.
+  // The sum of a token on its own rank, whose live ranks are `members`.
   Halves sum(u32 rank, u32 token, const RankSet& members) const {
     u32 hidden = dispatch->encoding.hidden;
     std::vector<float> total(hidden);

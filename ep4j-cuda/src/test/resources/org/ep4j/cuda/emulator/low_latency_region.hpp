@@ -1,10 +1,10 @@
-// Where things lie in the low-latency part of a rank.
+// Layout of the low-latency part of a rank.
 #pragma once
 #include "routing.hpp"
 
 namespace emulator {
 
-// As LowLatencyLayout lays it out, but for sizes of pages.
+// As in LowLatencyLayout, except for page sizes.
 struct LatencyRegion {
   u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, packets, rows, area_bytes, bytes;
   u64 source_bytes = 0, packed = 0;  // puts
@@ -33,7 +33,7 @@ struct LatencyRegion {
       flags = headers + ranks * source_bytes;
     }
     flag_stride = std::max(choices, ranks);
-    // Lines, and so areas, begin at multiples of 128.
+    // Packets, and so areas, are 128-byte aligned.
     packets = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
     rows = packets + (LL_PACKETS ? ranks * tokens * pieces * packet_bytes(VECTORS) : 0);
     u64 largest = LL_PACKETS ? choices : std::max(ranks, choices);
@@ -43,7 +43,7 @@ struct LatencyRegion {
 
   static u64 round(u64 offset) { return (offset + 15) / 16 * 16; }
 
-  // Rows hold rubbish, words and lines none.
+  // Rows hold garbage; words and packets are zero.
   void clear(char* part) const {
     std::memset(part, 0, headers);
     for (u32 i = 0; i < areas; i++) {
@@ -62,7 +62,7 @@ struct LatencyRegion {
       memory.label(area + entries, name + "entries");
       memory.label(area + weights, name + "weights");
       memory.label(area + flags, name + "flags");
-      memory.label(area + packets, name + "lines");
+      memory.label(area + packets, name + "packets");
       memory.label(area + rows, name + "rows");
     }
   }

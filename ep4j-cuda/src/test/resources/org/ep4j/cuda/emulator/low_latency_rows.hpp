@@ -1,4 +1,4 @@
-// What low-latency operations make of rows, plainly: one value at a time, by searching.
+// A plain model of row formats in low-latency operations: one value at a time, by search.
 #pragma once
 #include "machine.hpp"
 
@@ -8,7 +8,7 @@ typedef std::vector<u16> Halves;  // BF16
 
 inline float widened(u16 half) { return __uint_as_float((u32)half << 16); }
 
-// Random bits that a few numbers stand for.
+// Random bits determined by a few numbers.
 inline u64 mixed(u64 a, u64 b = 0, u64 c = 0, u64 d = 0) {
   u64 bits = 0x9e3779b97f4a7c15;
   for (u64 each : {a, b, c, d}) {
@@ -18,8 +18,8 @@ inline u64 mixed(u64 a, u64 b = 0, u64 c = 0, u64 d = 0) {
   return bits;
 }
 
-// A row that `key` stands for. Of some rows all magnitudes are below 1, of others not; a few values
-// are zero, huge or no numbers.
+// The row of `key`. In some rows all magnitudes are below 1, in others not; a few values are zero,
+// infinite or NaN.
 inline Halves drawn_row(u64 key, u32 hidden) {
   Halves row(hidden);
   u32 largest = 100 + (u32)(mixed(key) % 40);
@@ -51,7 +51,7 @@ class SmallFloat {
 
   float magnitude(u32 code) const { return (float)magnitudes[code]; }
 
-  // The nearest, of two the even one; saturates.
+  // Rounds to nearest, ties to even; saturates.
   u32 code(float value) const {
     double wanted = std::fmin(std::fabs((double)value), magnitudes.back());
     auto above = std::lower_bound(magnitudes.begin(), magnitudes.end(), wanted);
@@ -96,7 +96,7 @@ struct Encoding {
                                       : hidden / 128 * 4;
   }
 
-  // Of one scale in a column.
+  // bytes of one scale in a column
   u32 column_unit() const { return format == NVFP4_ROWS ? 1 : 4; }
 
   std::vector<u8> encoded(const Halves& row) const {
@@ -161,8 +161,8 @@ struct Encoding {
 
 // --- rows that travel as LogFMT ----------------------------------------------------------------
 
-// What a row is after it has travelled. The arithmetic of a value is that of the kernels, which the
-// kit compares with the host engine's; which chunks are packed is found here.
+// A row after it has travelled. The arithmetic of a value is that of the kernels, which the test
+// kit compares with the host engine's; the choice of packed chunks is computed independently here.
 inline Halves travelled(const Halves& row) {
   u32 hidden = (u32)row.size();
   u32 token_range = hidden % 1024 == 0 ? 1024 : hidden % 512 == 0 ? 512 : 128;

@@ -1,5 +1,6 @@
-// Landing and outgoing memory of the ranks of low-latency operations, their counters, and what carries between
-// them: a library as for high throughput, or a wire, whose commands are of more kinds here.
+// Landing and outgoing memory of the ranks of low-latency operations, their counters, and the
+// carrier between them: a library as for high throughput, or a wire, which here carries more kinds
+// of commands.
 #pragma once
 #include "internode_endpoint.hpp"
 #if EP4J_PUT_TRANSPORT == 2
@@ -10,13 +11,13 @@
 
 namespace emulator {
 
-// Bytes in front of what operations have in landing and in outgoing memory: nothing arrives there.
+// Bytes in front of the operations' landing and outgoing memory: nothing arrives there.
 constexpr u64 AHEAD = 4096;
 
 #if EP4J_PUT_TRANSPORT == 2
 using LowLatencyTransport = EmulatedTransport;
 #else
-// What EmulatedTransport is to high throughput.
+// The counterpart of EmulatedTransport for low latency.
 class LowLatencyTransport {
  public:
   explicit LowLatencyTransport(Machine& machine) : memory(machine.memory), wire(machine) {}
@@ -33,7 +34,7 @@ class LowLatencyTransport {
 
   const InternodeEndpoint& end(u32 r) const { return ends[r]; }
 
-  // Each rank's once, in their order.
+  // Once a rank, in rank order.
   InternodeTransport describe(u32 r, u32 ranks) {
     const InternodeEndpoint& end = ends[r];
     InternodeTransport made{};

@@ -1,4 +1,4 @@
-// What a wire between the nodes of low-latency operations has of each rank, or a library.
+// The state of each rank on a wire, or in a library, between the nodes of low-latency operations.
 #pragma once
 #include "low_latency_region.hpp"
 
@@ -45,16 +45,16 @@ class LatencyWire {
 
   void add_puts(u32 r, const InternodeEndpoint& end, const std::string& name) {
     Memory& memory = machine.memory;
-    InternodeWorld* internode_world = memory.zeroed<InternodeWorld>(1, "far world" + name, (int)r);
+    InternodeWorld* internode_world = memory.zeroed<InternodeWorld>(1, "internode world" + name, (int)r);
     internode_world->lanes = transport.lanes();
     internode_world->transport = transport.describe(r, ranks);
-    // As after a reset: counters are what they are.
+    // As after a reset: counters have arbitrary values.
     u64* counters = end.counters + first_counter;
     u64* base = memory.allocate<u64>(ranks * COUNTERS_PER_RANK, "base" + name, (int)r);
     for (u32 i = 0; i < ranks * COUNTERS_PER_RANK; i++) {
       base[i] = counters[i] = machine.random.below(1000);
     }
-    LowLatencyPuts* puts = memory.zeroed<LowLatencyPuts>(1, "posts" + name, (int)r);
+    LowLatencyPuts* puts = memory.zeroed<LowLatencyPuts>(1, "puts" + name, (int)r);
     *puts = LowLatencyPuts{internode_world,  end.outgoing + AHEAD, end.outgoing_begins + AHEAD, half_bytes, rows_offset, AHEAD,
                       counters, base, first_counter};
     all.push_back(puts);

@@ -1,5 +1,5 @@
-// Low-latency dispatches and combines of what they delivered, in all formats, with hooks and without,
-// on random worlds: `low_latency_world SEED CASES`.
+// Low-latency dispatches, and combines of their rows, in all formats, with hooks and without, on
+// random worlds: `low_latency_world SEED CASES`.
 #if !defined(EP4J_LL_PACKETS) && !defined(EP4J_INTERNODE)
 #define EP4J_LL_PACKETS 1
 #endif
@@ -13,14 +13,14 @@
 
 namespace emulator {
 
-// An operation on all ranks; one of the two.
+// An operation on all ranks; one of the two pointers is set.
 struct Step {
   std::shared_ptr<LatencyDispatch> dispatch;
   std::shared_ptr<LatencyCombine> combine;
-  size_t of;  // combine: which step is its dispatch
+  size_t of;  // combine: index of its dispatch
 };
 
-// One rank's way through the steps: it receives in order, at most two behind.
+// One rank's order of sends and receipts: it receives in order, at most two operations behind.
 class Walk {
  public:
   Walk(LowLatencyCalls& calls, const std::vector<Step>& steps, u32 rank, Random& random)
@@ -69,7 +69,7 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   std::vector<Step> steps;
   size_t last[2] = {};
   u32 dispatches = 0;
-  u32 combines = random.between(1, 4);  // a dispatch, on an average, less one
+  u32 combines = random.between(1, 4);  // on average, combines a dispatch plus one
   for (u32 left = random.between(2, world.max_tokens < 8 ? 12 : 7); left > 0; left--) {
     if (dispatches == 0 || random.once_in(combines)) {
       Encoding encoding{(Format)random.below(FORMATS), hidden, (float)random.between(1, 500) / 7};
@@ -86,14 +86,14 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   return steps;
 }
 
-// Ranks that miss the deadline are masked. Some stand still in the middle of something, for a while or
-// for ever; those that go on do so as if nothing had happened.
+// Ranks that miss the deadline are masked. Some ranks pause in the middle of an operation, for a
+// while or forever; those that resume continue normally.
 void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   calls.timeout = random.between(200000, 1500000);
   for (u32 left = random.below(world.ranks); left > 0; left--) {
     u32 r = random.below(world.ranks);
-    // Most harm can be done soon after having been masked.
+    // A rank can do most harm soon after it has been masked.
     u64 length = random.once_in(4)   ? FOREVER
                  : random.once_in(4) ? calls.timeout * random.between(1, 6) / 2
                                      : calls.timeout + random.below(1u << random.between(10, 18));
@@ -114,9 +114,9 @@ void fence(Machine& machine, Control* control, u32 lost, u32 by) {
   machine.fenced(lost);
 }
 
-// With masks: the process of a rank is stopped, and the hosts of the others learn that it is dead. They
-// evict it, and then their kernels count its areas as left alone. It
-// goes on when it likes.
+// With masks: the process of a rank is stopped, and the hosts of the other ranks learn that it is
+// dead. They fence it, and then their kernels count its areas as unused. The rank resumes at any
+// time.
 void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
@@ -136,17 +136,17 @@ void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& wo
   run_on();
   machine.go_on(lost);
   calls.fenced.insert(lost);
-  about += ", evicted " + std::to_string(lost);
+  about += ", fenced rank " + std::to_string(lost);
 }
 
-// Without masks: the others have lost a rank, and evict it before they begin anew.
+// Without masks: the other ranks have lost a rank, and fence it before they reset.
 void let_one_be_fenced_at_reset(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
   if (world.gone[lost] || world.ranks == 1) {
     return;
   }
-  about += ", evicted " + std::to_string(lost);
+  about += ", fenced rank " + std::to_string(lost);
   for (u32 r = 0; r < world.ranks; r++) {
     calls.fenced.insert(r);
   }

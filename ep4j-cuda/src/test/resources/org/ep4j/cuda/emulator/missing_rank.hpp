@@ -1,6 +1,6 @@
-// One rank does not launch what the others do. Time passes for them only once they have all entered what they
-// run, so that nobody else is missing, but in what comes after their own failure. Needs the kernels'
-// parameters, which a world includes before.
+// One rank does not launch what the others do. Time passes for the others only once they have all
+// entered what they run, so that no other rank is missing, except in operations after their own
+// failure. Needs the kernels' parameters, which a world includes before.
 #pragma once
 #include "dispatching.hpp"
 
@@ -11,7 +11,8 @@ class MissingRank {
   MissingRank(Dispatching& dispatching, u32 lost)
       : dispatching(dispatching), machine(dispatching.machine), world(dispatching.world), lost(lost) {}
 
-  // After all operations have been enqueued. `told(r)`: its counts have reached ranks of other nodes.
+  // After all operations have been enqueued. `told(r)`: its counts have reached ranks of other
+  // nodes.
   void run(const std::function<bool(u32)>& told) {
     machine.stop(lost, machine.random.below(machine.waiting(lost)));
     while (others_run()) {
@@ -71,7 +72,7 @@ class MissingRank {
 
   u64 running(u32 r) const { return dispatching.control(r)->epoch + 1; }
 
-  // What it runs, as all others see.
+  // Whether all other ranks see that a rank has entered its operation.
   bool has_entered(u32 r, const std::function<bool(u32)>& told) const {
     for (u32 s = 0; s < world.ranks; s++) {
       if (dispatching.peers[r][s] == nullptr) {
@@ -87,14 +88,14 @@ class MissingRank {
     return true;
   }
 
-  // Counts reach all ranks; that a rank is ready is seen in its node only.
+  // Counts reach all ranks; `ready` reaches only ranks of the same node.
   bool must_name(u32 r) const {
     const std::string& missing = machine.next(lost);
     bool counts = missing.find("dispatch") != std::string::npos && missing.find("cached") == std::string::npos;
     return is_other(r) && (counts || world.node[r] == world.node[lost]);
   }
 
-  // Whatever the host sees, and whenever.
+  // Must hold for every record that the host sees, at any time.
   void check_name(u32 r) const {
     const Record& record = *dispatching.records[r];
     bool visible = record.state == STATE_TIMEOUT && record.attributed_epoch == record.epoch;

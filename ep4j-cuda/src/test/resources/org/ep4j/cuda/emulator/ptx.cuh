@@ -1,12 +1,12 @@
 // The machine instructions of the kernels' ptx.cuh on the emulated machine, under the same names.
-// Every access to a shared word is a place where others may run. Bulk copies happen at once or as late
-// as their waits allow: who does not wait reads rubbish.
+// At every access to a shared word other threads may run. Bulk copies happen at once or as late as
+// the kernel's waits allow: a missing wait reads garbage.
 #pragma once
 #include "builtins.hpp"
 #include "pairs.hpp"
 
 #define EP4J_TMA 1
-// As GPUs that do not round to FP8 themselves.
+// As on GPUs without an instruction that rounds to FP8.
 #define EP4J_E4M3 0
 
 inline u32 lane_id() { return emulator::running->number % 32; }
@@ -45,7 +45,7 @@ inline void add_release_system(u64* at, u64 value) {
   emulator::change(at, "add_release_system", [&](u64 before) { return before + value; });
 }
 
-// One of the two comes first.
+// Either of the two is stored first.
 inline void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
   if (((u64)at & 15) != 0) {
     emulator::fail("store_pair: addresses are multiples of 16");
@@ -78,7 +78,8 @@ inline uint4 load_row(const void* at) {
 
 namespace emulator {
 
-// Whether others may run between the rows that a lane stores, for worlds where lanes share rows.
+// Whether other threads may run between the row stores of a lane, for worlds where lanes share
+// rows.
 inline bool slow_rows = false;
 
 }  // namespace emulator
@@ -102,12 +103,12 @@ inline void store_half_vector(void* at, uint2 v) {
   *(uint2*)at = v;
 }
 
-// --- lines of 128 bytes ----------------------------------------------------------------------
+// --- packets of 128 bytes ---------------------------------------------------------------------
 
 namespace emulator {
 
-// A line at a moment, whole, when the first of its lanes goes on; lines of one instruction at different
-// ones.
+// Moves a packet as a whole when the first of its lanes resumes; packets of one instruction move at
+// different times.
 template <class T>
 void pass_line(void* at, T& v, bool mine, bool stores) {
   constexpr u32 EACH = Lines::BYTES / sizeof(T);
@@ -118,21 +119,21 @@ void pass_line(void* at, T& v, bool mine, bool stores) {
   if (mine && !stores) {
     running->polled = at;
   }
-  exchange(0xffffffff, 0, "a line");
+  exchange(0xffffffff, 0, "a packet");
   u64 generation = running->block->warps[running->number / LANES].generation;
   u32 first = lane / EACH * EACH;
   if (lines.done[first] != generation) {
     lines.done[first] = generation;
     char* line = (char*)lines.at[first];
     if (((u64)line & (Lines::BYTES - 1)) != 0) {
-      fail("a line begins at a multiple of its size");
+      fail("a packet is not aligned to its size");
     }
     if (line != nullptr) {
-      check(line, Lines::BYTES, stores ? "store_line" : "load_line");
+      check(line, Lines::BYTES, stores ? "store_packet" : "load_packet");
     }
     for (u32 i = 0; i < EACH; i++) {
       if (lines.at[first + i] != (line == nullptr ? nullptr : line + i * sizeof(T))) {
-        fail("lane %u has another line than lane %u", first + i, first);
+        fail("lane %u has a different packet than lane %u", first + i, first);
       }
       if (line != nullptr) {
         char* held = lines.held[first + i];
@@ -164,8 +165,8 @@ void load_packet(T& v, const void* at, bool mine) {
 
 namespace emulator {
 
-// A barrier of one arrival a phase: bytes that are missing in the low half (more may have come than
-// are expected so far), above them whether the arrival has been, above that the phase.
+// A barrier of one arrival a phase. Low half: missing bytes (more may have arrived than are
+// expected so far); above it: whether the arrival has happened; above that: the phase.
 constexpr u64 ARRIVED = 1ull << 32;
 constexpr u32 PHASE = 33;
 
@@ -207,8 +208,8 @@ inline void write_now(LateStore& store) {
   Machine::the->moved();
 }
 
-// The stores of all groups but the newest ones: read at least, written if they must be or if chance
-// says so.
+// Completes the stores of all groups except the newest: always read, written if required or by
+// chance.
 inline void finish_stores(u64 newest, bool written) {
   auto& stores = running->stores;
   std::erase_if(stores, [&](LateStore& store) {
@@ -235,7 +236,7 @@ inline void barrier_init_done() {}
 
 inline void barrier_expect(u64* barrier, u32 bytes) {
   if ((*barrier & emulator::ARRIVED) != 0) {
-    emulator::fail("barrier_expect: the phase before has not ended");
+    emulator::fail("barrier_expect: the previous phase has not ended");
   }
   *barrier |= emulator::ARRIVED;
   *barrier = *barrier >> 32 << 32 | (u32)((u32)*barrier + bytes);

@@ -1,4 +1,4 @@
-// What carries puts of kernels to ranks that stores do not reach, as device_put.cuh has chosen it.
+// The carrier of puts to ranks that stores do not reach, as device_put.cuh selects it.
 #pragma once
 #include "machine.hpp"
 #if EP4J_PUT_TRANSPORT == 1
@@ -23,7 +23,7 @@ class Transport {
 
 #elif EP4J_PUT_TRANSPORT == 1
 
-// The proxy: `flushes` are what kernels have of the memory behind them.
+// The proxy, with landing and outgoing memory in host memory.
 class Transport {
  public:
   explicit Transport(Machine& machine) : memory(machine.memory), wire(machine) {}
@@ -52,7 +52,7 @@ class Transport {
 
 #else
 
-// Device functions of a library, which carry to all ranks or to those of other nodes.
+// Device functions of a library, which carry puts to all ranks or to those of other nodes.
 class Transport {
  public:
   explicit Transport(Machine& machine) : moves_all(machine.random.once_in(2)), libraries(machine) {}

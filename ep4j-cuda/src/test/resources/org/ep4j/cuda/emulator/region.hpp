@@ -1,10 +1,10 @@
-// Where things lie in the memory of a rank that its peers write into.
+// Layout of the memory of a rank that its peers write into.
 #pragma once
 #include "routing.hpp"
 
 namespace emulator {
 
-// As RegionLayout lays it out, but for sizes of pages.
+// As in RegionLayout, except for page sizes.
 struct Region {
   u64 ready, done, counts, groups, group_words, arrivals, words, rows, scales, factors, ids, weights,
       tokens, sources, return_buffer, return_row_bytes, return_weights, bytes;
@@ -14,8 +14,8 @@ struct Region {
     u64 tokens_of_all = (u64)world.ranks * world.max_tokens;
     capacity = tokens_of_all * world.max_choices + world.experts * max_alignment;
     receive_slots = std::min(capacity, tokens_of_all);
-    // In one node what a rank holds for itself stays; across nodes there are also the rows of ranks
-    // whose tokens it forwards.
+    // Within one node rows that a rank holds for itself are not pushed; across nodes there are also
+    // the rows of ranks whose tokens it forwards.
     u32 sections = world.nodes() == 1 ? 1 : world.ranks + 1;
     u32 holders = world.nodes() == 1 ? world.ranks - 1 : world.ranks;
     u64 return_rows = sections * (u64)world.max_tokens * std::min(world.max_choices, holders);

@@ -1,11 +1,11 @@
-// High-throughput operations, one of whose ranks is stopped until the others have lost it: they go on
-// without it, and it goes on where it stood. `stale_rank_fence_world SEED CASES`.
+// High-throughput operations with one rank that is stopped until the others have lost it: they
+// continue without it, and it resumes where it stopped. `stale_rank_fence_world SEED CASES`.
 #include "ptx.cuh"
 
 #include "dispatch.cu"
 #include "expert_dispatch.cu"
 
-// Some names are those of a dispatch: on a GPU the two are never in one program.
+// Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
 #include "expert_combine.cu"
@@ -16,7 +16,7 @@ namespace combining {
 
 namespace emulator {
 
-// As StaleRankFence does. Whether some kernel has yet to find out.
+// As StaleRankFence does. Returns whether some kernel has yet to find the fence.
 bool fence(Machine& machine, Control* control, u32 lost, u32 by) {
   bool sound = control->failed == 0;
   control->fenced_by = by + 1;
@@ -43,7 +43,7 @@ void run_case(u64 seed) {
   Dispatching dispatching(machine, world);
   Combining combining(dispatching);
   u32 lost = random.below(world.ranks);
-  about += world.text() + ", evicted " + std::to_string(lost);
+  about += world.text() + ", fenced rank " + std::to_string(lost);
   u32 by = (lost + 1) % world.ranks;
   if (world.gone[lost] || world.gone[by] || world.ranks == 1) {
     return;

@@ -1,11 +1,11 @@
-// High-throughput operations, one of whose ranks does not come: whom the others name.
+// High-throughput operations with one missing rank: the other ranks must name it.
 // `timeout_attribution_world SEED CASES`.
 #include "ptx.cuh"
 
 #include "dispatch.cu"
 #include "expert_dispatch.cu"
 
-// Some names are those of a dispatch: on a GPU the two are never in one program.
+// Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
 #include "expert_combine.cu"
@@ -24,7 +24,7 @@ void run_case(u64 seed) {
   Dispatching dispatching(machine, world);
   Combining combining(dispatching);
   u32 lost = machine.random.below(world.ranks);
-  about += world.text() + ", absent " + std::to_string(lost);
+  about += world.text() + ", missing rank " + std::to_string(lost);
   if (world.gone[lost]) {
     return;
   }

@@ -1,11 +1,11 @@
-// A wire between ranks, and the host's threads that drive it: they read the rings of commands and carry
-// them out late, in parts and in any order that lanes allow.
+// A wire between ranks, and the host threads that drive it: they read the rings of commands and
+// execute them late, in parts and in any order that lanes allow.
 #pragma once
 #include "machine.hpp"
 
 namespace emulator {
 
-// What the wire has of a rank: its commands, and the memory that they are about.
+// A rank's state on the wire: its commands, and the memory that they refer to.
 struct WireEnd {
   CommandRings rings;
   char* outgoing;
@@ -15,7 +15,7 @@ struct WireEnd {
   u64 incoming_begins;  // nothing arrives before it
   u64* counters;
   u64 counters_bound;
-  bool lost = false;  // nothing goes to that rank or comes from it any more
+  bool lost = false;  // nothing is sent to or received from that rank any more
 };
 
 class CommandWire {
@@ -29,7 +29,7 @@ class CommandWire {
 
   u32 lanes_per_ring() const { return lanes; }
 
-  // Rings of a rank, empty. Notices are whatever flushes name.
+  // Rings of a rank, empty. `flush_counters`: number of counters that flushes may name.
   CommandRings add_rings(u32 r, u32 ranks, u32 flush_counters, const std::string& name) {
     Memory& memory = machine.memory;
     CommandRings made{};
@@ -40,13 +40,13 @@ class CommandWire {
     made.control = memory.zeroed<RingControl>(rings, "ring control" + name, (int)r);
     made.records = memory.zeroed<RingRecord>(rings, "ring records" + name, EVERYBODY);
     made.failures = memory.zeroed<u64>(ranks, "failures" + name, EVERYBODY);
-    made.flush_counters = memory.zeroed<u64>(flush_counters, "notices" + name, EVERYBODY);
+    made.flush_counters = memory.zeroed<u64>(flush_counters, "flush counters" + name, EVERYBODY);
     return made;
   }
 
   void add(const WireEnd& end) { ends.push_back(end); }
 
-  // The threads of each rank's host, on streams behind those of the GPUs; `busy` until all has ended.
+  // Runs the host threads of each rank on streams behind those of the GPUs, as long as `busy`.
   void start(std::function<bool()> busy) {
     for (u32 r = 0; r < ends.size(); r++) {
       queues.emplace_back(threads);
@@ -54,7 +54,7 @@ class CommandWire {
     }
   }
 
-  // All others hear that a rank is lost.
+  // Reports to all other ranks that a rank is lost.
   void lose(u32 rank) {
     ends[rank].lost = true;
     for (u32 r = 0; r < ends.size(); r++) {
@@ -119,7 +119,7 @@ class CommandWire {
   static bool adds(const Command& c) { return (c.first >> OPERATION_SHIFT & 7) == COMMAND_ADD; }
   static u64 counter_of(const Command& c) { return c.second >> COUNTER_SHIFT & NO_COUNTER; }
 
-  // Puts overtake; adds and flushes do not.
+  // Puts may overtake; adds and flushes may not.
   void carry_some(u32 r, std::vector<Pending>& queue) {
     for (u32 turns = random.below(12); turns > 0 && !queue.empty(); turns--) {
       u32 i = random.once_in(2) ? 0 : random.below((u32)queue.size());
@@ -134,7 +134,7 @@ class CommandWire {
         continue;
       }
       if (ends[peer_of(command)].lost) {
-        // What it was about stays as it is.
+        // The command is dropped.
       } else if (adds(command)) {
         grow(r, command, (u32)command.first | (u64)(u32)command.second << 32);
       } else if (!puts(command)) {
@@ -147,7 +147,7 @@ class CommandWire {
     }
   }
 
-  // One half first, the other some time later.
+  // Copies one half first, the other some time later.
   bool put(u32 r, const Command& command, Pending& pending) {
     const WireEnd& to_end = ends[peer_of(command)];
     u64 source = (u64)(u32)command.first * COMMAND_UNIT;

@@ -1,6 +1,10 @@
-// Makes the inputs of an epoch of the soak, foretells where each row must arrive, and checks what
-// has arrived; see soak.cuh. In the order of one stream: make, ways, count, place; a dispatch;
+// Creates the inputs of an epoch of the soak test, predicts where each row must arrive, and checks
+// the results; see soak.cuh. Order in one stream: make, routes, count, row_table; a dispatch;
 // check_rows and check_index (low latency: check_latency_index); answer; a combine; check_sums.
+//
+// Roles: every kernel is a grid-stride loop over independent elements. Budget: any launch, no
+// shared memory, no barrier. Invariant: inputs and predictions are functions of (seed, epoch, rank,
+// token, position) and share no code with the kernels under test.
 #include "soak_row_table.cuh"
 #include "soak_rows.cuh"
 #include "soak_sums.cuh"
@@ -42,7 +46,7 @@ extern "C" __global__ void ep4j_soak_make(const __grid_constant__ Words w) {
   }
 }
 
-// Damages a byte, for the tests of the checks.
+// Corrupts a byte, for the tests of the checks.
 extern "C" __global__ void ep4j_soak_flip(const __grid_constant__ Words w) {
   if (first_item() == 0) {
     *(u8*)w.victim ^= 1;

@@ -1,8 +1,9 @@
-// Where each row of an epoch must arrive: kernels ways, count and place, one after the other.
+// Predicts where each row of an epoch must arrive: kernels routes, count and row_table, one after
+// the other.
 //
-// Tables of a rank, in its own memory: ways and holders by (source rank, token), the choices and
-// the ranks that hold the token; sources by row, which (source rank, token, choice) must be there,
-// -1 for none; totals, how many rows.
+// Tables of a rank, in its own memory. routes and holders, by (source rank, token): the choices,
+// and the ranks that hold the token. sources, by row: index of the expected (source rank, token,
+// choice), -1 for none. totals: numbers of rows.
 #pragma once
 
 #include "soak.cuh"
@@ -90,7 +91,7 @@ __device__ __forceinline__ bool has_byte(u64 word, u32 byte) {
   return ((x - 0x0101010101010101ull) & ~x & 0x8080808080808080ull) != 0;
 }
 
-// The row of a choice of a local expert: those before it in (source rank, token) come first.
+// The row of a choice of a local expert, after all earlier ones in (source rank, token) order.
 __device__ inline u32 row_in_group(const Words& w, u32 pair, int expert) {
   const u64* routes = (const u64*)w.routes;
   u32 row = group_start(w, (u32)expert % local_experts(w));
@@ -100,7 +101,7 @@ __device__ inline u32 row_in_group(const Words& w, u32 pair, int expert) {
   return row;
 }
 
-// The row of a token; in low latency each source rank has a place of its own.
+// The row of a token; in low latency each source rank has its own range of rows.
 __device__ inline u32 flat_row(const Words& w, u32 pair) {
   const u32* holders = (const u32*)w.holders;
   u32 first = w.low_latency ? pair / (u32)w.max_tokens * (u32)w.max_tokens : 0;
@@ -147,7 +148,7 @@ extern "C" __global__ void ep4j_soak_row_table(const __grid_constant__ Words w) 
   }
 }
 
-// Who must be in a row.
+// The expected source of a row.
 struct Source {
   u32 rank;
   u32 token;
@@ -159,7 +160,7 @@ __device__ __forceinline__ Source source(const Words& w, int from) {
   return {pair / (u32)w.max_tokens, pair % (u32)w.max_tokens, (u32)from % (u32)w.top_k};
 }
 
-// Rows that a tensor of w.limit rows has of those that are needed.
+// Number of the needed rows that a tensor of w.limit rows holds.
 __device__ __forceinline__ u32 rows_here(const Words& w) {
   u32 needed = ((const u32*)w.totals)[NEEDED];
   return needed < w.limit ? needed : (u32)w.limit;

@@ -1,4 +1,4 @@
-// Whether rows, and what goes with them, have arrived where they must.
+// Checks that rows and their metadata have arrived where they must.
 #pragma once
 
 #include "soak_row_table.cuh"
@@ -36,7 +36,7 @@ __device__ inline void check_scales(const Words& w, u32 row, int from) {
   }
 }
 
-// Ids and weights that came with the rows.
+// Checks ids and weights of a row.
 __device__ inline void check_routing(const Words& w, u32 row, int from) {
   if (w.by_expert) {
     if (w.row_weights && row < rows_here(w)) {
@@ -52,7 +52,7 @@ __device__ inline void check_routing(const Words& w, u32 row, int from) {
     int expert = expert_of(route, k);
     bool here = is_local(w, expert);
     u32 i = row * (u32)w.top_k + k;
-    // In low latency rows without a token mean nothing.
+    // In low latency, rows without a token are undefined.
     if (w.row_ids && (from >= 0 || !w.low_latency)) {
       i64 expected = here ? (i64)((u32)expert % local_experts(w)) : -1;
       check(w, IDS, row, 8 * k, expected, (i64*)w.row_ids + i);
@@ -106,7 +106,7 @@ extern "C" __global__ void ep4j_soak_check_index(const __grid_constant__ Words w
   }
 }
 
-// A word of the ranges: how many rows, and the first of them; without rows there is none.
+// Checks a word of the ranges: number of rows and first row; without rows the latter is undefined.
 __device__ __forceinline__ void check_range(const Words& w, u32 row, u32 column, u32 rows,
                                             u32 first) {
   u32* range = (u32*)w.ranges + 2 * (row * (w.by_expert ? (u32)w.ranks : 1) + column);

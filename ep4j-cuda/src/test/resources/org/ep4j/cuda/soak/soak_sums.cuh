@@ -1,4 +1,4 @@
-// What experts answer, and whether the sums of the answers are right.
+// Writes the experts' answers, and checks the sums of the answers.
 #pragma once
 
 #include "soak_row_table.cuh"
