@@ -1,11 +1,10 @@
 package org.ep4j.cli;
 
-import static org.assertj.core.api.Assertions.assertThat;
-
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.GroupException;
@@ -35,7 +34,7 @@ class MainTest {
     CommandLineRun run = CommandLineRun.of();
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("bench, run, verify, launch, doctor, cache, bundle or version");
+    assertThat(run.err()).contains(ErrorCode.MISSING_ARGUMENT.id() + ": ").contains("bench, run, verify");
   }
 
   @Test
@@ -49,13 +48,13 @@ class MainTest {
   @Test
   void aCommandThatIsNoneIsToldWhichThereAre() {
     assertThat(CommandLineRun.of("frobnicate").err())
-        .contains("ep4j: there is no command 'frobnicate'; there are bench, run, verify, launch");
+        .contains("ep4j: EP4J-1902: unknown command 'frobnicate': use one of bench, run, verify");
     assertThat(CommandLineRun.of("cache", "fill").err())
-        .contains("ep4j cache: there is no command 'fill'; there are list, warm, clear");
+        .contains("ep4j cache: EP4J-1902: unknown command 'fill': use one of list, warm, clear");
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "version"})
+  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "errors", "version"})
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 
@@ -80,7 +79,7 @@ class MainTest {
         .isEqualTo(ExitCodes.PEER);
     assertThat(ExitCodes.of(new InvalidArgumentException("topK", "0", ">= 1", "choose")))
         .isEqualTo(ExitCodes.USAGE);
-    assertThat(ExitCodes.of(new CommandFailure(77, "theirs"))).isEqualTo(77);
+    assertThat(ExitCodes.of(new CommandFailure(ErrorCode.RANK_FAILED, 77, "theirs"))).isEqualTo(77);
     assertThat(ExitCodes.of(new IllegalStateException("bug"))).isEqualTo(ExitCodes.FAILED);
   }
 
@@ -89,7 +88,7 @@ class MainTest {
     CommandLineRun run = CommandLineRun.of("bundle", "--no-tests");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("clone of the sources");
+    assertThat(run.err()).contains(ErrorCode.NOT_A_CLONE.id());
   }
 
   @Test

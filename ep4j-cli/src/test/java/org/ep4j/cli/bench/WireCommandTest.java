@@ -73,7 +73,7 @@ class WireCommandTest {
     CommandLineRun run = bench("--threads --wire semaphore --sizes 8");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--wire is semaphore; it must be one of auto, ").contains("tcp");
+    assertThat(run.err()).contains("EP4J-1906: --wire = semaphore; it must be one of auto, ").contains("tcp");
   }
 
   @Test

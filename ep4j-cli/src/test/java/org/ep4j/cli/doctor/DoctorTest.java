@@ -56,7 +56,7 @@ class DoctorTest {
 
   @Test
   void everyMissingThingSaysWhatThatMeans() {
-    List<Finding> findings = DoctorCommand.look(Map.of("EP4J_SHM_DIR", scratch + "/absent"));
+    List<Finding> findings = DoctorCommand.look(Map.of("EP4J_SHM_DIR", scratch + "/missing"));
 
     assertThat(findings)
         .filteredOn(finding -> finding.state() != Finding.State.FOUND)
@@ -70,7 +70,7 @@ class DoctorTest {
   @Test
   void theListOfSettingsIsThatOfTheirPage() throws IOException {
     Path page = Path.of("..", "docs", "configuration.md");
-    assumeThat(page).as("absent in a bundle").exists();
+    assumeThat(page).as("missing in a bundle").exists();
     Set<String> written =
         Pattern.compile("EP4J_[A-Z_]*[A-Z]")
             .matcher(Files.readString(page))
@@ -85,7 +85,7 @@ class DoctorTest {
   @Test
   void connectionsThatNobodyHasSetAreToldAsTheyAreMeant() {
     assertThat(DoctorCommand.text(WireFacts.look(Map.of()), Style.PLAIN))
-        .containsPattern("EP4J_WIRE_CONNECTIONS +one a strand");
+        .containsPattern("EP4J_WIRE_CONNECTIONS +one per progress context");
   }
 
   @Test

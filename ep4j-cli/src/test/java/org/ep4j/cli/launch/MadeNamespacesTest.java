@@ -49,7 +49,7 @@ class MadeNamespacesTest {
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out())
-        .contains(ranks + " ranks of " + hosts + " nodes", "equal the oracle's bits", "wire alone");
+        .contains(ranks + " ranks of " + hosts + " nodes", "equal the oracle bit for bit", "wire alone");
   }
 
   @Test

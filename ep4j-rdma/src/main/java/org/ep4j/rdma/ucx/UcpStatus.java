@@ -1,6 +1,7 @@
 package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /** What results of UCX mean. */
@@ -10,7 +11,7 @@ final class UcpStatus {
   /** Throws unless a call went well. */
   static void check(byte status, String call) {
     if (status < 0) {
-      throw new WireException(call + ": " + text(status));
+      throw new WireException(ErrorCode.UCX_CALL_FAILED, call + ": " + text(status));
     }
   }
 

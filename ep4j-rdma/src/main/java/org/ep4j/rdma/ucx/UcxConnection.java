@@ -1,6 +1,7 @@
 package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.Arena;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.support.InFlightLimit;
@@ -161,7 +162,9 @@ final class UcxConnection {
   void broke(int status) {
     broken = true;
     condemn(
-        Cause.LOST, "the connection is lost: " + UcpStatus.text(status) + "; " + wire.status(peer));
+        Cause.LOST,
+        ErrorCode.UCX_CONNECTION_LOST.message(
+            "the connection failed: " + UcpStatus.text(status) + "; " + wire.status(peer)));
   }
 
   /** The peer is gone. */
@@ -290,7 +293,10 @@ final class UcxConnection {
   private void judge(int status, String call) {
     if (status < 0) {
       broken = true;
-      condemn(Cause.LOST, call + ": " + UcpStatus.text(status) + "; " + wire.status(peer));
+      condemn(
+          Cause.LOST,
+          ErrorCode.UCX_CONNECTION_LOST.message(
+              call + ": " + UcpStatus.text(status) + "; " + wire.status(peer)));
     }
   }
 

@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
@@ -52,7 +53,7 @@ final class UcxConnectionSetup {
       CollectiveStep.exchange(group, error, new byte[0], remaining());
       UcxWire open = wire;
       if (open == null) {
-        throw new WireException("wire 'ucx' was not made");
+        throw new IllegalStateException("all ranks agreed on a wire that does not exist");
       }
       opened = true;
       return open;
@@ -115,7 +116,7 @@ final class UcxConnectionSetup {
   private void connect(byte[][] offers) {
     UcxContext opened = context;
     if (opened == null) {
-      throw new WireException("there is no context");
+      throw new IllegalStateException("no context");
     }
     UcxWire made =
         new UcxWire(
@@ -150,9 +151,10 @@ final class UcxConnectionSetup {
     do {
       if (System.nanoTime() - end > 0) {
         throw new WireException(
-            "ranks %s did not answer over UCX within %d ms: do UCX_TLS and UCX_NET_DEVICES name"
+            ErrorCode.UCX_NO_ANSWER,
+            "ranks %s did not answer over UCX within %d ms: check that UCX_TLS and UCX_NET_DEVICES"
                     .formatted(silent, config.timeout().toMillis())
-                + " networks on which they reach this host?");
+                + " name networks on which they reach this host");
       }
       silent.clear();
       for (UcxProgressContext progressContext : progressContexts) {
@@ -160,6 +162,7 @@ final class UcxConnectionSetup {
         for (UcxConnection peerConnection : progressContext.peerConnections()) {
           if (!peerConnection.isOpen()) {
             throw new WireException(
+                ErrorCode.UCX_PEER_UNREACHABLE,
                 "rank "
                     + peerConnection.peer()
                     + " cannot be reached: "

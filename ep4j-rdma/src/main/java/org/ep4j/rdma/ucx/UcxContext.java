@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /** A context of UCX: memory is registered with it, and workers are made from it. */
@@ -46,7 +47,7 @@ final class UcxContext implements AutoCloseable {
         byte status =
             UcpSetUp.init(
                 UcxLibrary.MAJOR, UcxLibrary.MINOR, params.address(), config, out.address());
-        UcpStatus.check(status, "ucp_init (do UCX_TLS and UCX_NET_DEVICES name what there is?)");
+        UcpStatus.check(status, "ucp_init (check that UCX_TLS and UCX_NET_DEVICES name what exists)");
       } finally {
         UcpSetUp.releaseConfig(config);
       }
@@ -72,7 +73,8 @@ final class UcxContext implements AutoCloseable {
       if (status != UcpConstants.UCS_OK || mode != UcpConstants.UCS_THREAD_MODE_MULTI) {
         close();
         throw new WireException(
-            "this libucp cannot be used by several threads:"
+            ErrorCode.UCX_SINGLE_THREADED,
+            "this libucp does not support several threads:"
                 + " install one that was configured with --enable-mt");
       }
     }

@@ -2,6 +2,7 @@ package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.Arena;
 import java.util.TreeMap;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /**
@@ -38,7 +39,8 @@ final class UcxSettings {
               config, arena.allocateFrom(name).address(), arena.allocateFrom(value).address());
       if (status < 0) {
         throw new WireException(
-            "UCX does not take %s=%s: %s".formatted(name, value, UcpStatus.text(status)));
+            ErrorCode.UCX_SETTING_REFUSED,
+          "UCX refuses %s = %s (%s): correct the system property".formatted(name, value, UcpStatus.text(status)));
       }
     }
   }

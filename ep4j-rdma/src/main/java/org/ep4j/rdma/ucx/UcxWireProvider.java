@@ -1,5 +1,6 @@
 package org.ep4j.rdma.ucx;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -33,7 +34,8 @@ public final class UcxWireProvider implements WireProvider {
     if (config.encrypted()) {
       // All ranks were asked for the same.
       throw new WireException(
-          "wire 'ucx' does not encrypt: take wire tcp, or encrypt below it, as with IPsec");
+          ErrorCode.UCX_NO_ENCRYPTION,
+          "wire 'ucx' does not encrypt: use wire tcp, or encrypt below it, for example with IPsec");
     }
     return new UcxConnectionSetup(group, config).open();
   }

@@ -3,6 +3,7 @@ package org.ep4j.rdma.verbs;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 
@@ -67,9 +68,10 @@ final class OpenPort implements AutoCloseable {
     long context = Verbs.open(port.device());
     if (context == 0) {
       throw new WireException(
+          ErrorCode.RDMA_NO_PROVIDER,
           "the system lists the RDMA device "
               + port.device()
-              + ", but libibverbs does not: install the provider of its maker (ibverbs-providers,"
+              + ", but libibverbs cannot open it: install its provider (ibverbs-providers,"
               + " rdma-core), and let this process open /dev/infiniband/uverbs*");
     }
     OpenPort open = null;
@@ -118,7 +120,8 @@ final class OpenPort implements AutoCloseable {
   void require(int requests, long entries) {
     if (requests > maxRequests || entries > maxEntries) {
       throw new WireException(
-          "port %s holds %d requests a queue pair and %d completions a queue; needed are %d and %d:"
+          ErrorCode.RDMA_DEVICE_LIMIT,
+          "port %s holds %d requests per queue pair and %d completions per queue, needed are %d and %d:"
                   .formatted(name(), maxRequests, maxEntries, requests, entries)
               + " lower EP4J_IB_QP_DEPTH or EP4J_IB_QPS_PER_PORT");
     }
@@ -154,7 +157,8 @@ final class OpenPort implements AutoCloseable {
       return Verbs.register(domain, memory.address(), memory.bytes(), access);
     } catch (VerbsException e) {
       throw new WireException(
-          "port %s cannot reach memory of device %d: %s; %s. Load the kernel module nvidia-peermem, or set %s=0 on all hosts"
+          ErrorCode.RDMA_DEVICE_MEMORY,
+          "port %s cannot access memory of device %d (%s; %s): load the kernel module nvidia-peermem, or set %s=0 on all hosts"
               .formatted(name(), memory.device(), noDmaBuf, e.getMessage(), RdmaSettings.GPUDIRECT),
           e);
     }

@@ -2,6 +2,7 @@ package org.ep4j.rdma.verbs;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
@@ -320,7 +321,9 @@ final class QueuePair implements AutoCloseable {
     progress();
     close();
     Cause cause = broken == null ? Cause.LOST : broken;
-    String text = "port %s: %s; %s".formatted(port.name(), reason, state);
+    String text =
+        ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
+            "port %s: %s; %s".formatted(port.name(), reason, state));
     int failed = 0;
     for (VerbsLane lane : sendQueue.lanes()) {
       if (lane.failure() == null) {

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
@@ -192,14 +193,17 @@ final class QueuePairFailover {
       } else if (lane.failure() == null) {
         lane.fail(
             Cause.LOST,
-            "port %s: %s; what it had sent is lost".formatted(pair.port(), pair.reason()));
+            ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
+                "port %s: %s; its unacknowledged work is lost"
+                    .formatted(pair.port(), pair.reason())));
         wire.failed(1);
       }
     }
     LOG.log(
         Level.WARNING,
-        "ep4j: rank %d has lost a queue pair of port %s to rank %d (%s): its %d lanes go on over port %s"
-            .formatted(wire.rank(), pair.port(), pair.peer(), pair.reason(), moved, paths));
+        ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
+            "rank %d lost a queue pair of port %s to rank %d (%s): its %d lanes continue over port %s"
+            .formatted(wire.rank(), pair.port(), pair.peer(), pair.reason(), moved, paths)));
     return true;
   }
 

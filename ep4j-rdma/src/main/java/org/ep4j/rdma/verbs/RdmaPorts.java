@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.WireException;
@@ -142,7 +143,8 @@ public final class RdmaPorts {
       RdmaPort port = named(all, name);
       if (!port.active()) {
         throw new WireException(
-            "port %s of %s is %s: plug in its cable, or leave it out"
+            ErrorCode.RDMA_PORT_DOWN,
+            "port %s of %s is %s: connect its cable, or leave it out"
                 .formatted(name, RdmaSettings.HCA, port.state()));
       }
     }
@@ -156,16 +158,18 @@ public final class RdmaPorts {
         .orElseThrow(
             () ->
                 new WireException(
-                    "%s names port %s, but this host has %s"
+                    ErrorCode.RDMA_PORT_MISSING,
+                    "%s names port %s, but this host has %s: name one of these"
                         .formatted(RdmaSettings.HCA, name, names(all))));
   }
 
   private static void requireSome(List<RdmaPort> all, PortOrder order) {
     if (order.ports().isEmpty()) {
       throw new WireException(
+          ErrorCode.RDMA_NO_PORT,
           all.isEmpty()
-              ? "this host has no RDMA device: ls /sys/class/infiniband"
-              : "no RDMA port of this host is active: " + names(all));
+              ? "this host has no RDMA device: check /sys/class/infiniband"
+              : "no RDMA port of this host is active (" + names(all) + "): check the cables");
     }
   }
 

@@ -3,6 +3,7 @@ package org.ep4j.rdma.verbs;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
@@ -73,6 +74,7 @@ public record RdmaSettings(
     for (List<String> list : ports) {
       if (list.size() > MAX_PORTS) {
         throw new InvalidArgumentException(
+            ErrorCode.BAD_RDMA_PORTS,
             HCA,
             list.size() + " ports",
             "at most " + MAX_PORTS + " for a rank",
@@ -130,6 +132,7 @@ public record RdmaSettings(
     String name = item.contains(":") ? item : item + ":1";
     if (!name.matches("[A-Za-z0-9_.-]+:[1-9][0-9]{0,2}")) {
       throw new InvalidArgumentException(
+          ErrorCode.BAD_RDMA_PORTS,
           HCA,
           "'" + value + "', with '" + item + "' in it",
           "a list of DEVICE or DEVICE:PORT",
@@ -153,6 +156,7 @@ public record RdmaSettings(
       return Integer.parseInt(value.strip());
     } catch (NumberFormatException e) {
       throw new InvalidArgumentException(
+          ErrorCode.BAD_RDMA_SETTING,
           name, "'" + value + "'", "a whole number", "leave it out for the default");
     }
   }
@@ -160,6 +164,7 @@ public record RdmaSettings(
   private static void range(String name, int value, int least, int max) {
     if (value < least || value > max) {
       throw new InvalidArgumentException(
+          ErrorCode.BAD_RDMA_SETTING,
           name,
           String.valueOf(value),
           "from " + least + " to " + max,

@@ -9,6 +9,7 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.VarHandle;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -178,7 +179,10 @@ final class Verbs {
   static long registerDmaBuf(long domain, long address, long bytes, int dmaBuf, int access) {
     MethodHandle register = REG_DMABUF_MR;
     if (register == null) {
-      throw new VerbsException("libibverbs has no ibv_reg_dmabuf_mr: it is from before version 34");
+      throw new VerbsException(
+          ErrorCode.VERBS_CALL_FAILED,
+          "libibverbs has no ibv_reg_dmabuf_mr: install rdma-core 34 or newer",
+          null);
     }
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(ERRNO_STATE);

@@ -1,6 +1,7 @@
 package org.ep4j.rdma.verbs;
 
 import java.nio.ByteBuffer;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -29,7 +30,8 @@ final class VerbsConnectionSetup {
   Wire open() {
     if (config.encrypted()) {
       throw new WireException(
-          "wire 'verbs' cannot encrypt: leave 'encrypted' out, or take wire 'tcp'");
+          ErrorCode.VERBS_NO_ENCRYPTION,
+          "wire 'verbs' does not encrypt: disable encryption, or use wire 'tcp'");
     }
     PortChoice chosen =
         RdmaPorts.agree(group, config.affinity(), config.timeout(), settings, localRank);
@@ -103,6 +105,7 @@ final class VerbsConnectionSetup {
   private void same(int rank, String what, int theirs, int mine, String variable) {
     if (theirs != mine) {
       throw new WireException(
+          ErrorCode.RDMA_SETTINGS_DIFFER,
           "rank %d has %d %s, rank %d has %d: set %s on all hosts"
               .formatted(rank, theirs, what, group.rank(), mine, variable));
     }

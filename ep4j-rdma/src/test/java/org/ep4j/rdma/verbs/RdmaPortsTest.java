@@ -1,14 +1,12 @@
 package org.ep4j.rdma.verbs;
 
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
-
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -61,7 +59,7 @@ class RdmaPortsTest {
     assertThat(RdmaPorts.discover(system.resolve("nothing"))).isEmpty();
     assertThatThrownBy(() -> choose(List.of(), NOTHING_SET, 0))
         .isInstanceOf(WireException.class)
-        .hasMessageContaining("no RDMA device");
+        .hasMessageStartingWith(ErrorCode.RDMA_NO_PORT.id());
   }
 
   @Test
@@ -91,9 +89,11 @@ class RdmaPortsTest {
     List<RdmaPort> ports = List.of(port("a", "ACTIVE"), port("b", "DOWN"));
     assertThat(choose(ports, named("a"), 3)).containsExactly(ports.getFirst());
     assertThatThrownBy(() -> choose(ports, named("x"), 0))
+        .hasMessageStartingWith(ErrorCode.RDMA_PORT_MISSING.id())
         .hasMessageContaining("x:1")
         .hasMessageContaining("a:1 (ACTIVE)");
     assertThatThrownBy(() -> choose(ports, named("a,b"), 0))
+        .hasMessageStartingWith(ErrorCode.RDMA_PORT_DOWN.id())
         .hasMessageContaining("b:1")
         .hasMessageContaining("DOWN");
   }

@@ -48,6 +48,7 @@ class RdmaSettingsTest {
   void badValuesAreRefusedByName(String variable, String value) {
     assertThatThrownBy(() -> RdmaSettings.of(Map.of(variable, value)))
         .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith("EP4J-195")
         .hasMessageContaining(variable);
   }
 }
