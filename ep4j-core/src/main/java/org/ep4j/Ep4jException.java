@@ -40,7 +40,7 @@ public class Ep4jException extends RuntimeException {
   }
 
   /** Stable code of the error; null if the error has none yet. */
-  public final @Nullable ErrorCode code() {
+  public final @Nullable ErrorCode errorCode() {
     return code;
   }
 }

@@ -19,7 +19,7 @@ public final class IllegalUseException extends IllegalStateException {
   }
 
   /** Stable code of the error. */
-  public ErrorCode code() {
+  public ErrorCode errorCode() {
     return code;
   }
 }

@@ -39,7 +39,7 @@ public final class InvalidArgumentException extends IllegalArgumentException {
   }
 
   /** Stable code of the error. */
-  public ErrorCode code() {
+  public ErrorCode errorCode() {
     return code;
   }
 
