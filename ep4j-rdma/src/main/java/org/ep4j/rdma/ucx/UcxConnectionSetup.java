@@ -20,11 +20,10 @@ import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How ranks connect: each opens a worker a strand and tells the others its addresses through the
- * group; each makes endpoints to all, and greets. The wire is open when all have been greeted back.
+ * Connects the ranks: each opens a worker per progress context, exchanges the addresses over the group, creates endpoints to all peers, and sends HELLO. The wire is open when all peers have answered.
  */
 final class UcxConnectionSetup {
-  /** What a rank tells: its ticket, then the address of each worker. */
+  /** Data of a rank: its ticket, then the address of each worker. */
   private record Offer(long ticket, List<byte[]> addresses) {}
 
   private final Group group;
@@ -64,7 +63,7 @@ final class UcxConnectionSetup {
     }
   }
 
-  /** Does a step; empty, or what went wrong. */
+  /** Runs a step; returns its error, or an empty text. */
   private static String attempt(Runnable step) {
     try {
       step.run();
@@ -145,7 +144,7 @@ final class UcxConnectionSetup {
     }
   }
 
-  /** Polls until every link has been answered. */
+  /** Polls until every peer has answered. */
   private void greet() {
     TreeSet<Integer> silent = new TreeSet<>();
     do {

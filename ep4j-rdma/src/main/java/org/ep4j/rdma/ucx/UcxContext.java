@@ -19,7 +19,7 @@ final class UcxContext implements AutoCloseable {
   /**
    * Opens a context for several workers.
    *
-   * @param endpoints how many there will be, about
+   * @param endpoints estimated number of endpoints
    */
   static UcxContext open(int endpoints) {
     UcxSettings.prepare();
@@ -57,7 +57,7 @@ final class UcxContext implements AutoCloseable {
     }
   }
 
-  /** Regions are made while strands are being driven by other threads. */
+  /** Other threads poll progress contexts while regions are created. */
   private void requireThreads() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment attributes = arena.allocate(UcpLayouts.CONTEXT_ATTR);
@@ -80,12 +80,12 @@ final class UcxContext implements AutoCloseable {
     }
   }
 
-  /** New memory, zeroed, where the transports like it best. */
+  /** New zeroed memory of a kind that the transports prefer. */
   UcxMemory allocate(long bytes) {
     return map(0, Math.max(bytes, 64), UcpConstants.UCP_MEM_MAP_ALLOCATE);
   }
 
-  /** Memory of somebody else. */
+  /** Registers memory of the caller. */
   UcxMemory register(long address, long bytes) {
     return map(address, bytes, 0);
   }
@@ -118,7 +118,7 @@ final class UcxContext implements AutoCloseable {
     }
   }
 
-  /** A worker, for one thread at a time. */
+  /** A worker for one thread at a time. */
   long createWorker() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);

@@ -6,20 +6,19 @@ import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /**
- * Settings of UCX for the wires of this JVM: a system property {@code ep4j.ucx.NAME} wins over the
- * variable {@code UCX_NAME}, for settings of the library as a whole (not of one transport).
+ * Settings of UCX for the wires of this JVM: a system property {@code ep4j.ucx.NAME} overrides the variable {@code UCX_NAME}, for settings of the whole library (not of one transport).
  */
 final class UcxSettings {
   private static final String PROPERTY = "ep4j.ucx.";
 
   private UcxSettings() {}
 
-  /** Does what must be done before the variables are read. */
+  /** Prepares the environment before UCX reads the variables. */
   static void prepare() {
     UcxEnvironment.prepareFor(System.getProperty(PROPERTY + "TLS", System.getenv("UCX_TLS")));
   }
 
-  /** Changes a configuration that has been read from the variables. */
+  /** Applies the properties to a configuration. */
   static void apply(long config) {
     TreeMap<String, String> settings = new TreeMap<>();
     System.getProperties()

@@ -7,7 +7,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 
-/** A port that is in use: its device, opened, and a protection domain. Owns both. */
+/** A port in use. Owns its open device and a protection domain. */
 final class OpenPort implements AutoCloseable {
   private static final long LID = VerbsLayouts.offset(VerbsLayouts.PORT, "lid");
   private static final long MTU = VerbsLayouts.offset(VerbsLayouts.PORT, "active_mtu");
@@ -26,7 +26,7 @@ final class OpenPort implements AutoCloseable {
   private final int maxRequests;
   private final int maxEntries;
 
-  /** Calls that only the device's driver has. */
+  /** Functions of the driver of the device. */
   final MemorySegment pollFunction;
 
   final MemorySegment sendFunction;
@@ -102,7 +102,7 @@ final class OpenPort implements AutoCloseable {
     return address;
   }
 
-  /** Most bytes of one request. */
+  /** Maximum size of one request in bytes. */
   int maxBytes() {
     return maxBytes < 0 ? Integer.MAX_VALUE : maxBytes;
   }
@@ -112,10 +112,10 @@ final class OpenPort implements AutoCloseable {
   }
 
   /**
-   * Refuses what the device cannot hold.
+   * Checks the limits of the device.
    *
-   * @param requests of one direction of a queue pair
-   * @param entries of a completion queue
+   * @param requests requests of one direction of a queue pair
+   * @param entries entries of a completion queue
    */
   void require(int requests, long entries) {
     if (requests > maxRequests || entries > maxEntries) {
@@ -142,7 +142,7 @@ final class OpenPort implements AutoCloseable {
         : registerOfDevice(memory, access);
   }
 
-  /** By its dma-buf; else by its address, which nvidia-peermem makes known to verbs. */
+  /** Registers by dma-buf, else by address, which needs nvidia-peermem. */
   private long registerOfDevice(WireMemory memory, int access) {
     String noDmaBuf = "it has no dma-buf";
     if (memory.dmaBuf() != WireMemory.NO_DMA_BUF) {

@@ -9,10 +9,7 @@ import org.ep4j.wire.WireException;
 import org.ep4j.wire.support.CollectiveStep;
 
 /**
- * How ranks connect, in four exchanges over the group: which ports each can use, nearest first;
- * what it has been told to use; where its queue pairs are; and that all are connected, so that
- * nobody sends before the other end can receive. Addresses and keys travel over the group, which
- * has proven who its members are.
+ * Connects the ranks with four exchanges over the group: usable ports, closest first; settings; addresses of queue pairs; and the confirmation that all are connected, so that no rank sends before the other end can receive. Addresses and keys are exchanged over the group, which authenticates its members.
  */
 final class VerbsConnectionSetup {
   private final Group group;
@@ -49,7 +46,7 @@ final class VerbsConnectionSetup {
       }
       byte[][] offers = CollectiveStep.exchange(group, error, offer, config.timeout());
       if (resources == null) {
-        throw new IllegalStateException("agreed on what failed");
+        throw new IllegalStateException("the exchange hid an error of this rank");
       }
       error = connect(resources, offers);
       CollectiveStep.exchange(group, error, new byte[0], config.timeout());
@@ -76,7 +73,7 @@ final class VerbsConnectionSetup {
     return "";
   }
 
-  /** What must be the same on all ranks. */
+  /** The settings that must be equal on all ranks. */
   private byte[] plan(PortChoice chosen) {
     ByteBuffer plan = ByteBuffer.allocate(4 * Integer.BYTES);
     plan.putInt(chosen.ports().size())
@@ -91,8 +88,8 @@ final class VerbsConnectionSetup {
     for (int rank = 0; rank < plans.length; rank++) {
       ByteBuffer theirs = ByteBuffer.wrap(plans[rank]);
       same(rank, "ports", theirs.getInt(0), mine.getInt(0), RdmaSettings.HCA);
-      same(rank, "queue pairs a port", theirs.getInt(4), mine.getInt(4), RdmaSettings.QPS_PER_PORT);
-      same(rank, "requests a queue pair", theirs.getInt(8), mine.getInt(8), RdmaSettings.QP_DEPTH);
+      same(rank, "queue pairs per port", theirs.getInt(4), mine.getInt(4), RdmaSettings.QPS_PER_PORT);
+      same(rank, "requests per queue pair", theirs.getInt(8), mine.getInt(8), RdmaSettings.QP_DEPTH);
       same(
           rank,
           "as GPUDirect (0 is off)",
