@@ -5,9 +5,9 @@ import java.util.Optional;
 
 /**
  * The stable code of an error: what is wrong and what to do, independent of the words of one
- * message. Every message of ep4j begins with a code ({@code EP4J-1000: …}); programs, logs and tests
- * match the code. {@code docs/errors.md} and {@code ep4j errors} list all codes. A code never changes
- * its meaning, and the number of a removed code is not used again.
+ * message. Every message of ep4j begins with a code ({@code EP4J-1000: …}); programs, logs and
+ * tests match the code. {@code docs/errors.md} and {@code ep4j errors} list all codes. A code never
+ * changes its meaning, and the number of a removed code is not used again.
  */
 public enum ErrorCode {
   // 1000 to 1399: arguments of the API, groups, memory, wires and files.
@@ -38,9 +38,7 @@ public enum ErrorCode {
 
   /** ep4j does not have this command. */
   UNKNOWN_COMMAND(
-      1902,
-      "ep4j does not have this command.",
-      "List the commands with `./ep4j --help`."),
+      1902, "ep4j does not have this command.", "List the commands with `./ep4j --help`."),
 
   /** A required option, argument or subcommand is missing. */
   MISSING_ARGUMENT(
@@ -99,10 +97,7 @@ public enum ErrorCode {
       "Call it in a clone of the sources."),
 
   /** No error has this code. */
-  UNKNOWN_ERROR_CODE(
-      1912,
-      "No error has this code.",
-      "List all codes with `./ep4j errors`."),
+  UNKNOWN_ERROR_CODE(1912, "No error has this code.", "List all codes with `./ep4j errors`."),
 
   /** `EP4J_IB_HCA` is not a list of RDMA ports. */
   BAD_RDMA_PORTS(
@@ -136,9 +131,7 @@ public enum ErrorCode {
 
   /** Ranks could not agree. */
   GROUP_FAILED(
-      3000,
-      "The ranks of a group could not agree.",
-      "The message names the ranks and the cause."),
+      3000, "The ranks of a group could not agree.", "The message names the ranks and the cause."),
 
   // 4000 to 4999: operations: peers that are late or dead, and failures that peers report.
 
@@ -176,8 +169,7 @@ public enum ErrorCode {
   /** A queue pair cannot be connected: the address of the peer does not answer (ETIMEDOUT). */
   VERBS_PEER_UNREACHABLE(
       5502,
-      "A queue pair cannot be connected: the address of the peer does not answer"
-          + " (ETIMEDOUT).",
+      "A queue pair cannot be connected: the address of the peer does not answer" + " (ETIMEDOUT).",
       "Check that this port reaches the address of the peer: cable, subnet and"
           + " `EP4J_IB_GID_INDEX`."),
 
@@ -226,9 +218,7 @@ public enum ErrorCode {
 
   /** The wire verbs does not encrypt. */
   VERBS_NO_ENCRYPTION(
-      5517,
-      "The wire verbs does not encrypt.",
-      "Use the wire tcp, or disable encryption."),
+      5517, "The wire verbs does not encrypt.", "Use the wire tcp, or disable encryption."),
 
   /** A queue pair of the wire verbs failed. */
   VERBS_QUEUE_PAIR_LOST(
@@ -347,9 +337,7 @@ public enum ErrorCode {
 
   /** The launch was interrupted before all ranks were started. */
   LAUNCH_INTERRUPTED(
-      8007,
-      "The launch was interrupted before all ranks were started.",
-      "Start it again."),
+      8007, "The launch was interrupted before all ranks were started.", "Start it again."),
 
   /** This host has no free TCP port for the rendezvous. */
   NO_FREE_PORT(
@@ -364,16 +352,11 @@ public enum ErrorCode {
       "Install what the message names, or use another wire."),
 
   /** The program ip cannot be run. */
-  IP_TOOL_MISSING(
-      8010,
-      "The program ip cannot be run.",
-      "Install the package iproute2."),
+  IP_TOOL_MISSING(8010, "The program ip cannot be run.", "Install the package iproute2."),
 
   /** A call of the program ip did not end. */
   IP_TOOL_TIMEOUT(
-      8011,
-      "A call of the program ip did not end.",
-      "Run the command in the message by hand."),
+      8011, "A call of the program ip did not end.", "Run the command in the message by hand."),
 
   /** Network namespaces cannot be created. */
   NAMESPACES_REFUSED(

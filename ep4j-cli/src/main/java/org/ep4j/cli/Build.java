@@ -28,7 +28,8 @@ public final class Build {
   }
 
   /**
-   * The git commit of the working tree that this program was built from, or {@code unknown}. A bundle stores it in a file.
+   * The git commit of the working tree that this program was built from, or {@code unknown}. A
+   * bundle stores it in a file.
    */
   public static String revision() {
     String path = System.getProperty("jdk.module.path", System.getProperty("java.class.path", ""));

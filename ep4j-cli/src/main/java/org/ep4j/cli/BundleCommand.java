@@ -8,8 +8,9 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * Packs everything for machines without Java. In a clone the script {@code ep4j} runs {@code tools/bundle}
- * instead, which needs the sources and a JDK. Only {@code --help} and calls outside a clone reach this class.
+ * Packs everything for machines without Java. In a clone the script {@code ep4j} runs {@code
+ * tools/bundle} instead, which needs the sources and a JDK. Only {@code --help} and calls outside a
+ * clone reach this class.
  */
 @Command(
     name = "bundle",
@@ -19,7 +20,7 @@ import picocli.CommandLine.Option;
       "",
       "It runs on Linux machines of the same architecture that have neither Java nor a network."
           + " Unpack it anywhere: its ep4j has the same commands, and ep4j test [NAME]... runs its"
-            + " tests. This command needs a clone of the sources.",
+          + " tests. This command needs a clone of the sources.",
       ""
     })
 final class BundleCommand implements Callable<Integer> {

@@ -20,8 +20,7 @@ public final class CommandSpecs {
    *
    * @param text what is wrong, and what to do
    */
-  public static void check(
-      @Nullable CommandSpec spec, boolean holds, ErrorCode code, String text) {
+  public static void check(@Nullable CommandSpec spec, boolean holds, ErrorCode code, String text) {
     if (!holds) {
       throw usage(require(spec), code, text);
     }

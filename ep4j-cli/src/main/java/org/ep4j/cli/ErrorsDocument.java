@@ -7,7 +7,9 @@ import org.ep4j.ErrorCode;
 
 /** The page {@code docs/errors.md}, made from {@link ErrorCode}. */
 final class ErrorsDocument {
-  /** The sections of {@link ErrorCode}, as the comments in its source name them; a test compares. */
+  /**
+   * The sections of {@link ErrorCode}, as the comments in its source name them; a test compares.
+   */
   static final List<Section> SECTIONS =
       List.of(
           new Section(1000, 1399, "arguments of the API, groups, memory, wires and files"),
@@ -79,7 +81,8 @@ final class ErrorsDocument {
         page.append("\n## ").append(section.heading()).append("\n\n");
         page.append("| code | cause | remedy |\n|---|---|---|\n");
         for (ErrorCode code : codes) {
-          page.append("| `%s` | %s | %s |\n".formatted(code, cell(code.cause()), cell(code.remedy())));
+          page.append(
+              "| `%s` | %s | %s |\n".formatted(code, cell(code.cause()), cell(code.remedy())));
         }
       }
     }

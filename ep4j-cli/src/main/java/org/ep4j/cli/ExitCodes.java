@@ -33,7 +33,8 @@ public final class ExitCodes {
     meanings.put(" 0", "success");
     meanings.put(" 1", "a result is wrong, an input file is bad, or the work failed");
     meanings.put(" 2", "wrong usage: the message names the argument");
-    meanings.put(" 3", "this machine cannot use the requested engine, device or wire; see: ep4j doctor");
+    meanings.put(
+        " 3", "this machine cannot use the requested engine, device or wire; see: ep4j doctor");
     meanings.put(" 4", "a rank could not be started, did not join, timed out or died");
     return meanings;
   }

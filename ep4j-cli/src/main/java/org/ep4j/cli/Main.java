@@ -29,7 +29,8 @@ import picocli.CommandLine;
       LaunchCommand.class,
       DoctorCommand.class,
       CacheCommand.class,
-      BundleCommand.class, ErrorsCommand.class,
+      BundleCommand.class,
+      ErrorsCommand.class,
       VersionCommand.class
     },
     mixinStandardHelpOptions = true,
@@ -57,7 +58,8 @@ public final class Main implements Runnable {
     int code = run(arguments);
     System.out.flush();
     System.err.flush();
-    // exit() instead of a return: a rank that hangs in a thread must not keep a failed command alive.
+    // exit() instead of a return: a rank that hangs in a thread must not keep a failed command
+    // alive.
     System.exit(code);
   }
 
@@ -88,7 +90,8 @@ public final class Main implements Runnable {
 
   private static void configure(CommandLine line) {
     line.getCommandSpec().usageMessage().exitCodeList(ExitCodes.meanings());
-    // The first non-option after launch begins the launched command; the options behind it belong to it.
+    // The first non-option after launch begins the launched command; the options behind it belong
+    // to it.
     line.setStopAtPositional(line.getCommandName().equals("launch"));
     line.getSubcommands().values().forEach(Main::configure);
   }

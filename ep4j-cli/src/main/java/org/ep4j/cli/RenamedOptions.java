@@ -4,7 +4,8 @@ import java.io.PrintWriter;
 import java.util.Map;
 
 /**
- * Renamed options of {@code bench}. This version accepts the old names, which the help does not show, and warns.
+ * Renamed options of {@code bench}. This version accepts the old names, which the help does not
+ * show, and warns.
  */
 final class RenamedOptions {
   /** The new names by old name. */

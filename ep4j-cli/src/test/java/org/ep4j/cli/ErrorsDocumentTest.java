@@ -26,7 +26,9 @@ class ErrorsDocumentTest {
   private static final Pattern USE =
       Pattern.compile("\\b(?:ErrorCode\\.)?([A-Z][A-Z0-9_]+)\\b|\\bEP4J-(\\d{4})\\b");
 
-  /** Begins with a capital letter, code, or the name of a program or call; ends with a full stop. */
+  /**
+   * Begins with a capital letter, code, or the name of a program or call; ends with a full stop.
+   */
   private static final Pattern SENTENCES =
       Pattern.compile("(?:[A-Z`]|ep4j |lib\\w+ |nv\\w+ |[a-z]\\w*\\()[^\\n]*[^\\s.]\\.");
 
@@ -95,7 +97,10 @@ class ErrorsDocumentTest {
     List<Path> sources = new ArrayList<>();
     try (Stream<Path> modules = Files.list(ROOT)) {
       for (Path main :
-          modules.map(module -> module.resolve("src/main/java")).filter(Files::isDirectory).toList()) {
+          modules
+              .map(module -> module.resolve("src/main/java"))
+              .filter(Files::isDirectory)
+              .toList()) {
         try (Stream<Path> files = Files.walk(main)) {
           files
               .filter(file -> file.toString().endsWith(".java") && !file.endsWith("ErrorCode.java"))

@@ -34,7 +34,9 @@ class MainTest {
     CommandLineRun run = CommandLineRun.of();
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains(ErrorCode.MISSING_ARGUMENT.id() + ": ").contains("bench, run, verify");
+    assertThat(run.err())
+        .contains(ErrorCode.MISSING_ARGUMENT.id() + ": ")
+        .contains("bench, run, verify");
   }
 
   @Test

@@ -12,7 +12,8 @@ import org.ep4j.cuda.backend.BackendChoice;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Runs the parts of a GPU bench with each backend and prints the times side by side. A repeated name is measured again: the difference of its columns is the noise of the comparison.
+ * Runs the parts of a GPU bench with each backend and prints the times side by side. A repeated
+ * name is measured again: the difference of its columns is the noise of the comparison.
  */
 final class BackendComparison {
   private static final String NOTE =

@@ -15,7 +15,9 @@ import org.ep4j.nccl.NcclAllReduce;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Repeated NCCL all-reduces on a separate stream and thread during a measurement. All ranks must enqueue the same number, or the last all-reduces never end. Therefore the ranks agree on the highest number at the end, and enqueue the rest.
+ * Repeated NCCL all-reduces on a separate stream and thread during a measurement. All ranks must
+ * enqueue the same number, or the last all-reduces never end. Therefore the ranks agree on the
+ * highest number at the end, and enqueue the rest.
  */
 final class BackgroundTraffic implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
@@ -152,7 +154,9 @@ final class BackgroundTraffic implements AutoCloseable {
         .formatted(max - before, FLOATS * Float.BYTES >> 20, seconds * 1e3 / (max - before), alone);
   }
 
-  /** Without {@link #stop} the ranks may have enqueued different numbers; then NCCL aborts the rest. */
+  /**
+   * Without {@link #stop} the ranks may have enqueued different numbers; then NCCL aborts the rest.
+   */
   @Override
   public void close() {
     boolean ignored = ends(PARTING);

@@ -107,8 +107,8 @@ public final class BenchCommand implements Callable<Integer> {
       split = ",",
       paramLabel = "bf16|fp8|nvfp4",
       description =
-          "Formats of the rows; default bf16 and fp8. ht also supports fp16 and fp32; ht on the host"
-              + " uses only the first.")
+          "Formats of the rows; default bf16 and fp8. ht also supports fp16 and fp32; ht on the"
+              + " host uses only the first.")
   private @Nullable List<Payload> payloads;
 
   @Option(
@@ -124,8 +124,8 @@ public final class BenchCommand implements Callable<Integer> {
       paramLabel = "exact|static|cached|graph",
       description =
           "Whether the receiver gets the row count (exact) or fixes it (static), for ht; on GPUs"
-              + " also dispatches with the handle of an earlier one (cached), or static ones captured"
-              + " in a graph with their combines (graph); default ${DEFAULT-VALUE}.")
+              + " also dispatches with the handle of an earlier one (cached), or static ones"
+              + " captured in a graph with their combines (graph); default ${DEFAULT-VALUE}.")
   private String mode = "exact";
 
   @Option(
@@ -139,7 +139,8 @@ public final class BenchCommand implements Callable<Integer> {
       names = "--iterations",
       paramLabel = "N",
       description =
-          "Timed iterations; default: as many as fit into some seconds, 5 to 300 (ht) or 20 to 1000 (ll).")
+          "Timed iterations; default: as many as fit into some seconds, 5 to 300 (ht) or 20 to 1000"
+              + " (ll).")
   private @Nullable Integer iterations;
 
   @Option(
@@ -173,7 +174,9 @@ public final class BenchCommand implements Callable<Integer> {
   @Option(names = "--logfmt", description = "Combine in LogFMT-10 (ll).")
   private boolean logFmt;
 
-  @Option(names = "--hook", description = "Split operations into a sending and a receiving half (ll).")
+  @Option(
+      names = "--hook",
+      description = "Split operations into a sending and a receiving half (ll).")
   private boolean hook;
 
   @Option(
@@ -183,7 +186,9 @@ public final class BenchCommand implements Callable<Integer> {
 
   @Option(
       names = "--rank-major",
-      description = "A rank receives a row once, grouped by source rank; the caller sums before the combine (ll).")
+      description =
+          "A rank receives a row once, grouped by source rank; the caller sums before the combine"
+              + " (ll).")
   private boolean rankMajor;
 
   @Option(names = "--zero-copy", description = "Combine from the region of the buffer (ll).")

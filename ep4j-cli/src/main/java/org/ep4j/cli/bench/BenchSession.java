@@ -81,7 +81,9 @@ final class BenchSession {
   }
 
   /**
-   * Settings for a first run on few rows: until the JIT compiler has finished, a vector operation is a slow call, and large operations consist of these calls. This run starts before the inputs are generated.
+   * Settings for a first run on few rows: until the JIT compiler has finished, a vector operation
+   * is a slow call, and large operations consist of these calls. This run starts before the inputs
+   * are generated.
    */
   private RankContext small() {
     return context.with(context.settings().small());

@@ -87,7 +87,8 @@ record BenchSettings(
    * @param hook split into a sending and a receiving half
    * @param zeroCopy combine from the region of the buffer
    * @param partial ranks sum their rows of a token before they send them
-   * @param rankMajor a rank receives a row once, grouped by source rank; the caller sums before the combine
+   * @param rankMajor a rank receives a row once, grouped by source rank; the caller sums before the
+   *     combine
    */
   record LowLatencyVariant(
       boolean logFmt, boolean hook, boolean zeroCopy, boolean partial, boolean rankMajor) {

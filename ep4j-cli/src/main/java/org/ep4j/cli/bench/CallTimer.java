@@ -6,7 +6,8 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.probe.StreamGate;
 
 /**
- * Times calls on a stream: events around the whole call, host time of the caller, and in separate calls the time of the kernels alone.
+ * Times calls on a stream: events around the whole call, host time of the caller, and in separate
+ * calls the time of the kernels alone.
  */
 final class CallTimer implements AutoCloseable {
   /** A call. */
@@ -60,7 +61,8 @@ final class CallTimer implements AutoCloseable {
   }
 
   /**
-   * Makes the i-th call while the stream is held. When the stream continues, all kernels of the call are enqueued, so the time between the events contains no host time.
+   * Makes the i-th call while the stream is held. When the stream continues, all kernels of the
+   * call are enqueued, so the time between the events contains no host time.
    */
   void timeKernels(int i, Call call) {
     gate.hold(stream, HELD);

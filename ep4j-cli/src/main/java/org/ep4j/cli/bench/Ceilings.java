@@ -8,7 +8,9 @@ import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.memory.PageArena;
 
 /**
- * The memory limits of this machine, measured in the same run on all ranks at once with the threads of an operation: copying the bytes of a dispatch and reading those of a combine, without communication. The ceiling is the best of several methods.
+ * The memory limits of this machine, measured in the same run on all ranks at once with the threads
+ * of an operation: copying the bytes of a dispatch and reading those of a combine, without
+ * communication. The ceiling is the best of several methods.
  */
 final class Ceilings {
   private static final int WARMUP = 1;
@@ -18,7 +20,8 @@ final class Ceilings {
   private static final long SHORT_BYTES = 8L << 20;
 
   /**
-   * Copies and reads repeat over this many bytes: more than the cache share of a core. First touch of more memory may take longer than the whole measurement.
+   * Copies and reads repeat over this many bytes: more than the cache share of a core. First touch
+   * of more memory may take longer than the whole measurement.
    */
   private static final long MAX_SPACE = 64L << 20;
 
@@ -34,7 +37,8 @@ final class Ceilings {
   }
 
   /**
-   * Microseconds in which every rank copies the bytes of a dispatch: row by row from its input rows, or in bulk, whichever is faster.
+   * Microseconds in which every rank copies the bytes of a dispatch: row by row from its input
+   * rows, or in bulk, whichever is faster.
    *
    * @param rows source of the row copies
    * @param rowBytes bytes of a row
@@ -94,9 +98,7 @@ final class Ceilings {
     }
   }
 
-  /**
-   * Warms up the reader for the JIT compiler with many short calls.
-   */
+  /** Warms up the reader for the JIT compiler with many short calls. */
   void warmUp() {
     MemoryReader reader = MemoryReader.best();
     try (Arena arena = Arena.ofConfined()) {

@@ -11,7 +11,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Dispatches and combines on GPUs as calls on a stream of the caller: checked by the oracle, then timed with a common start of all ranks.
+ * Dispatches and combines on GPUs as calls on a stream of the caller: checked by the oracle, then
+ * timed with a common start of all ranks.
  */
 final class DeviceBench implements AutoCloseable {
   private static final int WARMUPS = 2000;

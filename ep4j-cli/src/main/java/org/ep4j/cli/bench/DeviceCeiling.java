@@ -9,7 +9,8 @@ import org.ep4j.cuda.probe.ProbeLoad;
 import org.ep4j.group.Group;
 
 /**
- * Time in which the GPUs push the rows of an operation without a protocol: the best of several numbers of SMs. Rank 0 measures on all GPUs while the other ranks wait.
+ * Time in which the GPUs push the rows of an operation without a protocol: the best of several
+ * numbers of SMs. Rank 0 measures on all GPUs while the other ranks wait.
  */
 final class DeviceCeiling {
   private static final int REPETITIONS = 15;
@@ -29,7 +30,8 @@ final class DeviceCeiling {
   }
 
   /**
-   * Microseconds for {@code rows} rows from every rank to every rank, including itself; NaN if ranks share GPUs, or if rank 0 does not see all GPUs. Collective.
+   * Microseconds for {@code rows} rows from every rank to every rank, including itself; NaN if
+   * ranks share GPUs, or if rank 0 does not see all GPUs. Collective.
    */
   double micros(long rowBytes, double rows) {
     agreement.barrier();

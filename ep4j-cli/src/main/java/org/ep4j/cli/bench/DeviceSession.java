@@ -169,10 +169,10 @@ final class DeviceSession {
         + table.render(style)
         + style.faint(
             calls
-                + " calls, the slowest rank of each, events around the whole call; GB/s per rank, of"
-                + " the whole call;\n"
-                + "kernel: median of as many further calls on a stream that is held until all kernels"
-                + " are enqueued: GPU time alone;\n"
+                + " calls, the slowest rank of each, events around the whole call; GB/s per rank,"
+                + " of the whole call;\n"
+                + "kernel: median of as many further calls on a stream that is held until all"
+                + " kernels are enqueued: GPU time alone;\n"
                 + "host: host time of a call;"
                 + (limits == null
                     ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"

@@ -29,7 +29,8 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * Resources of a rank on its GPU for one payload: the buffer, a stream of the caller, inputs and outputs in device memory, and the checks of the oracle.
+ * Resources of a rank on its GPU for one payload: the buffer, a stream of the caller, inputs and
+ * outputs in device memory, and the checks of the oracle.
  */
 final class DeviceWork implements AutoCloseable {
   private static final int GROUP_ALIGNMENT = 128;
@@ -138,7 +139,8 @@ final class DeviceWork implements AutoCloseable {
   }
 
   /**
-   * The input of the combine, with {@code rows} rows filled, and their weights. Both depend only on the number of the row, so they are correct for every routing.
+   * The input of the combine, with {@code rows} rows filled, and their weights. Both depend only on
+   * the number of the row, so they are correct for every routing.
    */
   Tensor expertRows(Dispatch dispatch, long rows) {
     Tensor region = dispatch.combineInput(payload.sums());

@@ -11,7 +11,9 @@ import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.driver.CudaGraphExec;
 
 /**
- * A static dispatch and its combine, captured once and replayed. Before each replay, new rows and a new routing are copied into the input memory of the graph. The results of a replay are compared with the oracle before replays are timed.
+ * A static dispatch and its combine, captured once and replayed. Before each replay, new rows and a
+ * new routing are copied into the input memory of the graph. The results of a replay are compared
+ * with the oracle before replays are timed.
  */
 final class GraphBench implements AutoCloseable {
   /** Calls before the capture, which create all handles and memory: a capture must not allocate. */

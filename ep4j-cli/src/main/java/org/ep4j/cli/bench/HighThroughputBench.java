@@ -22,7 +22,8 @@ import org.ep4j.verify.WorldRouting;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Dispatch and combine of high throughput on one rank: checked by the oracle, timed, and checked again. {@code benchmarks/ROUTING.md} defines what a timed operation contains.
+ * Dispatch and combine of high throughput on one rank: checked by the oracle, timed, and checked
+ * again. {@code benchmarks/ROUTING.md} defines what a timed operation contains.
  */
 final class HighThroughputBench implements AutoCloseable {
   private static final int GROUP_ALIGNMENT = 128;
@@ -78,7 +79,9 @@ final class HighThroughputBench implements AutoCloseable {
     buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
   }
 
-  /** The fixed number of rows: the maximum possible (flat), or the actual maximum (expert-major). */
+  /**
+   * The fixed number of rows: the maximum possible (flat), or the actual maximum (expert-major).
+   */
   private long maxRows(boolean grouped, int ranks) {
     return Math.max(1, grouped ? traffic.max() : (long) ranks * settings.tokens());
   }
@@ -187,7 +190,8 @@ final class HighThroughputBench implements AutoCloseable {
   }
 
   /**
-   * Measures the wire alternating with the operations, so that changes of the load on the machine affect both.
+   * Measures the wire alternating with the operations, so that changes of the load on the machine
+   * affect both.
    */
   private void run(int first, int count, @Nullable WireCeiling wire) {
     int round = Math.max(MIN_PER_ROUND, Math.ceilDiv(count, ROUNDS));

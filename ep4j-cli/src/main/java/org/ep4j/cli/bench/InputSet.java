@@ -14,7 +14,8 @@ import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * One of the input sets in rotation, see {@code benchmarks/ROUTING.md}: the input of this rank, and the data to compute the input of every rank.
+ * One of the input sets in rotation, see {@code benchmarks/ROUTING.md}: the input of this rank, and
+ * the data to compute the input of every rank.
  *
  * @param inputs generates any row of any rank
  * @param tokens rows and scales of this rank

@@ -7,7 +7,8 @@ import java.util.Map;
  * Traffic of an operation between nodes, per rank.
  *
  * @param wire kind of wire
- * @param rows rows that a rank sends to other nodes, each once per node; mean of ranks and input sets. A rank receives as many
+ * @param rows rows that a rank sends to other nodes, each once per node; mean of ranks and input
+ *     sets. A rank receives as many
  * @param bytes bytes of those rows
  * @param wireGbps rate of the wire alone with all ranks sending, in each direction
  */

@@ -7,7 +7,8 @@ import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
- * The same traffic with iperf3, if both ranks have it: rank 1 runs the server, rank 0 sends in writes of 1 MiB.
+ * The same traffic with iperf3, if both ranks have it: rank 1 runs the server, rank 0 sends in
+ * writes of 1 MiB.
  */
 final class Iperf {
   private static final Tool TOOL = new Tool("iperf3");

@@ -16,7 +16,9 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.probe.StreamGate;
 
 /**
- * Times low-latency operations on GPUs. Chains: operations back to back in a stream, as calls and as a graph; a sample is the period of an operation, with a common start of all ranks. Phases: the sending half alone, and the receiving half after all ranks have sent.
+ * Times low-latency operations on GPUs. Chains: operations back to back in a stream, as calls and
+ * as a graph; a sample is the period of an operation, with a common start of all ranks. Phases: the
+ * sending half alone, and the receiving half after all ranks have sent.
  */
 final class LatencyBench implements AutoCloseable {
   /** Operations of a chain, a multiple of all buffer rotations. */
@@ -150,7 +152,8 @@ final class LatencyBench implements AutoCloseable {
   }
 
   /**
-   * Times the sending and receiving halves of a dispatch and of a combine, each alone on the GPU, and an empty kernel of one thread, which shows the overhead of the measurement.
+   * Times the sending and receiving halves of a dispatch and of a combine, each alone on the GPU,
+   * and an empty kernel of one thread, which shows the overhead of the measurement.
    */
   private void phases() {
     int count = Math.min(MAX_HALVES, deviceNanos.length);

@@ -102,10 +102,10 @@ final class LatencySession {
         + style.faint(
             "calls, graph: period of an operation in a chain back to back in a stream, the slowest"
                 + " rank of each chain;\n"
-                + "host: host time; alone: GPU time of a half with a hook, started after all ranks had"
-                + " ended the earlier work\n"
-                + "and the half was enqueued; nothing: an empty kernel measured in the same way: the"
-                + " overhead\n"
+                + "host: host time; alone: GPU time of a half with a hook, started after all ranks"
+                + " had ended the earlier work\n"
+                + "and the half was enqueued; nothing: an empty kernel measured in the same way:"
+                + " the overhead\n"
                 + (limits == null ? "" : betweenNodes(limits)));
   }
 

@@ -24,7 +24,8 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * Resources of a rank on its GPU in low latency: the buffer, a stream of the caller, inputs and outputs in device memory, the calls, and the checks of the oracle.
+ * Resources of a rank on its GPU in low latency: the buffer, a stream of the caller, inputs and
+ * outputs in device memory, the calls, and the checks of the oracle.
  */
 final class LatencyWork implements AutoCloseable {
   private static final int BF16_BYTES = 2;

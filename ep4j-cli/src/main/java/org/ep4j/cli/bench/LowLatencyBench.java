@@ -21,7 +21,8 @@ import org.ep4j.verify.Inputs;
 import org.ep4j.verify.Rows;
 
 /**
- * Dispatch, combine and their pair in low latency on one rank, in each format: checked by the oracle, timed, and checked again.
+ * Dispatch, combine and their pair in low latency on one rank, in each format: checked by the
+ * oracle, timed, and checked again.
  */
 final class LowLatencyBench implements AutoCloseable {
   private static final IterationPlan.Budget BUDGET =

@@ -12,7 +12,8 @@ import org.ep4j.cli.text.Units;
 import org.ep4j.nccl.NcclExchange;
 
 /**
- * Times grouped sends and receives of NCCL for the bytes that operations move between nodes, on the same GPUs: every rank with its partner in each other node, all at once.
+ * Times grouped sends and receives of NCCL for the bytes that operations move between nodes, on the
+ * same GPUs: every rank with its partner in each other node, all at once.
  */
 final class NcclBaseline {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
@@ -72,9 +73,10 @@ final class NcclBaseline {
       }
       return table.render(style)
           + style.faint(
-              "grouped ncclSend and ncclRecv of the same bytes with each partner, over the transport"
-                  + " that NCCL selects;\n"
-                  + "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 restrict it to its network on one host\n");
+              "grouped ncclSend and ncclRecv of the same bytes with each partner, over the"
+                  + " transport that NCCL selects;\n"
+                  + "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 restrict it to its network on one"
+                  + " host\n");
     } catch (EngineUnavailableException | ConfigurationMismatchException e) {
       // All ranks throw the same error: they have agreed on it.
       return style.bad("NCCL is not measured: " + e.getMessage()) + "\n";

@@ -12,10 +12,14 @@ import org.ep4j.memory.Participants;
 import org.ep4j.wire.WireConfig;
 
 /**
- * Maximum rate of the exchange between GPUs of several nodes, per rank: the rate of the wire alone if it carries rows, or, if kernels write host memory, the rate of the copy engines between all GPUs and host memory in both directions at once.
+ * Maximum rate of the exchange between GPUs of several nodes, per rank: the rate of the wire alone
+ * if it carries rows, or, if kernels write host memory, the rate of the copy engines between all
+ * GPUs and host memory in both directions at once.
  */
 final class NodeCeiling {
-  /** With these wires, kernels write host memory of the other node, and the wire carries no rows. */
+  /**
+   * With these wires, kernels write host memory of the other node, and the wire carries no rows.
+   */
   private static final Set<String> MAPPED = Set.of(WireConfig.STAGED, "inproc", "shm");
 
   private static final int STREAMS = 3;

@@ -14,7 +14,8 @@ import org.ep4j.wire.WireMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A wire that discards all work, to measure the path in front of a wire. Its lanes count the work; in rounds they also answer each put and record its time.
+ * A wire that discards all work, to measure the path in front of a wire. Its lanes count the work;
+ * in rounds they also answer each put and record its time.
  */
 final class NullWire implements Wire {
   private static final int UNIT = 16;

@@ -33,9 +33,10 @@ import picocli.CommandLine.Spec;
       "Measure the ceiling: all GPUs push rows to one another, without a protocol.",
       "",
       "Every GPU sends the same number of rows to each other GPU at the same time, through the"
-          + " tensor memory accelerator. The second measurement of a row also copies its own rows, as"
-          + " a dispatch does. A time is that of the slowest GPU after a common start; every byte is"
-          + " checked. GB/s count received bytes. With a single GPU, this is the speed of its memory.",
+          + " tensor memory accelerator. The second measurement of a row also copies its own rows,"
+          + " as a dispatch does. A time is that of the slowest GPU after a common start; every"
+          + " byte is checked. GB/s count received bytes. With a single GPU, this is the speed of"
+          + " its memory.",
       ""
     })
 final class NvlinkCommand implements Callable<Integer> {

@@ -11,7 +11,9 @@ import org.ep4j.rdma.verbs.RdmaSettings;
 import org.ep4j.wire.WireConfig;
 
 /**
- * RDMA writes by the programs of perftest, if both ranks have them, over the ports and queue pairs of the lanes of the wire {@code verbs}. A program uses one port, so an ib_write_bw runs for each port at the same time.
+ * RDMA writes by the programs of perftest, if both ranks have them, over the ports and queue pairs
+ * of the lanes of the wire {@code verbs}. A program uses one port, so an ib_write_bw runs for each
+ * port at the same time.
  *
  * @param ports ports of the lanes
  * @param queuePairs queue pairs of each port

@@ -16,7 +16,10 @@ final class ProcessorUse {
     ceiling = new NodeCeiling(context, buffer.config().wire(), device);
   }
 
-  /** Ends the measurement; returns the CPU use and the ceiling, which this call measures; collective. */
+  /**
+   * Ends the measurement; returns the CPU use and the ceiling, which this call measures;
+   * collective.
+   */
   NodeLimits limits() {
     CpuTime used = CpuTime.now().since(before);
     double wall = System.nanoTime() - beganAt;

@@ -110,8 +110,7 @@ final class ProxyCommand implements Callable<Integer> {
         spec, commands >= 32L * warps, "--commands", commands, "at least 32 per warp");
     CommandSpecs.checkValue(spec, rounds >= 100, "--rounds", rounds, "at least 100");
     for (int number : together) {
-      CommandSpecs.checkValue(
-          spec, number >= 1 && number <= 32, "--batch", number, "1..32");
+      CommandSpecs.checkValue(spec, number >= 1 && number <= 32, "--batch", number, "1..32");
     }
     for (int number : threads) {
       CommandSpecs.checkValue(

@@ -42,7 +42,9 @@ final class PutCommand implements Callable<Integer> {
       split = ",",
       defaultValue = "auto",
       paramLabel = "NAME",
-      description = "direct, nccl, nvshmem or auto; several are measured one by one; default ${DEFAULT-VALUE}.")
+      description =
+          "direct, nccl, nvshmem or auto; several are measured one by one; default"
+              + " ${DEFAULT-VALUE}.")
   private List<String> backends = List.of();
 
   @Option(

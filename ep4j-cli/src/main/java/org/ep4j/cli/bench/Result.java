@@ -10,10 +10,12 @@ import org.jspecify.annotations.Nullable;
  * @param operation {@code dispatch}, {@code combine}, {@code ll_dispatch}, {@code ll_combine}, ...
  * @param payload format of its rows
  * @param timings durations
- * @param rows rows that a rank receives (dispatch) or its experts return (combine), mean of ranks and input sets
+ * @param rows rows that a rank receives (dispatch) or its experts return (combine), mean of ranks
+ *     and input sets
  * @param bytes bytes of those rows, scales included
  * @param remoteBytes bytes of rows from other ranks
- * @param ceilingMicros time in which the memory of this machine moves those bytes; NaN if not measured
+ * @param ceilingMicros time in which the memory of this machine moves those bytes; NaN if not
+ *     measured
  * @param crossing traffic between nodes; null for one node, or if not measured
  */
 record Result(

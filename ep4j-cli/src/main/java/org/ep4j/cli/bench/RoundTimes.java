@@ -3,11 +3,16 @@ package org.ep4j.cli.bench;
 import org.ep4j.cuda.probe.ProxyProbe;
 
 /**
- * Latencies of commands, from two clocks. The host continuously writes its clock into a word that the GPU reads. The value was written before the GPU clock reached {@code after}, so the host clock is ahead by at least {@code word - after}. The maximum lead among neighbouring rounds, which are close enough that drift is negligible, converts a GPU time into a host time that is not too late. So every figure is an upper bound with an error of at most {@link #look}.
+ * Latencies of commands, from two clocks. The host continuously writes its clock into a word that
+ * the GPU reads. The value was written before the GPU clock reached {@code after}, so the host
+ * clock is ahead by at least {@code word - after}. The maximum lead among neighbouring rounds,
+ * which are close enough that drift is negligible, converts a GPU time into a host time that is not
+ * too late. So every figure is an upper bound with an error of at most {@link #look}.
  *
  * @param fromStore time from before the store of the command to the post
  * @param fromPush time from the begin of the push to the post
- * @param roundTrip time from before the store of the command until the GPU reads the answer of the host
+ * @param roundTrip time from before the store of the command until the GPU reads the answer of the
+ *     host
  * @param look time in which the GPU reads the host clock
  */
 record RoundTimes(Timings fromStore, Timings fromPush, Timings roundTrip, Timings look) {

@@ -4,7 +4,8 @@ import org.ep4j.Layout;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * The row copies of a dispatch without communication: each row of a rank is copied to the next free place of each of its destinations.
+ * The row copies of a dispatch without communication: each row of a rank is copied to the next free
+ * place of each of its destinations.
  *
  * @param source row to copy
  * @param target place to copy it to

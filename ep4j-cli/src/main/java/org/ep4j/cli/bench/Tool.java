@@ -20,7 +20,8 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A program that measures the network between two hosts: rank 1 starts its server, rank 0 its client.
+ * A program that measures the network between two hosts: rank 1 starts its server, rank 0 its
+ * client.
  *
  * @param name of the program, on the PATH
  * @param limit timeout

@@ -57,7 +57,8 @@ record TrafficVolume(double mean, double meanRemote, long max) {
   }
 
   /**
-   * Rows of low latency that a rank receives from ranks of other nodes: one for each rank (FLAT) or expert (EXPERT_MAJOR) of a token; mean of ranks and input sets.
+   * Rows of low latency that a rank receives from ranks of other nodes: one for each rank (FLAT) or
+   * expert (EXPERT_MAJOR) of a token; mean of ranks and input sets.
    */
   static double internodeRows(List<WorldRouting> sets, Layout layout, NodeChoice nodes) {
     long rows = 0;
@@ -88,7 +89,8 @@ record TrafficVolume(double mean, double meanRemote, long max) {
   }
 
   /**
-   * Rows that a rank receives from other ranks of its node, including rows forwarded from other nodes; mean of ranks and input sets.
+   * Rows that a rank receives from other ranks of its node, including rows forwarded from other
+   * nodes; mean of ranks and input sets.
    */
   static double scaleUp(List<WorldRouting> sets, NodeChoice nodes) {
     long rows = 0;

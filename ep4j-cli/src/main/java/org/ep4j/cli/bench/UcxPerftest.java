@@ -6,7 +6,8 @@ import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
- * Puts by ucx_perftest, if both ranks have it: the speed of the library below the wire without counters at the receiver. The program reads the same {@code UCX_} variables.
+ * Puts by ucx_perftest, if both ranks have it: the speed of the library below the wire without
+ * counters at the receiver. The program reads the same {@code UCX_} variables.
  *
  * @param gbps GB/s of a stream of large puts; 0 if not measured
  * @param micros median of half round trips of puts of 8 bytes; 0 if not measured

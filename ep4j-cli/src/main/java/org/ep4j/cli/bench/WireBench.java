@@ -16,7 +16,8 @@ import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 
 /**
- * Times puts from rank 0 to rank 1 over one wire: single puts, each answered by a put, and streams of puts. Both ranks make the same calls.
+ * Times puts from rank 0 to rank 1 over one wire: single puts, each answered by a put, and streams
+ * of puts. Both ranks make the same calls.
  */
 final class WireBench implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
@@ -67,7 +68,8 @@ final class WireBench implements AutoCloseable {
   }
 
   /**
-   * Times puts of one size. The call takes a few times {@code time}, or longer if a few puts exceed it.
+   * Times puts of one size. The call takes a few times {@code time}, or longer if a few puts exceed
+   * it.
    *
    * @param time target duration of the stream, and maximum duration of the round trips
    * @throws VerificationFailure on both ranks if received bytes differ from sent bytes
@@ -91,7 +93,8 @@ final class WireBench implements AutoCloseable {
   }
 
   /**
-   * Number of repetitions that fit into a duration, found by doubling; called on both ranks. Also warms up the work.
+   * Number of repetitions that fit into a duration, found by doubling; called on both ranks. Also
+   * warms up the work.
    *
    * @param work runs a number of repetitions and returns nanoseconds; the result of rank 0 counts
    */
@@ -162,7 +165,8 @@ final class WireBench implements AutoCloseable {
       // The source of both ranks has the same content.
       long at = MemorySegment.mismatch(source.segment(), 0, bytes, target.segment(), 0, bytes);
       if (at >= 0) {
-        mismatch = "byte %d of a put of %d bytes over wire %s is wrong".formatted(at, bytes, wire.name());
+        mismatch =
+            "byte %d of a put of %d bytes over wire %s is wrong".formatted(at, bytes, wire.name());
       }
     }
     List<String> mismatches = agreement.texts(mismatch);

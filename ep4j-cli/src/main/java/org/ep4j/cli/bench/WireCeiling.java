@@ -13,7 +13,8 @@ import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 
 /**
- * Rate of the wire between nodes without an engine: every rank streams puts to its partner in each other node, all at once, with the lanes of the engine. Collective.
+ * Rate of the wire between nodes without an engine: every rank streams puts to its partner in each
+ * other node, all at once, with the lanes of the engine. Collective.
  */
 final class WireCeiling implements AutoCloseable {
   private static final int LANES = 4;

@@ -21,10 +21,10 @@ import picocli.CommandLine.Spec;
     description = {
       "Measure the wires between two ranks: latency, message rate and bandwidth for each size.",
       "",
-      "Latency is half a round trip: a counted put in each direction. The stream is many puts"
-          + " from rank 0 over all lanes, timed until rank 0 knows that rank 1 has counted the last."
-          + " The same run also starts the tool of the fabric, if it is installed: iperf3 for tcp,"
-          + " over as many connections; ucx_perftest for ucx; ib_write_lat and ib_write_bw for verbs,"
+      "Latency is half a round trip: a counted put in each direction. The stream is many puts from"
+          + " rank 0 over all lanes, timed until rank 0 knows that rank 1 has counted the last. The"
+          + " same run also starts the tool of the fabric, if it is installed: iperf3 for tcp, over"
+          + " as many connections; ucx_perftest for ucx; ib_write_lat and ib_write_bw for verbs,"
           + " over as many ports and queue pairs.",
       ""
     })

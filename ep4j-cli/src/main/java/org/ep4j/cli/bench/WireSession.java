@@ -122,7 +122,10 @@ record WireSession(
         : Units.significant(millions * 1e3) + " k";
   }
 
-  /** Runs the tool of the fabric over the same network; returns its result as text, and adds it to JSON. */
+  /**
+   * Runs the tool of the fabric over the same network; returns its result as text, and adds it to
+   * JSON.
+   */
   private static String compare(
       Group group, CommandAgreement agreement, List<WireSpeed> found, Map<String, Object> others) {
     WireSpeed first = found.getFirst();

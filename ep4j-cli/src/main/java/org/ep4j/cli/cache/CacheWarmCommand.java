@@ -40,9 +40,9 @@ import picocli.CommandLine.Spec;
     description = {
       "Compile the kernels for common shapes into the cache.",
       "",
-      "Needs NVRTC or nvcc, but no GPU. Machines without a compiler can use a copy of the directory."
-          + " The low-latency kernels of a buffer depend on its shape: --ranks and the options below"
-          + " it describe one, so that opening such a buffer does not compile.",
+      "Needs NVRTC or nvcc, but no GPU. Machines without a compiler can use a copy of the"
+          + " directory. The low-latency kernels of a buffer depend on its shape: --ranks and the"
+          + " options below it describe one, so that opening such a buffer does not compile.",
       ""
     })
 final class CacheWarmCommand implements Callable<Integer> {
@@ -120,7 +120,10 @@ final class CacheWarmCommand implements Callable<Integer> {
     return ExitCodes.OK;
   }
 
-  /** Compiles device code of the libraries whose headers are installed. Only puts of kernels need it. */
+  /**
+   * Compiles device code of the libraries whose headers are installed. Only puts of kernels need
+   * it.
+   */
   private void shims(String architecture) {
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
     for (BackendProvider provider : Backends.providers()) {

@@ -86,7 +86,8 @@ final class CpuFacts {
                   TOPIC,
                   "cgroup limit",
                   org.ep4j.cli.text.Units.fixed(share, 2) + " cores (cpu.max " + limit + ")",
-                  "more ranks than cores wait for each other: start fewer ranks, or raise the limit");
+                  "more ranks than cores wait for each other: start fewer ranks, or raise the"
+                      + " limit");
             });
   }
 }

@@ -98,8 +98,7 @@ final class CudaFacts {
       }
     }
     return apart.isEmpty()
-        ? Finding.found(
-            TOPIC, "peer access", "between all " + count, "rows are written directly")
+        ? Finding.found(TOPIC, "peer access", "between all " + count, "rows are written directly")
         : Finding.warning(
             TOPIC,
             "peer access",

@@ -11,7 +11,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Shared libraries as files. This class loads none: a library that crashes on load must not end the report.
+ * Shared libraries as files. This class loads none: a library that crashes on load must not end the
+ * report.
  */
 final class Libraries {
   private static final List<String> USUAL =
@@ -68,7 +69,8 @@ final class Libraries {
   }
 
   /**
-   * The first library with this name ({@code libnccl.so.2}, or a glob) with links resolved, so that the file name contains the version.
+   * The first library with this name ({@code libnccl.so.2}, or a glob) with links resolved, so that
+   * the file name contains the version.
    */
   Optional<Path> find(String name) {
     for (Path directory : directories) {

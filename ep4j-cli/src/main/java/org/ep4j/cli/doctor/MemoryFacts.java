@@ -38,7 +38,8 @@ final class MemoryFacts {
                         TOPIC,
                         "cgroup limit",
                         Units.bytes(Long.parseLong(limit)),
-                        "applies to the regions of all ranks; above the limit the kernel kills a rank")));
+                        "applies to the regions of all ranks; above the limit the kernel kills a"
+                            + " rank")));
     findings.add(shared(environment));
     findings.add(hugePages());
     return findings;
@@ -52,7 +53,7 @@ final class MemoryFacts {
           directory.toString(),
           "not a directory",
           "ranks in processes need it: mount a tmpfs there, or name another directory in"
-                  + " EP4J_SHM_DIR; ranks in threads do not need it");
+              + " EP4J_SHM_DIR; ranks in threads do not need it");
     }
     try {
       FileStore store = Files.getFileStore(directory);
@@ -72,7 +73,8 @@ final class MemoryFacts {
             TOPIC,
             directory.toString(),
             value,
-            "small for large batches; in a container raise --shm-size, elsewhere remount with size=");
+            "small for large batches; in a container raise --shm-size, elsewhere remount with"
+                + " size=");
       }
       boolean tmpfs = store.type().equals("tmpfs");
       return tmpfs

@@ -52,7 +52,8 @@ final class SettingFacts {
           new Variable(
               PrebuiltKernels.LL_PACKETS_VARIABLE,
               "1",
-              "packed flags: low-latency rows carry their sequence number over NVLink; 0: separate flags"),
+              "packed flags: low-latency rows carry their sequence number over NVLink; 0: separate"
+                  + " flags"),
           new Variable(
               ProxyConfig.THREADS_VARIABLE, "1", "proxy threads, which post the puts of a GPU"),
           new Variable(ProxyConfig.CORES_VARIABLE, "automatic", "cores of these threads"));
@@ -96,16 +97,16 @@ final class SettingFacts {
     if (newName != null) {
       findings.add(
           Finding.warning(
-              TOPIC, name, "renamed", "set " + newName + ": the next version ignores the old name"));
+              TOPIC,
+              name,
+              "renamed",
+              "set " + newName + ": the next version ignores the old name"));
     }
   }
 
   private static Finding unread(String name) {
     return Finding.warning(
-        TOPIC,
-        name,
-        "has no effect",
-        "no setting has this name: check the spelling");
+        TOPIC, name, "has no effect", "no setting has this name: check the spelling");
   }
 
   private static void launcher(Map<String, String> environment, List<Finding> findings) {

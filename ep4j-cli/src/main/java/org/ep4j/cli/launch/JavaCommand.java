@@ -42,7 +42,8 @@ public final class JavaCommand {
   }
 
   /**
-   * Options of this JVM that a child inherits: sizes, tuning and system properties. If this program was not started by its module or class name (in a test), only system properties are known.
+   * Options of this JVM that a child inherits: sizes, tuning and system properties. If this program
+   * was not started by its module or class name (in a test), only system properties are known.
    */
   static List<String> inherited(String[] own) {
     List<String> options = new ArrayList<>();

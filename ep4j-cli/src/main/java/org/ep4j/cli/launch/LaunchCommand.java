@@ -90,8 +90,7 @@ public final class LaunchCommand implements Callable<Integer> {
 
   @Override
   public Integer call() throws InterruptedException {
-    CommandSpecs.checkValue(
-        spec, ranks >= 1 && ranks <= MAX_RANKS, "-n", ranks, "1.." + MAX_RANKS);
+    CommandSpecs.checkValue(spec, ranks >= 1 && ranks <= MAX_RANKS, "-n", ranks, "1.." + MAX_RANKS);
     CommandSpecs.checkValue(spec, graceSeconds >= 0, "--grace", graceSeconds, ">= 0");
     CommandSpecs.checkValue(spec, timeoutSeconds >= 0, "--timeout", timeoutSeconds, ">= 0");
     Duration limit = timeoutSeconds == 0 ? Launcher.NO_LIMIT : Duration.ofSeconds(timeoutSeconds);

@@ -17,7 +17,8 @@ import org.ep4j.cli.ExitCodes;
 /**
  * Runs a process for each rank and ends all of them when one fails or when this process ends.
  *
- * <p>A process and its descendants first receive {@code SIGTERM}; those that still run after the grace period are killed. Not thread-safe, except that another thread may call {@link #close}.
+ * <p>A process and its descendants first receive {@code SIGTERM}; those that still run after the
+ * grace period are killed. Not thread-safe, except that another thread may call {@link #close}.
  */
 public final class Launcher implements AutoCloseable {
   /** No time limit. */
@@ -113,7 +114,8 @@ public final class Launcher implements AutoCloseable {
     ending = true;
     List<ProcessHandle> running = new ArrayList<>();
     for (Process process : processes) {
-      // Parents first, or a shell would continue after its child ends. Descendants can be listed only while the parent runs.
+      // Parents first, or a shell would continue after its child ends. Descendants can be listed
+      // only while the parent runs.
       running.add(process.toHandle());
       process.descendants().forEach(running::add);
     }
@@ -138,7 +140,8 @@ public final class Launcher implements AutoCloseable {
   }
 
   /**
-   * Whether a process still runs. The JDK reports a zombie as alive; in containers without an init process, orphans stay zombies.
+   * Whether a process still runs. The JDK reports a zombie as alive; in containers without an init
+   * process, orphans stay zombies.
    */
   private static boolean runs(ProcessHandle handle) {
     if (!handle.isAlive()) {

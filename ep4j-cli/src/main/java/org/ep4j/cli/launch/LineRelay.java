@@ -5,7 +5,8 @@ import java.io.InputStream;
 import java.util.Arrays;
 
 /**
- * Splits the output of a process into lines and forwards them without decoding. Runs on its own thread until the stream ends.
+ * Splits the output of a process into lines and forwards them without decoding. Runs on its own
+ * thread until the stream ends.
  */
 final class LineRelay implements Runnable {
   /** Longer lines are forwarded in parts. */

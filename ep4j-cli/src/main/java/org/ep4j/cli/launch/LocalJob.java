@@ -13,9 +13,7 @@ import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.group.Rendezvous;
 
-/**
- * The rendezvous of a local launch, and the environment variables of its ranks.
- */
+/** The rendezvous of a local launch, and the environment variables of its ranks. */
 public final class LocalJob implements AutoCloseable {
   private static final String HERE = "127.0.0.1";
   private static final int SECRET_BYTES = 32;
@@ -46,7 +44,9 @@ public final class LocalJob implements AutoCloseable {
   }
 
   /**
-   * Variables of a rank: those of ep4j, and those of torchrun for other programs. Rank 0 of such a program listens on {@code MASTER_PORT}, which is therefore a free port and not the port of the rendezvous.
+   * Variables of a rank: those of ep4j, and those of torchrun for other programs. Rank 0 of such a
+   * program listens on {@code MASTER_PORT}, which is therefore a free port and not the port of the
+   * rendezvous.
    */
   public Map<String, String> environment(int rank) {
     Map<String, String> variables = new LinkedHashMap<>();

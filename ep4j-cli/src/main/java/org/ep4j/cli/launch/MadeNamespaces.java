@@ -9,7 +9,10 @@ import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 
 /**
- * Network namespaces that simulate hosts on one network, created for one launch and removed after it, also on SIGTERM. A bridge connects them. It has its own namespace, so that the network of the machine does not change, and removing this namespace removes the bridge. Any thread may call {@link #close}.
+ * Network namespaces that simulate hosts on one network, created for one launch and removed after
+ * it, also on SIGTERM. A bridge connects them. It has its own namespace, so that the network of the
+ * machine does not change, and removing this namespace removes the bridge. Any thread may call
+ * {@link #close}.
  */
 final class MadeNamespaces implements AutoCloseable {
   /** Number of host addresses in a network of 8 bits. */

@@ -15,7 +15,9 @@ import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 
 /**
- * A job whose ranks run in network namespaces of this machine. A namespace simulates a host with its own network stack. Rank 0 hosts the rendezvous in the first namespace; the ranks of a namespace are consecutive.
+ * A job whose ranks run in network namespaces of this machine. A namespace simulates a host with
+ * its own network stack. Rank 0 hosts the rendezvous in the first namespace; the ranks of a
+ * namespace are consecutive.
  */
 final class NamespaceJob {
   private static final int SECRET_BYTES = 32;

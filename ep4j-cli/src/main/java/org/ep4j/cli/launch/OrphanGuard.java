@@ -5,7 +5,8 @@ import java.util.Optional;
 import org.ep4j.cli.ExitCodes;
 
 /**
- * Ends a rank when its parent process has ended. After a {@code kill -9} of the launcher no other process does.
+ * Ends a rank when its parent process has ended. After a {@code kill -9} of the launcher no other
+ * process does.
  */
 final class OrphanGuard {
   private static final String VARIABLE = "EP4J_PARENT_PID";

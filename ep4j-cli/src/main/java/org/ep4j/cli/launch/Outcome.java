@@ -35,7 +35,9 @@ public record Outcome(int exitCode, int failedRank, String report) {
     return new CommandFailure(code, exit, report);
   }
 
-  /** The exit code of a command that started its own ranks: a signal is not a result of the command. */
+  /**
+   * The exit code of a command that started its own ranks: a signal is not a result of the command.
+   */
   int ofOwnRanks() {
     return exitCode > SIGNAL_BASE ? ExitCodes.PEER : exitCode;
   }

@@ -15,9 +15,12 @@ public final class WireNames {
   private WireNames() {}
 
   /**
-   * Refuses an unknown wire, and a wire whose library or device this host lacks. Without this check each rank would refuse it after joining.
+   * Refuses an unknown wire, and a wire whose library or device this host lacks. Without this check
+   * each rank would refuse it after joining.
    *
-   * @param joins whether this process is a rank that others wait for. Then a missing library is reported to all ranks when the wire is opened; an unknown name is wrong on all ranks and refused here
+   * @param joins whether this process is a rank that others wait for. Then a missing library is
+   *     reported to all ranks when the wire is opened; an unknown name is wrong on all ranks and
+   *     refused here
    */
   public static void check(CommandSpec spec, String wire, boolean joins) {
     List<String> known = new ArrayList<>(List.of("auto"));

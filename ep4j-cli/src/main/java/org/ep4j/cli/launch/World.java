@@ -16,7 +16,8 @@ import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
 
 /**
- * Starts the ranks of a command: threads in this JVM, processes that run the same command with {@code --join}, or this process as one rank of the world of a launcher.
+ * Starts the ranks of a command: threads in this JVM, processes that run the same command with
+ * {@code --join}, or this process as one rank of the world of a launcher.
  */
 public final class World {
   /** Runs on each rank; rank 0 prints. */
@@ -51,7 +52,9 @@ public final class World {
   }
 
   /**
-   * Runs this process as a rank of the world of a launcher. Refuses to run without the variables of a launcher: if they do not reach the processes (because of a container or a shell), each process would be a world of one rank, and the result would be wrong without an error.
+   * Runs this process as a rank of the world of a launcher. Refuses to run without the variables of
+   * a launcher: if they do not reach the processes (because of a container or a shell), each
+   * process would be a world of one rank, and the result would be wrong without an error.
    */
   public static int join(RankBody body) throws Exception {
     LaunchEnvironment environment = LaunchEnvironment.of(System.getenv());

@@ -87,7 +87,8 @@ public final class WorldOptions {
   }
 
   /**
-   * The arguments with {@code --join} behind the name of the command, instead of {@code --processes}.
+   * The arguments with {@code --join} behind the name of the command, instead of {@code
+   * --processes}.
    */
   static List<String> joining(List<String> arguments, String command) {
     List<String> joining = new ArrayList<>(arguments);

@@ -4,7 +4,9 @@ import java.io.PrintStream;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A progress line on standard error. It appears after a second, so short work shows none, and only on a terminal. A process whose output is relayed to a terminal by its parent sends marked lines instead. Thread-safe.
+ * A progress line on standard error. It appears after a second, so short work shows none, and only
+ * on a terminal. A process whose output is relayed to a terminal by its parent sends marked lines
+ * instead. Thread-safe.
  */
 public final class Progress implements AutoCloseable {
   private static final long FIRST_NANOS = TimeUnit.SECONDS.toNanos(1);

@@ -1,7 +1,8 @@
 package org.ep4j.cli.text;
 
 /**
- * Colours of a stream, off unless the stream is a terminal. {@code NO_COLOR} disables them; {@code CLICOLOR_FORCE}, set by a parent that relays the output to a terminal, enables them.
+ * Colours of a stream, off unless the stream is a terminal. {@code NO_COLOR} disables them; {@code
+ * CLICOLOR_FORCE}, set by a parent that relays the output to a terminal, enables them.
  */
 public enum Style {
   /** No escape sequences. */

@@ -3,7 +3,9 @@ package org.ep4j.cli.text;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Rows of text in columns: the first is left-aligned, the others (usually numbers) right-aligned. */
+/**
+ * Rows of text in columns: the first is left-aligned, the others (usually numbers) right-aligned.
+ */
 public final class Table {
   private static final String GAP = "  ";
 

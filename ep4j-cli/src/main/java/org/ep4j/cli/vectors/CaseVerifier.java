@@ -22,7 +22,8 @@ import org.ep4j.group.Group;
 import org.ep4j.verify.Mismatch;
 
 /**
- * Runs cases on the ranks of a world and compares the results. Every rank compares its own outputs; rank 0 reports.
+ * Runs cases on the ranks of a world and compares the results. Every rank compares its own outputs;
+ * rank 0 reports.
  *
  * @param cases the cases; those for another number of ranks are skipped
  * @param problems directories that are no valid cases, with the reasons

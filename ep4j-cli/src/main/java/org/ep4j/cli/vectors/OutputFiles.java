@@ -16,7 +16,8 @@ import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.io.SafetensorsWriter;
 
 /**
- * Output files of all ranks, created atomically: each rank writes its file into a directory of unfinished files; when all have, each rank moves its file into the output directory.
+ * Output files of all ranks, created atomically: each rank writes its file into a directory of
+ * unfinished files; when all have, each rank moves its file into the output directory.
  */
 final class OutputFiles implements AutoCloseable {
   private final Path output;

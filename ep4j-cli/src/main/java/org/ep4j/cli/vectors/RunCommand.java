@@ -37,8 +37,8 @@ import picocli.CommandLine.Spec;
     description = {
       "Dispatch and combine real routing: safetensors in, safetensors out.",
       "",
-      "The input directory has a file per rank, rank0.safetensors, rank1.safetensors and so on, with"
-          + " x (and x_scales), topk_idx, topk_weights. expert_out, if present, is combined;"
+      "The input directory has a file per rank, rank0.safetensors, rank1.safetensors and so on,"
+          + " with x (and x_scales), topk_idx, topk_weights. expert_out, if present, is combined;"
           + " layout_range and src_info of the file place its low-latency rows. The results are"
           + " written to the output directory under the same file names, in the row order of ep4j:"
           + " all files or none.",
@@ -48,7 +48,11 @@ import picocli.CommandLine.Spec;
       ""
     })
 public final class RunCommand implements Callable<Integer> {
-  @Option(names = "--input", required = true, paramLabel = "DIR", description = "Directory of the inputs.")
+  @Option(
+      names = "--input",
+      required = true,
+      paramLabel = "DIR",
+      description = "Directory of the inputs.")
   private Path input = Path.of("");
 
   @Option(

@@ -63,7 +63,7 @@ class BenchCommandTest {
         "ht --threads --ranks 3 --ranks-per-node 2 --wire tcp --layout expert-major --dtype fp8",
         "all --processes --nodes 2 --ranks-per-node 1 --wire shm"
       })
-  void acrossNodesATableMoreSaysWhatCrossed(String arguments) throws Exception {
+  void acrossNodesASecondTableShowsTheTraffic(String arguments) throws Exception {
     Path file = scratch.resolve("nodes.json");
     CommandLineRun run = bench(arguments + " --json " + file);
 

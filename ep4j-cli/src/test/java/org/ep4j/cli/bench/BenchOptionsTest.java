@@ -138,23 +138,26 @@ class BenchOptionsTest {
         "--dtype int3         | int3",
         "--routing random     | random",
         "--threads --join     | EP4J-1904: ",
-        "--hidden 100         | EP4J-1900: --hidden = 100; it must be a multiple of 8 for bf16 rows",
+        "--hidden 100         | EP4J-1900: --hidden = 100; it must be a multiple of 8 for bf16"
+            + " rows",
         "--topk 300           | topK ",
         "ll --dtype fp16      | EP4J-1905: --dtype fp16",
         "ll --logfmt --zero-copy | EP4J-1904: --logfmt and --zero-copy",
         "ll --rank-major --partial | EP4J-1904: --rank-major",
         "ll --tokens 8 --max-tokens 4 | EP4J-1900: --max-tokens = 4; it must be 8..",
         "--json no/such/place/x.json | EP4J-1907: --json no/such/place/x.json",
-        "ht --device host --ranks 4 --nodes 3 | EP4J-1904: 4 ranks, 2 per node, are 2 nodes, but --nodes = 3",
+        "ht --device host --ranks 4 --nodes 3 | EP4J-1904: 4 ranks, 2 per node, are 2 nodes, but"
+            + " --nodes = 3",
         "ht --device host --nodes 0 | EP4J-1900: --nodes = 0",
         "ht --device host --ranks-per-node -1 | EP4J-1900: --ranks-per-node = -1",
         "ht --device host --wire tcp | EP4J-1905: --wire tcp",
         "ll --nodes 2 --disable-nvlink | EP4J-1904: --disable-nvlink",
         "ll --disable-nvlink --wire pigeon | EP4J-1906: --wire = pigeon; it must be one of auto, ",
-        "ht --device host --nodes 2 --wire staged | EP4J-1906: --wire = staged; it must be one of auto, ",
-        "ht --join            | EP4J-1909: ",
-        "ht --join --device host --nodes 2 --wire pigeon | EP4J-1906: --wire = pigeon; it must be one of"
+        "ht --device host --nodes 2 --wire staged | EP4J-1906: --wire = staged; it must be one of"
             + " auto, ",
+        "ht --join            | EP4J-1909: ",
+        "ht --join --device host --nodes 2 --wire pigeon | EP4J-1906: --wire = pigeon; it must be"
+            + " one of auto, ",
         "wire --join --wire pigeon | EP4J-1906: --wire = pigeon; it must be one of auto, ",
         "ll --layout expert-major | EP4J-1905: --layout is for ht",
         "ll --mode static     | EP4J-1905: --mode is for ht",
@@ -165,8 +168,8 @@ class BenchOptionsTest {
         "--tokens=many        | EP4J-1900: Invalid value for option '--tokens'",
         "--num-tokens many    | EP4J-1900: Invalid value for option '--num-tokens'",
         "--json .             | EP4J-1907: --json .: ",
-        "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, nvlink, proxy, put"
-            + " or wire",
+        "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, nvlink,"
+            + " proxy, put or wire",
         "--frobnicate         | EP4J-1901: "
       })
   void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {

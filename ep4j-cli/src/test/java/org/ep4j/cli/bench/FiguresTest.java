@@ -51,7 +51,7 @@ class FiguresTest {
 
   @Test
   void aTokenCountsOnceForARankAndOnceForEachOfItsExperts() {
-    // Experts 0 and 1 live on rank 0, experts 2 and 3 on rank 1.
+    // Experts 0 and 1 are on rank 0, experts 2 and 3 on rank 1.
     WorldRouting world =
         world(
             2,
@@ -214,7 +214,7 @@ class FiguresTest {
       while (CpuTime.now().since(before).proxies() < 20_000_000) {
         Thread.sleep(1);
       }
-      // The process' clock may tick in hundredths of a second.
+      // The clock of the process may have a resolution of 10 ms.
       while (CpuTime.now().since(before).process() < 20_000_000) {
         Thread.sleep(1);
       }

@@ -36,7 +36,8 @@ class GpuCommandsTest {
         "proxy --json no/such/place/x.json | EP4J-1907: --json ",
         "put --sizes 16,24 | EP4J-1900: --sizes = 24; it must be multiples of 16",
         "put --sizes 0 | EP4J-1900: --sizes = 0; it must be multiples of 16",
-        "put --sizes 67108880 | EP4J-1900: --sizes = 67108880; it must be multiples of 16, at most 64 MiB",
+        "put --sizes 67108880 | EP4J-1900: --sizes = 67108880; it must be multiples of 16, at most"
+            + " 64 MiB",
         "put --warps 12 | EP4J-1900: --warps = 12; it must be a multiple of 8, at most 512",
         "put --warps 520 | EP4J-1900: --warps = 520; it must be a multiple of 8, at most 512",
         "put --nodes 3 | EP4J-1904: 2 ranks, 1 per node, are 2 nodes, but --nodes = 3",

@@ -21,10 +21,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class CacheCommandTest {
-  /** A slow machine that does other work, too, takes minutes for all kernels. */
+  /** All kernels take minutes on a slow, busy machine. */
   private static final Duration ALL_KERNELS = Duration.ofMinutes(10);
 
-  /** Room for all kernels, whatever is added to them. */
+  /** Space for all kernels, including future ones. */
   private static final Map<String, String> ROOMY = Map.of(CubinCache.SIZE_VARIABLE, "64");
 
   @TempDir private Path scratch;
@@ -38,7 +38,7 @@ class CacheCommandTest {
   }
 
   @Test
-  void listShowsWhatIsThereAndClearDeletesIt() throws Exception {
+  void listShowsTheKernelsAndClearDeletesThem() throws Exception {
     CubinCache cache = new CubinCache(scratch.resolve("cubins"), 1 << 20);
     cache.put("0123abcd-nvrtc13.0", "dispatch.cu sm_90a {HIDDEN=7168}", new byte[5000]);
 
@@ -60,7 +60,7 @@ class CacheCommandTest {
   }
 
   @Test
-  void withoutACompilerWarmSaysWhatToInstall() throws Exception {
+  void withoutACompilerWarmNamesThePackage() throws Exception {
     CommandLineRun run =
         run(
             Map.of(
@@ -93,7 +93,7 @@ class CacheCommandTest {
   }
 
   @Test
-  void aSizeThatIsNoneIsWrongUsage() throws Exception {
+  void anInvalidSizeIsWrongUsage() throws Exception {
     CommandLineRun run = run(Map.of(CubinCache.SIZE_VARIABLE, "plenty"), "cache", "list");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);

@@ -81,7 +81,9 @@ class LaunchCommandTest {
             scratch, "launch", "-n", "3", "sh", "-c", "[ $RANK = 1 ] && exit 23; exec sleep 1000");
 
     assertThat(run.code()).isEqualTo(23);
-    assertThat(run.err()).contains("EP4J-8004: rank 1 ended with exit code 23").doesNotContain("\tat ");
+    assertThat(run.err())
+        .contains("EP4J-8004: rank 1 ended with exit code 23")
+        .doesNotContain("\tat ");
   }
 
   @ParameterizedTest

@@ -135,7 +135,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aTruncatedCaseIsReportedAndTheOthersGoOn() throws Exception {
+  void aTruncatedCaseIsReportedAndTheOthersContinue() throws Exception {
     copy("ht-onetoken");
     Path bad = copy("ht-bf16-align");
     Path file = bad.resolve("rank1.safetensors");
@@ -165,7 +165,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aDirectoryThatCannotBeMadeIsSaidSo() throws Exception {
+  void aDirectoryThatCannotBeCreatedIsReported() throws Exception {
     Path input = copy("ht-onetoken");
     Path output = Files.createFile(scratch.resolve("file"));
     CommandLineRun run =
@@ -223,7 +223,10 @@ class VectorsCommandTest {
     assertThat(CommandLineRun.of("verify", "--vectors", nothing).err()).contains("EP4J-8022: ");
     CommandLineRun missing = CommandLineRun.of("verify", "--vectors", nothing + "/missing");
     assertThat(missing.code()).isEqualTo(ExitCodes.FAILED);
-    assertThat(missing.err()).contains("EP4J-8022: ").contains("/missing: ").doesNotContain("Exception");
+    assertThat(missing.err())
+        .contains("EP4J-8022: ")
+        .contains("/missing: ")
+        .doesNotContain("Exception");
     assertThat(CommandLineRun.of("run", "--input", nothing + "/missing", "--output", "o").err())
         .contains("/missing: ")
         .doesNotContain("Exception");

@@ -7,16 +7,25 @@ import java.nio.ByteOrder;
 /**
  * The messages between two ranks over UCX, and the order in which they take effect.
  *
- * <p>A <b>connection</b> is an endpoint at each of two ranks, and the lanes that share it. It carries messages (active messages of UCX, which are ordered) and puts (one-sided writes of UCX, which are not ordered, neither with each other nor with messages). The memory of the receiver is written by
+ * <p>A <b>connection</b> is an endpoint at each of two ranks, and the lanes that share it. It
+ * carries messages (active messages of UCX, which are ordered) and puts (one-sided writes of UCX,
+ * which are not ordered, neither with each other nor with messages). The memory of the receiver is
+ * written by
  *
  * <ul>
  *   <li>puts of the sender, directly: long payloads into regions that the wire allocated;
- *   <li>the thread of the receiver that polls, from messages: all other payloads. Only this thread writes counters.
+ *   <li>the thread of the receiver that polls, from messages: all other payloads. Only this thread
+ *       writes counters.
  * </ul>
  *
- * <p>The sender builds frames from the work of a lane in the order of acceptance. For a long put it writes the bytes, flushes the endpoint, and builds an empty frame when the flush has ended: then the bytes are visible. The sender polls the flush without blocking, and work of other lanes overtakes it. A later add of the same lane follows that frame, and therefore the bytes. No fence is needed: a fence would delay all peers.
+ * <p>The sender builds frames from the work of a lane in the order of acceptance. For a long put it
+ * writes the bytes, flushes the endpoint, and builds an empty frame when the flush has ended: then
+ * the bytes are visible. The sender polls the flush without blocking, and work of other lanes
+ * overtakes it. A later add of the same lane follows that frame, and therefore the bytes. No fence
+ * is needed: a fence would delay all peers.
  *
- * <p>A message is a header and frames. A frame is a header and a payload that is padded to 8 bytes. All words are little endian.
+ * <p>A message is a header and frames. A frame is a header and a payload that is padded to 8 bytes.
+ * All words are little endian.
  *
  * <pre>
  * message
@@ -40,7 +49,9 @@ import java.nio.ByteOrder;
  *                         {@link #ABORTS}
  * </pre>
  *
- * HELLO opens a connection, which works when both ranks have received an answer. GOODBYE is the last frame of its sender, whose puts have all ended; the peer answers with its own. A rank that closes its wire waits for the answers, with a timeout, before it frees its memory.
+ * HELLO opens a connection, which works when both ranks have received an answer. GOODBYE is the
+ * last frame of its sender, whose puts have all ended; the peer answers with its own. A rank that
+ * closes its wire waits for the answers, with a timeout, before it frees its memory.
  */
 final class MessageLayout {
   /** Maximum size of a message: buffers of the transports hold 8 KiB, including headers of UCX. */

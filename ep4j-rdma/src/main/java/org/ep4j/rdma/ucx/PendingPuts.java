@@ -1,7 +1,10 @@
 package org.ep4j.rdma.ucx;
 
 /**
- * Pending puts of a connection, and the flushes that report their visibility. Puts are numbered from 1. Puts up to {@code visible} are visible at the peer, and UCX no longer reads their local bytes: {@code visible <= posted}. A flush covers the puts posted before it. Several flushes can be pending; they are polled in order.
+ * Pending puts of a connection, and the flushes that report their visibility. Puts are numbered
+ * from 1. Puts up to {@code visible} are visible at the peer, and UCX no longer reads their local
+ * bytes: {@code visible <= posted}. A flush covers the puts posted before it. Several flushes can
+ * be pending; they are polled in order.
  */
 final class PendingPuts {
   /** Maximum size of one put of UCX, so that lanes share the connection. */

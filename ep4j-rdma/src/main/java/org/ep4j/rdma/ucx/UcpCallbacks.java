@@ -10,7 +10,8 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 
 /**
- * Binding of the functions that UCX calls. An exception thrown into UCX would end the process; the handler receives it instead.
+ * Binding of the functions that UCX calls. An exception thrown into UCX would end the process; the
+ * handler receives it instead.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcpCallbacks {

@@ -1,7 +1,8 @@
 package org.ep4j.rdma.ucx;
 
 /**
- * Constants of the UCX interface under their original names; a test compares them with the headers, if installed.
+ * Constants of the UCX interface under their original names; a test compares them with the headers,
+ * if installed.
  */
 final class UcpConstants {
   static final int UCS_OK = 0;

@@ -6,7 +6,9 @@ import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The functions of UCX that ep4j calls: symbol and signature. Pointers and handles are longs, because segments would add liveness checks. A status is one byte, as packed in the header. A test compares all signatures with the headers, if installed.
+ * The functions of UCX that ep4j calls: symbol and signature. Pointers and handles are longs,
+ * because segments would add liveness checks. A status is one byte, as packed in the header. A test
+ * compares all signatures with the headers, if installed.
  */
 enum UcpFunction {
   GET_VERSION("ucp_get_version", null, Kind.LONG, Kind.LONG, Kind.LONG),

@@ -6,7 +6,9 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Structures of the UCX interface; a test compares them with the headers, if installed. Each has a mask of its valid fields, so libraries of other versions read and write only the fields named here.
+ * Structures of the UCX interface; a test compares them with the headers, if installed. Each has a
+ * mask of its valid fields, so libraries of other versions read and write only the fields named
+ * here.
  */
 final class UcpLayouts {
   /** {@code ucp_params_t}. */

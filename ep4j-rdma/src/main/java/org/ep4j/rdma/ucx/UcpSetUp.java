@@ -4,7 +4,8 @@ import java.lang.foreign.Linker;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of the functions of UCX that open and close objects. The caller checks a returned status, see {@link UcpStatus#check}.
+ * Binding of the functions of UCX that open and close objects. The caller checks a returned status,
+ * see {@link UcpStatus#check}.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcpSetUp {

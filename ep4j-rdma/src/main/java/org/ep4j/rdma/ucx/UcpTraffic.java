@@ -4,7 +4,8 @@ import java.lang.foreign.Linker;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of the functions of UCX that transfer bytes. A returned request is 0 if the work is done, a status if it failed ({@link UcpStatus#isError}), else a handle to poll and to free.
+ * Binding of the functions of UCX that transfer bytes. A returned request is 0 if the work is done,
+ * a status if it failed ({@link UcpStatus#isError}), else a handle to poll and to free.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcpTraffic {
@@ -37,7 +38,9 @@ final class UcpTraffic {
     }
   }
 
-  /** Writes to memory of the peer; returns a request, which ends when the local bytes may change. */
+  /**
+   * Writes to memory of the peer; returns a request, which ends when the local bytes may change.
+   */
   static long put(long endpoint, long buffer, long bytes, long address, long key, long params) {
     try {
       return (long) PUT.invokeExact(endpoint, buffer, bytes, address, key, params);

@@ -8,9 +8,11 @@ import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An endpoint to a peer and the lanes that share it, see {@link MessageLayout}. When it fails, its lanes fail permanently. Accessed only by the thread of its progress context.
+ * An endpoint to a peer and the lanes that share it, see {@link MessageLayout}. When it fails, its
+ * lanes fail permanently. Accessed only by the thread of its progress context.
  *
- * <p>A connection ends in steps, several polls long: UCX releases the memory of the callers before the lanes report the failure, because the bytes may change from then on.
+ * <p>A connection ends in steps, several polls long: UCX releases the memory of the callers before
+ * the lanes report the failure, because the bytes may change from then on.
  */
 final class UcxConnection {
   /** Maximum number of messages per call, so that input is also processed. */
@@ -173,7 +175,9 @@ final class UcxConnection {
     condemn(Cause.DEPARTED, report);
   }
 
-  /** Sets the cause of the end; the first cause counts. The next poll starts to end the connection. */
+  /**
+   * Sets the cause of the end; the first cause counts. The next poll starts to end the connection.
+   */
   void condemn(Cause how, String why) {
     if (cause == null && state == State.OPEN) {
       cause = how;
@@ -297,7 +301,10 @@ final class UcxConnection {
   }
 
   /**
-   * Whether the work of a lane has left: its bytes may change, and it arrives without further calls of this rank. UCX accepts a message only when the transport has all earlier ones, so the next message, which may be empty, is the proof. A flush would also prove it, but some flushes wait for the peer.
+   * Whether the work of a lane has left: its bytes may change, and it arrives without further calls
+   * of this rank. UCX accepts a message only when the transport has all earlier ones, so the next
+   * message, which may be empty, is the proof. A flush would also prove it, but some flushes wait
+   * for the peer.
    */
   boolean hasLeft(UcxLane lane) {
     if (!lane.isFramed() || sendQueue.taken() < lane.message) {

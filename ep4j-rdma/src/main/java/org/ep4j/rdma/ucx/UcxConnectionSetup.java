@@ -20,7 +20,9 @@ import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Connects the ranks: each opens a worker per progress context, exchanges the addresses over the group, creates endpoints to all peers, and sends HELLO. The wire is open when all peers have answered.
+ * Connects the ranks: each opens a worker per progress context, exchanges the addresses over the
+ * group, creates endpoints to all peers, and sends HELLO. The wire is open when all peers have
+ * answered.
  */
 final class UcxConnectionSetup {
   /** Data of a rank: its ticket, then the address of each worker. */

@@ -47,7 +47,8 @@ final class UcxContext implements AutoCloseable {
         byte status =
             UcpSetUp.init(
                 UcxLibrary.MAJOR, UcxLibrary.MINOR, params.address(), config, out.address());
-        UcpStatus.check(status, "ucp_init (check that UCX_TLS and UCX_NET_DEVICES name what exists)");
+        UcpStatus.check(
+            status, "ucp_init (check that UCX_TLS and UCX_NET_DEVICES name what exists)");
       } finally {
         UcpSetUp.releaseConfig(config);
       }

@@ -10,7 +10,9 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Settings that UCX reads when its library is loaded, and whose defaults do not fit a JVM. Values of the user take precedence. They are set in the environment of the process, the only interface; the environment map of Java and child processes do not contain them.
+ * Settings that UCX reads when its library is loaded, and whose defaults do not fit a JVM. Values
+ * of the user take precedence. They are set in the environment of the process, the only interface;
+ * the environment map of Java and child processes do not contain them.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcxEnvironment {
@@ -34,7 +36,8 @@ final class UcxEnvironment {
     // A JVM raises SIGSEGV in normal operation, and handles it.
     setDefault("UCX_ERROR_SIGNALS", "");
     setDefault("UCX_HANDLE_ERRORS", "none");
-    // To detect unmapped memory, UCX would patch munmap and others while threads of the JVM run them. ep4j registers and deregisters all memory explicitly.
+    // To detect unmapped memory, UCX would patch munmap and others while threads of the JVM run
+    // them. ep4j registers and deregisters all memory explicitly.
     setDefault("UCX_MEM_EVENTS", "n");
     // Regions use POSIX segments: only these can report the death of a peer, see prepareFor.
     setDefault("UCX_ALLOC_PRIO", "md:posix,huge,thp,md:*,mmap,heap");
@@ -54,7 +57,8 @@ final class UcxEnvironment {
       shared = transports.startsWith("^") != named;
     }
     if (shared) {
-      // Lanes detect the death of a peer over shared memory, too. Without such a transport, UCX warns of an unused variable.
+      // Lanes detect the death of a peer over shared memory, too. Without such a transport, UCX
+      // warns of an unused variable.
       setDefault("UCX_POSIX_ERROR_HANDLING", "y");
     }
   }

@@ -6,7 +6,9 @@ import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * A queue of work. Accepted work is posted, which starts the puts of long payloads, then framed, and delivered when the peer has acknowledged it: {@code delivered <= framed <= posted <= accepted}.
+ * A queue of work. Accepted work is posted, which starts the puts of long payloads, then framed,
+ * and delivered when the peer has acknowledged it: {@code delivered <= framed <= posted <=
+ * accepted}.
  */
 final class UcxLane extends GroupLane<UcxRegion> {
   /** Maximum payload inside a message, which saves a flush. */

@@ -8,7 +8,8 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A worker of UCX and its connections to every peer, driven by one thread. UCX calls back for messages and for failed endpoints, during calls of this thread to UCX.
+ * A worker of UCX and its connections to every peer, driven by one thread. UCX calls back for
+ * messages and for failed endpoints, during calls of this thread to UCX.
  */
 final class UcxProgressContext implements UcpCallbacks.Handler {
   private final Group group;

@@ -5,7 +5,8 @@ import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure.Cause;
 
 /**
- * Applies the frames of a connection. Every field of a message is validated first: order, lane, region, range, counter and length.
+ * Applies the frames of a connection. Every field of a message is validated first: order, lane,
+ * region, range, counter and length.
  */
 final class UcxReceiver {
   private static final MemorySegment ALL = NativeBytes.ALL;
@@ -74,7 +75,10 @@ final class UcxReceiver {
     }
     UcxLane lane = peerConnection.lane(MessageLayout.lane(ALL, at));
     if (lane == null) {
-      return refuse("a frame of lane " + MessageLayout.lane(ALL, at) + ", which belongs to another connection");
+      return refuse(
+          "a frame of lane "
+              + MessageLayout.lane(ALL, at)
+              + ", which belongs to another connection");
     }
     return switch (type) {
       case MessageLayout.PUT -> put(lane, at, payload);
@@ -98,7 +102,9 @@ final class UcxReceiver {
     }
     long offset = MessageLayout.value(ALL, at);
     if (offset < 0 || offset > region.bytes() - bytes) {
-      return refuse("a put of %d bytes at offset %d of a region of %d".formatted(bytes, offset, region.bytes()));
+      return refuse(
+          "a put of %d bytes at offset %d of a region of %d"
+              .formatted(bytes, offset, region.bytes()));
     }
     MemorySegment.copy(ALL, at + MessageLayout.FRAME, region.own(), offset, bytes);
     unacknowledgedBytes += bytes;

@@ -14,7 +14,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * A region of this rank, and the addresses and keys of the peers.
  *
- * <p>Peers write directly only into memory that the wire allocated. With some transports UCX writes to any address that a peer names, so a late put could hit freed memory. Therefore this memory stays allocated until the wire is closed, even if its region is closed before. Memory of the caller is written by the thread of this rank, from messages, while the region is open.
+ * <p>Peers write directly only into memory that the wire allocated. With some transports UCX writes
+ * to any address that a peer names, so a late put could hit freed memory. Therefore this memory
+ * stays allocated until the wire is closed, even if its region is closed before. Memory of the
+ * caller is written by the thread of this rank, from messages, while the region is open.
  */
 final class UcxRegion extends GroupRegion {
   /** Id of a region that is not exposed. */

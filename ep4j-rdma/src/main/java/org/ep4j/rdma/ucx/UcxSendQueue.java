@@ -4,7 +4,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Outgoing messages of a connection. Message {@code n} occupies buffer {@code n % BUFFERS} from its begin until UCX no longer reads its bytes: {@code taken <= sent}.
+ * Outgoing messages of a connection. Message {@code n} occupies buffer {@code n % BUFFERS} from its
+ * begin until UCX no longer reads its bytes: {@code taken <= sent}.
  */
 final class UcxSendQueue {
   private static final int BUFFERS = 8;

@@ -6,7 +6,8 @@ import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /**
- * Settings of UCX for the wires of this JVM: a system property {@code ep4j.ucx.NAME} overrides the variable {@code UCX_NAME}, for settings of the whole library (not of one transport).
+ * Settings of UCX for the wires of this JVM: a system property {@code ep4j.ucx.NAME} overrides the
+ * variable {@code UCX_NAME}, for settings of the whole library (not of one transport).
  */
 final class UcxSettings {
   private static final String PROPERTY = "ep4j.ucx.";
@@ -39,7 +40,8 @@ final class UcxSettings {
       if (status < 0) {
         throw new WireException(
             ErrorCode.UCX_SETTING_REFUSED,
-          "UCX refuses %s = %s (%s): correct the system property".formatted(name, value, UcpStatus.text(status)));
+            "UCX refuses %s = %s (%s): correct the system property"
+                .formatted(name, value, UcpStatus.text(status)));
       }
     }
   }

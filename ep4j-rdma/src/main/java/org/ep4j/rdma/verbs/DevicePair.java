@@ -27,7 +27,9 @@ final class DevicePair implements AutoCloseable {
     PairStates.initialise(handle, port.number());
   }
 
-  /** Creates the queue pair with the largest inline size that the device grants; returns that size. */
+  /**
+   * Creates the queue pair with the largest inline size that the device grants; returns that size.
+   */
   private int create(MemorySegment request, CompletionQueue completions, int depth) {
     for (int i = 0; ; i++) {
       put(request, "cap.max_send_wr", depth);

@@ -1,7 +1,11 @@
 package org.ep4j.rdma.verbs;
 
 /**
- * Maps lanes to queue pairs. Queue pairs belong to a progress context, so that one thread drives them without locks. The lanes of a progress context are distributed over the ports first, then over the queue pairs of a port. With one progress context: port = lane mod ports, queue pair = (lane / ports) mod queue pairs per port. Further progress contexts start at further ports, so that progress contexts with one lane use all ports.
+ * Maps lanes to queue pairs. Queue pairs belong to a progress context, so that one thread drives
+ * them without locks. The lanes of a progress context are distributed over the ports first, then
+ * over the queue pairs of a port. With one progress context: port = lane mod ports, queue pair =
+ * (lane / ports) mod queue pairs per port. Further progress contexts start at further ports, so
+ * that progress contexts with one lane use all ports.
  *
  * @param progressContexts progress contexts of the wire
  * @param ports ports of each rank

@@ -16,7 +16,8 @@ final class PairStates {
   private static final byte RECEIVER_NOT_READY_TIMER = 12;
 
   /**
-   * A receiver is always ready, see {@link VerbsControlLayout}. If not, this is a defect that must be visible, hence few retries.
+   * A receiver is always ready, see {@link VerbsControlLayout}. If not, this is a defect that must
+   * be visible, hence few retries.
    */
   private static final byte RECEIVER_NOT_READY_RETRIES = 3;
 

@@ -9,7 +9,8 @@ import java.util.Locale;
 /**
  * PCIe and NUMA location of a port, or of the sender (a GPU or cores).
  *
- * @param path the host bridge, the bridges below it and the device, from the top; empty without PCIe
+ * @param path the host bridge, the bridges below it and the device, from the top; empty without
+ *     PCIe
  * @param numaNode NUMA node of the closest memory; -1 if unknown
  */
 public record PcieLocation(List<String> path, int numaNode) {
@@ -30,7 +31,8 @@ public record PcieLocation(List<String> path, int numaNode) {
   /**
    * The location of the sender of a rank.
    *
-   * @param location as in {@link org.ep4j.wire.WireConfig#affinity()}: a device, or empty for the cores of this process
+   * @param location as in {@link org.ep4j.wire.WireConfig#affinity()}: a device, or empty for the
+   *     cores of this process
    */
   public static PcieLocation of(String location) {
     return location.isBlank() ? ofCores(SYSTEM, STATUS) : ofDevice(SYSTEM, location);
@@ -47,7 +49,9 @@ public record PcieLocation(List<String> path, int numaNode) {
     return new PcieLocation(path(SystemFiles.realPath(device)), SystemFiles.numaNode(device));
   }
 
-  /** The NUMA node of all cores of a process; unknown if there are several, or only one in the host. */
+  /**
+   * The NUMA node of all cores of a process; unknown if there are several, or only one in the host.
+   */
   static PcieLocation ofCores(Path system, Path status) {
     BitSet mine = new BitSet();
     SystemFiles.text(status)

@@ -7,9 +7,14 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The ports of a rank, and the port of its first lane. All ranks compute the same assignment from the requests of all ranks. The ranks of a host choose one after the other: each takes, among its closest ports, those taken by the fewest ranks before it, and starts at the port at which the fewest start.
+ * The ports of a rank, and the port of its first lane. All ranks compute the same assignment from
+ * the requests of all ranks. The ranks of a host choose one after the other: each takes, among its
+ * closest ports, those taken by the fewest ranks before it, and starts at the port at which the
+ * fewest start.
  *
- * @param ports names of the ports. The nth port of a rank communicates with the nth port of its peers, so ports stay in the order of their names, which is usually that of the cables, independent of the first port
+ * @param ports names of the ports. The nth port of a rank communicates with the nth port of its
+ *     peers, so ports stay in the order of their names, which is usually that of the cables,
+ *     independent of the first port
  * @param first index of the port of lane 0
  */
 record PortAssignment(List<String> ports, int first) {
@@ -34,7 +39,8 @@ record PortAssignment(List<String> ports, int first) {
   }
 
   /**
-   * Number of ports of each rank, equal for all: the number of named ports, else the number of close ports that every rank has.
+   * Number of ports of each rank, equal for all: the number of named ports, else the number of
+   * close ports that every rank has.
    */
   private static int count(List<PortRequest> requests) {
     int least = USUAL;

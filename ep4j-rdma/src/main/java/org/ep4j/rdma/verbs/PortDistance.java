@@ -6,7 +6,8 @@ import java.util.Comparator;
  * Distance between a port and the sender of a rank.
  *
  * @param kind connection between the two
- * @param bridges PCIe bridges between the two, if a bridge connects them; else 0, because the host bridge is then the limit
+ * @param bridges PCIe bridges between the two, if a bridge connects them; else 0, because the host
+ *     bridge is then the limit
  */
 public record PortDistance(Kind kind, int bridges) implements Comparable<PortDistance> {
   /** Connections of two devices, closest first. */

@@ -8,7 +8,8 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One end of a reliable connection with its lanes, driven by its progress context. {@link VerbsControlLayout} defines the protocol.
+ * One end of a reliable connection with its lanes, driven by its progress context. {@link
+ * VerbsControlLayout} defines the protocol.
  */
 final class QueuePair implements AutoCloseable {
   private final OpenPort port;
@@ -22,7 +23,9 @@ final class QueuePair implements AutoCloseable {
   private final VerbsSendQueue sendQueue;
   private final ReceiveRing receives;
 
-  /** Handled receives that were announced to the peer, and receives that the device returned unused. */
+  /**
+   * Handled receives that were announced to the peer, and receives that the device returned unused.
+   */
   private long announced;
 
   private int unused;
@@ -298,7 +301,10 @@ final class QueuePair implements AutoCloseable {
     return sendQueue.adopt(this, lane);
   }
 
-  /** Marks the queue pair as lost; its progress context ends it after processing remaining completions. */
+  /**
+   * Marks the queue pair as lost; its progress context ends it after processing remaining
+   * completions.
+   */
   void lose(Cause cause, String why) {
     if (broken == null) {
       broken = cause;

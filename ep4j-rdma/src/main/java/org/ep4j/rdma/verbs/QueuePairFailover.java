@@ -10,15 +10,27 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Failover of a progress context when a queue pair is lost while another one to the same peer works: the lanes continue over the other queue pair. No work is delivered twice or torn.
+ * Failover of a progress context when a queue pair is lost while another one to the same peer
+ * works: the lanes continue over the other queue pair. No work is delivered twice or torn.
  *
- * <p><b>Stop.</b> Each end stops its queue pair, and waits until the device has returned every request and every receive. From then on nothing arrives through it, and the number of handled receives is final. An end that has not detected the loss receives the message below.
+ * <p><b>Stop.</b> Each end stops its queue pair, and waits until the device has returned every
+ * request and every receive. From then on nothing arrives through it, and the number of handled
+ * receives is final. An end that has not detected the loss receives the message below.
  *
- * <p><b>Announce.</b> Each end sends this number to the other ({@link VerbsControlLayout#MOVED}) over a working queue pair, and again over another one if that one is lost before its peer has handled the message. A receiver ignores a repeated message.
+ * <p><b>Announce.</b> Each end sends this number to the other ({@link VerbsControlLayout#MOVED})
+ * over a working queue pair, and again over another one if that one is lost before its peer has
+ * handled the message. A receiver ignores a repeated message.
  *
- * <p><b>Continue.</b> An end that has stopped and received the number of the peer knows the work that took effect: requests up to the last one whose receive was handled, and those that the device completed. The new queue pairs of the lanes post the rest again, complete and in order. Parts of it may already be written; they are not announced, and the same bytes are written again, because {@code flush()} has not released them. The two directions are independent, and may choose different queue pairs.
+ * <p><b>Continue.</b> An end that has stopped and received the number of the peer knows the work
+ * that took effect: requests up to the last one whose receive was handled, and those that the
+ * device completed. The new queue pairs of the lanes post the rest again, complete and in order.
+ * Parts of it may already be written; they are not announced, and the same bytes are written again,
+ * because {@code flush()} has not released them. The two directions are independent, and may choose
+ * different queue pairs.
  *
- * <p>Lanes fail, as without failover, if no queue pair to the peer works, if the device keeps requests for longer than {@link #TIMEOUT}, or if one end has failed its lanes ({@link VerbsControlLayout#GONE}), for example because a put targets a closed region.
+ * <p>Lanes fail, as without failover, if no queue pair to the peer works, if the device keeps
+ * requests for longer than {@link #TIMEOUT}, or if one end has failed its lanes ({@link
+ * VerbsControlLayout#GONE}), for example because a put targets a closed region.
  */
 final class QueuePairFailover {
   private static final System.Logger LOG = System.getLogger("org.ep4j.rdma");
@@ -191,7 +203,7 @@ final class QueuePairFailover {
         Level.WARNING,
         ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
             "rank %d lost a queue pair of port %s to rank %d (%s): its %d lanes continue over port %s"
-            .formatted(wire.rank(), pair.port(), pair.peer(), pair.reason(), moved, paths)));
+                .formatted(wire.rank(), pair.port(), pair.peer(), pair.reason(), moved, paths)));
     return true;
   }
 
@@ -207,9 +219,7 @@ final class QueuePairFailover {
     return true;
   }
 
-  /**
-   * A working queue pair to the same peer, if possible on another port; null if none works.
-   */
+  /** A working queue pair to the same peer, if possible on another port; null if none works. */
   private @Nullable QueuePair working(QueuePair lost) {
     int first = lost.index() - lost.index() % perPeer;
     QueuePair found = null;

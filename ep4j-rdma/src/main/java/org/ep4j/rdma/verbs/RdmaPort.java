@@ -51,7 +51,8 @@ public record RdmaPort(
   }
 
   /**
-   * Index of the default address: RoCE version 2, which is routable, with IPv4, or else not link-local; on InfiniBand the first.
+   * Index of the default address: RoCE version 2, which is routable, with IPv4, or else not
+   * link-local; on InfiniBand the first.
    */
   public int usualAddress() {
     int best = 0;

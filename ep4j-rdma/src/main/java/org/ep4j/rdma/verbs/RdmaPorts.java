@@ -70,11 +70,13 @@ public final class RdmaPorts {
   }
 
   /**
-   * The ports of this rank: those named in the variables of its process, else the closest ones. Collective, like opening a wire.
+   * The ports of this rank: those named in the variables of its process, else the closest ones.
+   * Collective, like opening a wire.
    *
    * @param affinity sender of the rank, as in {@link org.ep4j.wire.WireConfig#affinity()}
    * @throws org.ep4j.InvalidArgumentException if a variable is invalid; names it
-   * @throws WireException on all ranks, if a rank names a port that is missing or down, or has no port
+   * @throws WireException on all ranks, if a rank names a port that is missing or down, or has no
+   *     port
    */
   public static PortChoice of(Group group, String affinity, Duration timeout) {
     return agree(group, affinity, timeout, RdmaSettings.of(System.getenv()), localRank(group));

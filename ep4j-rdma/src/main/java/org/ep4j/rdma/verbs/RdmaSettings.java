@@ -10,15 +10,20 @@ import org.jspecify.annotations.Nullable;
 /**
  * Values of the variables {@code EP4J_IB_*}. Equal on all ranks, except for the ports.
  *
- * @param ports names of ports, {@code device:number}, one list per local rank modulo the number of lists; empty for a choice by distance
- * @param gidIndex index of the address of a port; -1 (default) selects the first RoCE v2 address with IPv4
+ * @param ports names of ports, {@code device:number}, one list per local rank modulo the number of
+ *     lists; empty for a choice by distance
+ * @param gidIndex index of the address of a port; -1 (default) selects the first RoCE v2 address
+ *     with IPv4
  * @param serviceLevel service level of all connections, 0 by default
  * @param trafficClass traffic class of all connections, 0 by default
- * @param queuePairsPerPort queue pairs to each peer on each port, per progress context; 1 by default
+ * @param queuePairsPerPort queue pairs to each peer on each port, per progress context; 1 by
+ *     default
  * @param depth requests that a queue pair holds in each direction; 256 by default
- * @param timeout exponent of the acknowledgement timeout of a packet: 4 µs * 2^timeout; 16 (0.27 s) by default
+ * @param timeout exponent of the acknowledgement timeout of a packet: 4 µs * 2^timeout; 16 (0.27 s)
+ *     by default
  * @param retries retransmissions of a packet before its queue pair is lost; 7 by default
- * @param gpuDirect whether ports access GPU memory; off by default, so that GPU traffic passes through host memory
+ * @param gpuDirect whether ports access GPU memory; off by default, so that GPU traffic passes
+ *     through host memory
  */
 public record RdmaSettings(
     List<List<String>> ports,
@@ -154,7 +159,10 @@ public record RdmaSettings(
     } catch (NumberFormatException e) {
       throw new InvalidArgumentException(
           ErrorCode.BAD_RDMA_SETTING,
-          name, "'" + value + "'", "a whole number", "leave it out for the default");
+          name,
+          "'" + value + "'",
+          "a whole number",
+          "leave it out for the default");
     }
   }
 

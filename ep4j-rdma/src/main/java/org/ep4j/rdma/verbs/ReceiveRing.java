@@ -5,7 +5,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The receives of a queue pair: a ring of {@code ibv_recv_wr}, each with the place of its message in the block. Receives are used in posting order.
+ * The receives of a queue pair: a ring of {@code ibv_recv_wr}, each with the place of its message
+ * in the block. Receives are used in posting order.
  */
 final class ReceiveRing {
   private static final long REQUEST = VerbsLayouts.RECEIVE.byteSize();

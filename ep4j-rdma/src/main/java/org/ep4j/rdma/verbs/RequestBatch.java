@@ -5,7 +5,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Requests that are posted to a queue pair together: a chain of {@code ibv_send_wr}, filled from the front and posted with one doorbell. The last request is signalled: its completion covers all before it. Short payloads are inline.
+ * Requests that are posted to a queue pair together: a chain of {@code ibv_send_wr}, filled from
+ * the front and posted with one doorbell. The last request is signalled: its completion covers all
+ * before it. Short payloads are inline.
  */
 final class RequestBatch {
   /** Maximum number of requests. */

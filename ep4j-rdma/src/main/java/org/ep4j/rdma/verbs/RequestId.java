@@ -1,7 +1,9 @@
 package org.ep4j.rdma.verbs;
 
 /**
- * Request ids, which the device returns in completions. The highest bit distinguishes receives from sends, the next 20 bits are the index of the queue pair in its progress context, the others the low bits of the request number.
+ * Request ids, which the device returns in completions. The highest bit distinguishes receives from
+ * sends, the next 20 bits are the index of the queue pair in its progress context, the others the
+ * low bits of the request number.
  */
 final class RequestId {
   /** Maximum number of queue pairs of a progress context. */
@@ -28,7 +30,9 @@ final class RequestId {
     return (int) (id >>> COUNT_BITS) & MAX_PAIRS - 1;
   }
 
-  /** The full request number, which exceeds {@code before} by less than the range of the low bits. */
+  /**
+   * The full request number, which exceeds {@code before} by less than the range of the low bits.
+   */
   static long count(long id, long before) {
     return before + (id - before & COUNT);
   }

@@ -3,7 +3,10 @@ package org.ep4j.rdma.verbs;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The requests of a queue pair until they are known to have taken effect, numbered from 1. Two counters follow {@link #posted}: {@code done} counts requests that the device has completed, whose local bytes have left; {@code applied} counts requests that have taken effect at the peer: the request is done, and the peer has handled its receive, if it uses one.
+ * The requests of a queue pair until they are known to have taken effect, numbered from 1. Two
+ * counters follow {@link #posted}: {@code done} counts requests that the device has completed,
+ * whose local bytes have left; {@code applied} counts requests that have taken effect at the peer:
+ * the request is done, and the peer has handled its receive, if it uses one.
  */
 final class RequestLog {
   private final int mask;
@@ -111,7 +114,8 @@ final class RequestLog {
   }
 
   /**
-   * The queue pair has stopped, and {@code handled} is the final count of the peer. A handled message and all requests before it are done, even if the device did not report them.
+   * The queue pair has stopped, and {@code handled} is the final count of the peer. A handled
+   * message and all requests before it are done, even if the device did not report them.
    */
   void settle(long handled) {
     for (long request = posted; request > done; request--) {

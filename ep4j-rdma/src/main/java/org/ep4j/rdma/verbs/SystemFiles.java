@@ -9,7 +9,8 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Files in which the system describes itself. A file that is missing, or disappears during the read, counts as empty.
+ * Files in which the system describes itself. A file that is missing, or disappears during the
+ * read, counts as empty.
  */
 final class SystemFiles {
   private SystemFiles() {}

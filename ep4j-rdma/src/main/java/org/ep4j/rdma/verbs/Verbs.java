@@ -13,7 +13,9 @@ import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of the setup functions of libibverbs: devices, ports, registered memory, queues. Objects are pointers of the library, as numbers. Every method throws a {@link VerbsException} that names the function.
+ * Binding of the setup functions of libibverbs: devices, ports, registered memory, queues. Objects
+ * are pointers of the library, as numbers. Every method throws a {@link VerbsException} that names
+ * the function.
  */
 @SuppressWarnings("restricted") // calling native functions is what this class is for
 final class Verbs {

@@ -9,7 +9,10 @@ import org.ep4j.wire.WireException;
 import org.ep4j.wire.support.CollectiveStep;
 
 /**
- * Connects the ranks with four exchanges over the group: usable ports, closest first; settings; addresses of queue pairs; and the confirmation that all are connected, so that no rank sends before the other end can receive. Addresses and keys are exchanged over the group, which authenticates its members.
+ * Connects the ranks with four exchanges over the group: usable ports, closest first; settings;
+ * addresses of queue pairs; and the confirmation that all are connected, so that no rank sends
+ * before the other end can receive. Addresses and keys are exchanged over the group, which
+ * authenticates its members.
  */
 final class VerbsConnectionSetup {
   private final Group group;
@@ -88,8 +91,14 @@ final class VerbsConnectionSetup {
     for (int rank = 0; rank < plans.length; rank++) {
       ByteBuffer theirs = ByteBuffer.wrap(plans[rank]);
       same(rank, "ports", theirs.getInt(0), mine.getInt(0), RdmaSettings.HCA);
-      same(rank, "queue pairs per port", theirs.getInt(4), mine.getInt(4), RdmaSettings.QPS_PER_PORT);
-      same(rank, "requests per queue pair", theirs.getInt(8), mine.getInt(8), RdmaSettings.QP_DEPTH);
+      same(
+          rank,
+          "queue pairs per port",
+          theirs.getInt(4),
+          mine.getInt(4),
+          RdmaSettings.QPS_PER_PORT);
+      same(
+          rank, "requests per queue pair", theirs.getInt(8), mine.getInt(8), RdmaSettings.QP_DEPTH);
       same(
           rank,
           "as GPUDirect (0 is off)",

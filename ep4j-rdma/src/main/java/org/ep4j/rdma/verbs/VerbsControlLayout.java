@@ -7,23 +7,34 @@ import java.lang.invoke.VarHandle;
 /**
  * The control protocol between two ends of a queue pair, and the memory block of each end.
  *
- * <p><b>Requests of a sender.</b> A queue pair is a reliable connection: each request takes effect after those before it.
+ * <p><b>Requests of a sender.</b> A queue pair is a reliable connection: each request takes effect
+ * after those before it.
  *
  * <ul>
  *   <li>A put without a counter is a plain write.
- *   <li>A put with a counter ends with a write with immediate data, the number of the counter. The receiver gets a completion when its bytes and all earlier writes are visible, and adds 1.
+ *   <li>A put with a counter ends with a write with immediate data, the number of the counter. The
+ *       receiver gets a completion when its bytes and all earlier writes are visible, and adds 1.
  *   <li>An add is a <i>message</i> of 16 bytes (a send): the counter and the value to add.
  * </ul>
  *
- * <p>The CPU of the receiver updates counters. Remote atomics are not used: they need not be atomic with respect to the CPU, or between two devices.
+ * <p>The CPU of the receiver updates counters. Remote atomics are not used: they need not be atomic
+ * with respect to the CPU, or between two devices.
  *
- * <p><b>Flow control.</b> A write with immediate and a message use a posted receive of the other end. {@code depth} receives are posted. The sender counts them and waits until the other end has handled earlier ones, so a receiver is always ready. One more receive is reserved for the goodbye, which is sent once.
+ * <p><b>Flow control.</b> A write with immediate and a message use a posted receive of the other
+ * end. {@code depth} receives are posted. The sender counts them and waits until the other end has
+ * handled earlier ones, so a receiver is always ready. One more receive is reserved for the
+ * goodbye, which is sent once.
  *
- * <p><b>The word {@link #HANDLED}</b> of a block is written by the peer (a plain write of 8 aligned bytes) and read by the owner with acquire order: the total of receives that the peer has handled and reposted. It permits as many new messages, and confirms their counters. The word is monotonic; a late write only delays progress.
+ * <p><b>The word {@link #HANDLED}</b> of a block is written by the peer (a plain write of 8 aligned
+ * bytes) and read by the owner with acquire order: the total of receives that the peer has handled
+ * and reposted. It permits as many new messages, and confirms their counters. The word is
+ * monotonic; a late write only delays progress.
  *
- * <p><b>A lost queue pair</b> is replaced by another one to the same peer, see {@link QueuePairFailover}; the ends exchange messages about it over the other queue pair.
+ * <p><b>A lost queue pair</b> is replaced by another one to the same peer, see {@link
+ * QueuePairFailover}; the ends exchange messages about it over the other queue pair.
  *
- * <p><b>The places {@link #place}</b> hold the messages, one per receive, in the order in which receives are used.
+ * <p><b>The places {@link #place}</b> hold the messages, one per receive, in the order in which
+ * receives are used.
  */
 final class VerbsControlLayout {
   /** Offset of the word that the peer writes. */
@@ -41,7 +52,8 @@ final class VerbsControlLayout {
   static final int GOODBYE = 2;
 
   /**
-   * Queue pair {@code number} between the two ranks is lost and stopped at the sender of the message; {@code value} is its final number of handled receives.
+   * Queue pair {@code number} between the two ranks is lost and stopped at the sender of the
+   * message; {@code value} is its final number of handled receives.
    */
   static final int MOVED = 3;
 

@@ -45,7 +45,8 @@ final class VerbsException extends WireException {
       case EFAULT -> "the device cannot access this memory (EFAULT)";
       case EOPNOTSUPP -> "the device or its provider does not support it (EOPNOTSUPP)";
       case EINVAL -> "the device refuses the values (EINVAL)";
-      case ETIMEDOUT -> "no answer (ETIMEDOUT): check that this port reaches the address of the peer";
+      case ETIMEDOUT ->
+          "no answer (ETIMEDOUT): check that this port reaches the address of the peer";
       default -> "errno " + error;
     };
   }

@@ -6,7 +6,8 @@ import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * A queue of work. Requests of accepted work are posted, its bytes leave, and the work is delivered when it has taken effect: {@code delivered <= left <= posted <= accepted}.
+ * A queue of work. Requests of accepted work are posted, its bytes leave, and the work is delivered
+ * when it has taken effect: {@code delivered <= left <= posted <= accepted}.
  */
 final class VerbsLane extends GroupLane<VerbsRegion> {
   private final VerbsWire wire;
@@ -60,9 +61,11 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
   }
 
   /**
-   * Moves the lane from a lost queue pair to another one. Work that has not taken effect is posted again from the same bytes, which the caller may not change before {@code flush()}.
+   * Moves the lane from a lost queue pair to another one. Work that has not taken effect is posted
+   * again from the same bytes, which the caller may not change before {@code flush()}.
    *
-   * @return number of work items to post; negative if bytes have left whose work did not take effect
+   * @return number of work items to post; negative if bytes have left whose work did not take
+   *     effect
    */
   long move(QueuePair to) {
     if (left > delivered()) {

@@ -7,7 +7,8 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Structures of libibverbs; a test compares them with the headers, if installed. Pointers are 8-byte numbers; members of nested structures are flattened, named by their path.
+ * Structures of libibverbs; a test compares them with the headers, if installed. Pointers are
+ * 8-byte numbers; members of nested structures are flattened, named by their path.
  */
 final class VerbsLayouts {
   /** {@code ibv_sge}: a piece of local memory. */

@@ -6,7 +6,8 @@ import java.lang.foreign.SymbolLookup;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The library libibverbs, loaded on first use of this class. {@link Verbs} must not be used unless {@link #problem} is empty.
+ * The library libibverbs, loaded on first use of this class. {@link Verbs} must not be used unless
+ * {@link #problem} is empty.
  */
 @SuppressWarnings("restricted") // opening a native library is what this class is for
 final class VerbsLibrary {

@@ -5,7 +5,9 @@ import org.ep4j.group.Group;
 import org.ep4j.wire.LaneFailure.Cause;
 
 /**
- * Queue pairs to every peer and a completion queue per port, driven by one thread. A poll posts waiting work, processes completions, and reads the counts of the peers. Only without such work, it announces handled receives and checks the liveness of peers.
+ * Queue pairs to every peer and a completion queue per port, driven by one thread. A poll posts
+ * waiting work, processes completions, and reads the counts of the peers. Only without such work,
+ * it announces handled receives and checks the liveness of peers.
  */
 final class VerbsProgressContext {
   /** Idle polls between reads of the clock. */

@@ -7,7 +7,8 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of the three calls that transfer bytes. They have no symbols: the driver of a device writes their addresses into its {@code ibv_context}.
+ * Binding of the three calls that transfer bytes. They have no symbols: the driver of a device
+ * writes their addresses into its {@code ibv_context}.
  */
 @SuppressWarnings("restricted") // calling native functions is what this class is for
 final class VerbsQueues {

@@ -11,7 +11,9 @@ import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * Device resources of a wire: ports, queues, memory of control words. Owns them and releases them in the order that the library requires. Within a progress context, {@link LaneMap} numbers the queue pairs to a peer; this rank has none to itself.
+ * Device resources of a wire: ports, queues, memory of control words. Owns them and releases them
+ * in the order that the library requires. Within a progress context, {@link LaneMap} numbers the
+ * queue pairs to a peer; this rank has none to itself.
  */
 final class VerbsResources implements AutoCloseable {
   private final int rank;

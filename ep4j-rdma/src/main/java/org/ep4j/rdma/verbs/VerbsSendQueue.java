@@ -3,7 +3,8 @@ package org.ep4j.rdma.verbs;
 import java.util.Arrays;
 
 /**
- * The sending half of a queue pair: converts work of its lanes into requests, as far as the device and the peer have space, and tracks each request until it has taken effect.
+ * The sending half of a queue pair: converts work of its lanes into requests, as far as the device
+ * and the peer have space, and tracks each request until it has taken effect.
  */
 final class VerbsSendQueue {
   /** Longer puts are split, so that a short put of another lane waits for at most this size. */
@@ -93,9 +94,7 @@ final class VerbsSendQueue {
     return batch;
   }
 
-  /**
-   * Appends the word with the number of handled receives; false while there is no space.
-   */
+  /** Appends the word with the number of handled receives; false while there is no space. */
   boolean word(long received) {
     if (log.inFlight() >= depth - 1 || !log.space()) {
       return false;

@@ -78,14 +78,14 @@ class RdmaPortsTest {
     return choose(ports, NOTHING_SET, localRank).stream().map(RdmaPort::name).toList();
   }
 
-  /** The ports of one of several ranks that are nowhere in particular. */
+  /** The ports of one of several ranks without affinity. */
   private static List<RdmaPort> choose(List<RdmaPort> ports, RdmaSettings settings, int localRank) {
     List<PcieLocation> places = Collections.nCopies(localRank + 1, PcieLocation.ANYWHERE);
     return RdmaPorts.choose(ports, settings, places).get(localRank).ports();
   }
 
   @Test
-  void namedPortsMustBeThereAndUp() {
+  void namedPortsMustExistAndBeActive() {
     List<RdmaPort> ports = List.of(port("a", "ACTIVE"), port("b", "DOWN"));
     assertThat(choose(ports, named("a"), 3)).containsExactly(ports.getFirst());
     assertThatThrownBy(() -> choose(ports, named("x"), 0))
