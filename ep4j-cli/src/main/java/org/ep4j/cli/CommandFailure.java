@@ -2,7 +2,7 @@ package org.ep4j.cli;
 
 import org.ep4j.ErrorCode;
 
-/** A failure with an exit code of its own; the message is for the user and needs no stack trace. */
+/** An error of a command with its exit code; the message needs no stack trace. */
 public final class CommandFailure extends RuntimeException {
   private static final long serialVersionUID = 1L;
 

@@ -114,9 +114,9 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
           ceiling ? Units.fixed(result.ceilingPercent(), 0) : "");
     }
     String note =
-        "%d iterations, the slowest rank of each; GB/s per rank; ceiling: copying (dispatch) or reading"
+        "%d iterations, the slowest rank of each; GB/s per rank; ceiling: copying (dispatch) or"
                 .formatted(iterations(results))
-            + " (combine) the same bytes on all ranks at once, in this run";
+            + " reading (combine) the same bytes on all ranks at once, in this run";
     return table.render(style) + style.faint(note) + "\n" + crossings(style, results);
   }
 

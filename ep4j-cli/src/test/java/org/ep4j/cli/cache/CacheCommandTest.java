@@ -65,7 +65,7 @@ class CacheCommandTest {
         run(
             Map.of(
                 Nvrtc.LIBRARY_VARIABLE, scratch.resolve("missing.so").toString(),
-                NvccBackend.PROGRAM_VARIABLE, scratch.resolve("absent").toString()),
+                NvccBackend.PROGRAM_VARIABLE, scratch.resolve("missing").toString()),
             "cache",
             "warm",
             "--arch",

@@ -210,7 +210,7 @@ class DoctorTest {
     Path file = Files.write(scratch.resolve("info"), new byte[] {(byte) 0xFF, '\n', ':'});
 
     assertThat(SystemFiles.value(file, "model")).isEmpty();
-    assertThat(SystemFiles.line(scratch.resolve("absent"))).isEmpty();
+    assertThat(SystemFiles.line(scratch.resolve("missing"))).isEmpty();
     assertThat(SystemFiles.kilobytes(file, "MemTotal")).isEmpty();
   }
 }

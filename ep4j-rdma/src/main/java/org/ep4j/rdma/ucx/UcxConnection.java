@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  * An endpoint to a peer and the lanes that share it, see {@link MessageLayout}. When it fails, its
  * lanes fail permanently. Accessed only by the thread of its progress context.
  *
- * <p>A connection ends in steps, several polls long: UCX releases the memory of the callers before
+ * <p>A connection ends in steps, a few per poll: UCX releases the memory of the callers before
  * the lanes report the failure, because the bytes may change from then on.
  */
 final class UcxConnection {
@@ -158,15 +158,11 @@ final class UcxConnection {
         aborts ? "the peer received an invalid message" : "the peer has closed its wire");
   }
 
-  /** The endpoint failed: no more messages in either direction. */
-  void broke(int status) {
-    lost("the connection failed", status);
-  }
-
-  private void lost(String what, int status) {
+  /** The endpoint or a call failed: no more messages in either direction. */
+  void lost(String what, int status) {
     broken = true;
-    String text = what + ": " + UcpStatus.text(status) + "; " + wire.status(peer);
-    condemn(Cause.LOST, ErrorCode.UCX_CONNECTION_LOST.message(text));
+    String why = what + ": " + UcpStatus.text(status) + "; " + wire.status(peer);
+    condemn(Cause.LOST, ErrorCode.UCX_CONNECTION_LOST.message(why));
   }
 
   /** The peer has departed. */
@@ -175,9 +171,7 @@ final class UcxConnection {
     condemn(Cause.DEPARTED, report);
   }
 
-  /**
-   * Sets the cause of the end; the first cause counts. The next poll starts to end the connection.
-   */
+  /** Sets the cause of the end, unless set. The next poll begins to end the connection. */
   void condemn(Cause how, String why) {
     if (cause == null && state == State.OPEN) {
       cause = how;
@@ -302,9 +296,7 @@ final class UcxConnection {
 
   /**
    * Whether the work of a lane has left: its bytes may change, and it arrives without further calls
-   * of this rank. UCX accepts a message only when the transport has all earlier ones, so the next
-   * message, which may be empty, is the proof. A flush would also prove it, but some flushes wait
-   * for the peer.
+   * of this rank. UCX accepts a message only when the transport has all earlier ones, so the next message, possibly empty, is the proof. Some flushes would wait for the peer.
    */
   boolean hasLeft(UcxLane lane) {
     if (!lane.isFramed() || sendQueue.taken() < lane.message) {

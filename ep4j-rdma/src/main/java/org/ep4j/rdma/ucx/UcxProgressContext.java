@@ -209,7 +209,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     arrived++;
     UcxConnection peerConnection = numbered[number];
     if (peerConnection != null) {
-      peerConnection.broke(status);
+      peerConnection.lost("the connection failed", status);
     }
   }
 
