@@ -7,8 +7,8 @@ import java.util.Set;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.text.Style;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine;
+import picocli.CommandLine.ParameterException;
 
 /** Reports failures: one message with its code; a stack trace only with {@code --verbose}. */
 final class Failures {

@@ -10,13 +10,13 @@ import org.ep4j.cli.text.Style;
 import org.ep4j.cli.vectors.RunCommand;
 import org.ep4j.cli.vectors.VerifyCommand;
 import org.jspecify.annotations.Nullable;
+import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Help.Ansi;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ScopeType;
 import picocli.CommandLine.Spec;
-import picocli.CommandLine;
 
 /** The {@code ep4j} command. */
 @Command(

@@ -3,6 +3,7 @@ package org.ep4j.cli.launch;
 import java.util.List;
 import java.util.Locale;
 import org.ep4j.ErrorCode;
+import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;

@@ -11,8 +11,8 @@ import org.jspecify.annotations.Nullable;
  * An endpoint to a peer and the lanes that share it, see {@link MessageLayout}. When it fails, its
  * lanes fail permanently. Accessed only by the thread of its progress context.
  *
- * <p>A connection ends in steps, a few per poll: UCX releases the memory of the callers before
- * the lanes report the failure, because the bytes may change from then on.
+ * <p>A connection ends in steps, a few per poll: UCX releases the memory of the callers before the
+ * lanes report the failure, because the bytes may change from then on.
  */
 final class UcxConnection {
   /** Maximum number of messages per call, so that input is also processed. */
@@ -296,7 +296,8 @@ final class UcxConnection {
 
   /**
    * Whether the work of a lane has left: its bytes may change, and it arrives without further calls
-   * of this rank. UCX accepts a message only when the transport has all earlier ones, so the next message, possibly empty, is the proof. Some flushes would wait for the peer.
+   * of this rank. UCX accepts a message only when the transport has all earlier ones, so the next
+   * message, possibly empty, is the proof. Some flushes would wait for the peer.
    */
   boolean hasLeft(UcxLane lane) {
     if (!lane.isFramed() || sendQueue.taken() < lane.message) {
