@@ -41,7 +41,7 @@ class ErrorsDocumentTest {
     assumeThat(page).as("missing in a bundle").exists();
     String printed = CommandLineRun.of("errors", "--markdown").out();
     assertThat(Files.readString(page))
-        .as("docs/errors.md; make it with ./ep4j errors --markdown >docs/errors.md")
+        .as("docs/errors.md; make it with LC_ALL=C.UTF-8 ./ep4j errors --markdown >docs/errors.md")
         .isEqualTo(printed);
   }
 

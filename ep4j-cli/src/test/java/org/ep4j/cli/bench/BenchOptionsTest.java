@@ -1,5 +1,8 @@
 package org.ep4j.cli.bench;
 
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
+
 import java.util.List;
 import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
