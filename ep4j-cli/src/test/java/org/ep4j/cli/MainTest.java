@@ -27,12 +27,12 @@ class MainTest {
   }
 
   @Test
-  void optionVersionSaysTheSameAsTheCommand() {
+  void optionVersionPrintsTheSameAsTheCommand() {
     assertThat(CommandLineRun.of("--version").out()).isEqualTo(CommandLineRun.of("version").out());
   }
 
   @Test
-  void nothingToDoIsWrongUsage() {
+  void aMissingCommandIsWrongUsage() {
     CommandLineRun run = CommandLineRun.of();
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -50,7 +50,7 @@ class MainTest {
   }
 
   @Test
-  void aCommandThatIsNoneIsToldWhichThereAre() {
+  void anUnknownCommandIsAnsweredWithTheKnownOnes() {
     assertThat(CommandLineRun.of("frobnicate").err())
         .contains("ep4j: EP4J-1902: unknown command 'frobnicate': use one of bench, run, verify");
     assertThat(CommandLineRun.of("cache", "fill").err())
@@ -66,11 +66,11 @@ class MainTest {
     assertThat(run.out())
         .contains("Exit codes:")
         .contains("wrong usage")
-        .contains("engine, device or wire cannot be used");
+        .contains("cannot use the requested engine");
   }
 
   @Test
-  void noColoursWhereNobodyLooks() {
+  void noColoursWithoutATerminal() {
     assertThat(CommandLineRun.of("--help").out()).doesNotContain("\u001b");
     assertThat(CommandLineRun.of("nonsense").err()).doesNotContain("\u001b");
   }

@@ -19,7 +19,7 @@ import picocli.CommandLine;
 
 class BenchOptionsTest {
   @Test
-  void theDefaultsAreTheShapeEverybodyQuotes() {
+  void theDefaultsAreTheUsualBenchmarkShape() {
     BenchSettings settings = parse();
 
     assertThat(settings.kind()).isEqualTo(BenchSettings.Kind.ALL);
@@ -34,7 +34,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void namesOfTheReferenceAreAliases() {
+  void optionNamesOfDeepEpAreAliases() {
     BenchSettings ours =
         parse("ht", "--ranks", "2", "--tokens", "64", "--topk", "4", "--experts", "32");
     BenchSettings theirs =
@@ -54,7 +54,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void severalBackendsAreTakenInOrder() {
+  void severalBackendsKeepTheirOrder() {
     assertThat(parse("ht").backends()).containsExactly("auto");
     BenchSettings settings = parse("ht", "--backend", "direct,NCCL,direct");
     assertThat(settings.backends()).containsExactly("direct", "nccl", "direct");
@@ -63,7 +63,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void whatRunsBesideIsRefusedWithoutGpus() {
+  void backgroundTrafficIsRefusedWithoutGpus() {
     assertThat(parse("ht", "--device", "cuda", "--with-nccl-traffic").nccl().background()).isTrue();
     CommandLineRun run =
         CommandLineRun.of("bench", "ht", "--device", "host", "--with-nccl-traffic");
@@ -79,7 +79,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void everyChoiceIsUnderstood() {
+  void everyOptionIsParsed() {
     BenchSettings settings =
         parse(
             "ALL",
@@ -119,7 +119,7 @@ class BenchOptionsTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"cuda", "host"})
-  void bothBuffersAreOfTheEngineThatWasAskedFor(String engine) {
+  void bothBuffersHaveTheRequestedEngine(String engine) {
     BenchSettings settings = parse("all", "--device", engine);
     assertThat(settings.highThroughputConfig(2).engine()).isEqualTo(engine);
     assertThat(settings.lowLatencyConfig(2).engine()).isEqualTo(engine);
@@ -175,7 +175,7 @@ class BenchOptionsTest {
             + " proxy, put or wire",
         "--frobnicate         | EP4J-1901: "
       })
-  void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {
+  void wrongUsageIsRefusedBeforeRanksStart(String arguments, String message) {
     CommandLineRun run = CommandLineRun.of(("bench " + arguments).split(" ", -1));
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -183,7 +183,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void theUsageLineNamesTheCommandsThereAre() {
+  void theUsageLineNamesAllCommands() {
     CommandLine bench = new CommandLine(new BenchCommand());
 
     assertThat(bench.getHelp().synopsis(0))
@@ -191,7 +191,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void anEngineThatIsNotHereIsSaidSo() {
+  void anUnavailableEngineIsReported() {
     CommandLineRun run = CommandLineRun.of("bench", "--device", "cuda", "--ranks", "2");
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
@@ -199,7 +199,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void aWireWhoseLibraryIsNotHereIsSaidSoOnce() {
+  void aWireWithoutItsLibraryIsReportedOnce() {
     String missing =
         Wires.providers().stream()
             .filter(wire -> !wire.unavailableHere().isEmpty())
@@ -218,7 +218,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void whatDoesNotFitIsRefusedBeforeTheKernelKillsARank() {
+  void excessiveMemoryIsRefusedBeforeTheKernelKillsARank() {
     CommandLineRun run = CommandLineRun.of("bench", "ht", "--ranks", "8", "--tokens", "10000000");
 
     assertThat(run.code()).isEqualTo(ExitCodes.FAILED);

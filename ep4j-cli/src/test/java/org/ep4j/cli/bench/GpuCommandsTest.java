@@ -14,7 +14,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class GpuCommandsTest {
   @ParameterizedTest
   @ValueSource(strings = {"nvlink", "proxy", "put"})
-  void withoutAGpuItSaysWhatWasLookedFor(String command) {
+  void withoutAGpuTheMissingDriverIsNamed(String command) {
     assumeTrue(CudaDevice.count() == 0, "there is a GPU");
     CommandLineRun run = CommandLineRun.of("bench", command);
 
@@ -46,7 +46,7 @@ class GpuCommandsTest {
         "put --nodes 2 --wire tpc --join | EP4J-1906: --wire = tpc; it must be one of auto, ",
         "put --json no/such/place/x.json | EP4J-1907: --json ",
       })
-  void whatCannotBeIsRefusedWithOrWithoutAGpu(String arguments, String message) {
+  void wrongOptionsAreRefusedWithOrWithoutAGpu(String arguments, String message) {
     CommandLineRun run = CommandLineRun.of(("bench " + arguments).split(" ", -1));
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);

@@ -33,7 +33,7 @@ class ProxyCommandTest {
 
   /** Clocks with an offset of 5000 ns; a read takes 600 ns, of which the response takes 400. */
   @Test
-  void aTimeIsNeverTooShort() {
+  void aTimeIsAnUpperBound() {
     int rounds = 100;
     long[] words = new long[rounds * ProxyProbe.WORDS];
     long[] posts = new long[rounds];

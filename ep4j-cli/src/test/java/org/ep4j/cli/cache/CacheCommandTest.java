@@ -30,7 +30,7 @@ class CacheCommandTest {
   @TempDir private Path scratch;
 
   @Test
-  void nothingToDoIsWrongUsage() {
+  void aMissingCommandIsWrongUsage() {
     CommandLineRun run = CommandLineRun.of("cache");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -85,7 +85,7 @@ class CacheCommandTest {
   }
 
   @Test
-  void anArchitectureThatIsNoneIsWrongUsage() {
+  void anUnknownArchitectureIsWrongUsage() {
     CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "hopper");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -101,7 +101,7 @@ class CacheCommandTest {
   }
 
   @Test
-  void aShapeThatCannotBeIsRefusedBeforeAnythingIsCompiled() {
+  void anInvalidShapeIsRefusedBeforeTheCompilation() {
     CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "sm_90a", "--ranks", "4,0");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);

@@ -44,7 +44,7 @@ class LaunchCommandTest {
   }
 
   @Test
-  void aHostThatIsNoNamespaceIsSaidSo() {
+  void anUnknownNamespaceIsReported() {
     CommandLineRun run = CommandLineRun.of("launch", "-n", "2", "--hosts", "no-such-ns", "true");
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
@@ -52,7 +52,7 @@ class LaunchCommandTest {
   }
 
   @Test
-  void theSecretTravelsByEnvironmentAndNotByArguments() throws Exception {
+  void theSecretIsPassedInTheEnvironmentAndNotInArguments() throws Exception {
     CommandLineRun run =
         CliProcess.run(
             scratch,

@@ -69,7 +69,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aKindThatNoCaseHasIsSaid() {
+  void aKindWithoutCasesIsReported() {
     CommandLineRun run =
         CommandLineRun.of(
             "verify",
@@ -177,7 +177,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void whatFilesLeaveOpenCanBeSupplied() throws Exception {
+  void optionsSupplyMissingMetadata() throws Exception {
     Path input = copy("ht-onetoken");
     for (int rank = 0; rank < 4; rank++) {
       Path path = input.resolve("rank" + rank + ".safetensors");
@@ -217,7 +217,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void directoriesWithoutCasesAreSaidSo() {
+  void directoriesWithoutCasesAreReported() {
     String nothing = scratch.toString();
 
     assertThat(CommandLineRun.of("verify", "--vectors", nothing).err()).contains("EP4J-8022: ");

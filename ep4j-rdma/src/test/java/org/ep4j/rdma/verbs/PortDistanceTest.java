@@ -113,7 +113,7 @@ class PortDistanceTest {
   }
 
   @Test
-  void cloudsWithOneBridgeADeviceAreToldApartByTheirNodes() throws IOException {
+  void cloudDevicesBehindSeparateBridgesAreOrderedByTheirNodes() throws IOException {
     device("LNXSYSTM:00/VMBUS:00/47505500-0001/pci0001:00/0001:00:00.0", 0);
     nic("mlx5_0", "LNXSYSTM:00/VMBUS:00/47505500-0002/pci0101:00/0101:00:00.0", 0);
     nic("mlx5_1", "LNXSYSTM:00/VMBUS:00/47505500-0003/pci0102:00/0102:00:00.0", 1);
@@ -138,7 +138,7 @@ class PortDistanceTest {
   }
 
   @Test
-  void ranksOfOtherHostsTakeNothingAway() {
+  void ranksOfOtherHostsDoNotOccupyPorts() {
     PortRequest here = new PortRequest("here", false, 2, List.of("a:1", "b:1"));
     PortRequest there = new PortRequest("there", false, 2, List.of("a:1", "b:1"));
     assertThat(PortAssignment.of(List.of(there, here), 1).first()).isZero();
@@ -176,7 +176,7 @@ class PortDistanceTest {
   }
 
   @Test
-  void namedPortsAreTakenWhateverIsClosest() throws IOException {
+  void namedPortsAreTakenIndependentOfDistance() throws IOException {
     device("pci0000:15/0000:15:01.0/0000:18:00.0", 0);
     nic("a", "pci0000:15/0000:15:01.0/0000:19:00.0", 0);
     nic("b", "pci0000:97/0000:97:01.0/0000:98:00.0", 1);

@@ -20,7 +20,7 @@ class RdmaPortsTest {
   @TempDir private Path system;
 
   @Test
-  void aPortIsDescribedAsTheSystemDescribesIt() throws IOException {
+  void aPortIsDescribedAsInTheSystemFiles() throws IOException {
     Path hardware = system.resolve("devices/pci0000:00/0000:00:01.0/0000:3b:00.0");
     write(hardware.resolve("numa_node"), "1\n");
     Path port = system.resolve("infiniband/mlx5_0/ports/1");
@@ -66,7 +66,7 @@ class RdmaPortsTest {
   }
 
   @Test
-  void ranksOfAHostShareThePortsOut() {
+  void ranksOfAHostTakeDifferentPorts() {
     List<RdmaPort> two = List.of(port("a", "ACTIVE"), port("b", "ACTIVE"), port("c", "DOWN"));
     assertThat(names(two, 0)).containsExactly("a:1", "b:1");
     assertThat(names(two, 1)).containsExactly("a:1", "b:1");

@@ -51,7 +51,7 @@ class VerbsDeviceMemoryTest {
   }
 
   @Test
-  void memoryThatNoPortReachesIsRefusedOnBothSidesWithTheRemedy() throws Exception {
+  void unreachableMemoryIsRefusedOnBothSidesWithTheRemedy() throws Exception {
     WireMemory nowhere = WireMemory.device(4096, 4096, 3, SOME_FILE);
     try (ForbiddenMemory there = new ForbiddenMemory(4096);
         PairOfWires wires = pair("1")) {
@@ -83,7 +83,7 @@ class VerbsDeviceMemoryTest {
   }
 
   @Test
-  void ranksThatDoNotAgreeOnItAreNamedWithTheVariable() {
+  void differentSettingsAreReportedWithRankAndVariable() {
     assertThatThrownBy(() -> new PairOfWires(1, 1, "1", "0", WireConfig.builder()))
         .cause()
         .isInstanceOf(WireException.class)
