@@ -3,10 +3,15 @@
 
 readonly NEEDED_JDK=25
 
-# Prints an error and ends the script: code $1 of org.ep4j.ErrorCode, text $2, further lines.
+# Prints an error and ends the script: code of org.ep4j.ErrorCode (optional), text, further lines.
 fail() {
-  printf '%s: %s: %s\n' "$(basename "$0")" "$1" "$2" >&2
-  (($# == 2)) || printf '%s\n' "${@:3}" >&2
+  local code=
+  if [[ $1 == EP4J-* ]]; then
+    code="$1: "
+    shift
+  fi
+  printf '%s: %s%s\n' "$(basename "$0")" "$code" "$1" >&2
+  (($# == 1)) || printf '%s\n' "${@:2}" >&2
   exit 1
 }
 

@@ -65,7 +65,7 @@ public enum ErrorCode {
       "Use one of the names in the message. `./ep4j doctor` shows which wires work on this"
           + " host."),
 
-  /** The file of `--json` cannot be created. */
+  /** The file of {@code --json} cannot be created. */
   BAD_JSON_FILE(
       1907,
       "The file of `--json` cannot be created.",
@@ -77,7 +77,7 @@ public enum ErrorCode {
       "The output directory is the input directory.",
       "Name another output directory: results do not replace inputs."),
 
-  /** `--join` is set, but no launcher started this process as a rank. */
+  /** {@code --join} is set, but no launcher started this process as a rank. */
   JOIN_WITHOUT_LAUNCHER(
       1909,
       "`--join` is set, but no launcher started this process as a rank.",
@@ -90,7 +90,7 @@ public enum ErrorCode {
       "The number of ranks does not fit the work.",
       "Start as many ranks as the message names."),
 
-  /** `./ep4j bundle` was called outside a clone of the sources. */
+  /** {@code ./ep4j bundle} was called outside a clone of the sources. */
   NOT_A_CLONE(
       1911,
       "`./ep4j bundle` was called outside a clone of the sources.",
@@ -99,14 +99,14 @@ public enum ErrorCode {
   /** No error has this code. */
   UNKNOWN_ERROR_CODE(1912, "No error has this code.", "List all codes with `./ep4j errors`."),
 
-  /** `EP4J_IB_HCA` is not a list of RDMA ports. */
+  /** {@code EP4J_IB_HCA} is not a list of RDMA ports. */
   BAD_RDMA_PORTS(
       1950,
       "`EP4J_IB_HCA` is not a list of RDMA ports.",
       "Write DEVICE:PORT, separated by commas, at most 8 for a rank. Separate the lists of"
           + " several local ranks by semicolons."),
 
-  /** A variable `EP4J_IB_…` has a value that is not allowed. */
+  /** A variable {@code EP4J_IB_…} has a value that is not allowed. */
   BAD_RDMA_SETTING(
       1951,
       "A variable `EP4J_IB_…` has a value that is not allowed.",
@@ -179,13 +179,13 @@ public enum ErrorCode {
       "This host has no active RDMA port.",
       "Check `ls /sys/class/infiniband` and the cables, or use another wire."),
 
-  /** `EP4J_IB_HCA` names a port that this host does not have. */
+  /** {@code EP4J_IB_HCA} names a port that this host does not have. */
   RDMA_PORT_MISSING(
       5511,
       "`EP4J_IB_HCA` names a port that this host does not have.",
       "Name a port that `./ep4j doctor` lists."),
 
-  /** `EP4J_IB_HCA` names a port that is not active. */
+  /** {@code EP4J_IB_HCA} names a port that is not active. */
   RDMA_PORT_DOWN(
       5512,
       "`EP4J_IB_HCA` names a port that is not active.",
@@ -233,7 +233,7 @@ public enum ErrorCode {
       "The message names the function and the status. Set `UCX_LOG_LEVEL=info` for the"
           + " details."),
 
-  /** UCX refuses a system property `ep4j.ucx.…`. */
+  /** UCX refuses a system property {@code ep4j.ucx.…}. */
   UCX_SETTING_REFUSED(
       5601,
       "UCX refuses a system property `ep4j.ucx.…`.",
@@ -310,7 +310,7 @@ public enum ErrorCode {
       "The ranks of a measurement need more memory than this machine has.",
       "Use fewer ranks, tokens or buffers, or a smaller hidden size."),
 
-  /** `./ep4j cache warm` finds no GPU to compile kernels for. */
+  /** {@code ./ep4j cache warm} finds no GPU to compile kernels for. */
   NO_TARGET_GPU(
       8003,
       "`./ep4j cache warm` finds no GPU to compile kernels for.",
@@ -323,7 +323,7 @@ public enum ErrorCode {
       "The message names the rank and its exit code. Find the cause in the output of that"
           + " rank."),
 
-  /** Launched ranks still ran at the end of `--timeout`, and were ended. */
+  /** Launched ranks still ran at the end of {@code --timeout}, and were ended. */
   RANKS_TIMED_OUT(
       8005,
       "Launched ranks still ran at the end of `--timeout`, and were ended.",
@@ -364,7 +364,7 @@ public enum ErrorCode {
       "Network namespaces cannot be created.",
       "Run the launch as root, or name existing namespaces in `--hosts`."),
 
-  /** `--hosts` names a network namespace that does not exist. */
+  /** {@code --hosts} names a network namespace that does not exist. */
   NO_SUCH_NAMESPACE(
       8013,
       "`--hosts` names a network namespace that does not exist.",
@@ -437,7 +437,7 @@ public enum ErrorCode {
       "The build of the command line or of a bundle failed.",
       "The messages of the build are above."),
 
-  /** `./ep4j test` finds no test class of this name, or ran no test of it. */
+  /** {@code ./ep4j test} finds no test class of this name, or ran no test of it. */
   NO_SUCH_TEST(
       8103,
       "`./ep4j test` finds no test class of this name, or ran no test of it.",
