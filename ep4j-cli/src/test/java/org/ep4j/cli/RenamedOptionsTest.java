@@ -15,7 +15,7 @@ class RenamedOptionsTest {
         .containsExactly("bench", "proxy", "--batch=8");
     assertThat(replace("bench", "ht", "--beside-nccl"))
         .containsExactly("bench", "ht", "--with-nccl-traffic");
-    assertThat(err.toString()).contains("--together is now --batch");
+    assertThat(err.toString()).contains("--together is renamed: use --batch");
   }
 
   @Test

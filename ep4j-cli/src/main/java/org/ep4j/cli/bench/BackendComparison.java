@@ -12,17 +12,17 @@ import org.ep4j.cuda.backend.BackendChoice;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The parts of a bench on GPUs with each backend in turn, and what they took side by side. A name
- * that comes twice is measured twice: how far its columns differ is what the others mean.
+ * Runs the parts of a GPU bench with each backend and prints the times side by side. A repeated
+ * name is measured again: the difference of its columns is the noise of the comparison.
  */
 final class BackendComparison {
   private static final String NOTE =
-      "medians of the tables above; in brackets: against the first column\n";
+      "medians of the tables above; in brackets: difference from the first column\n";
 
   private final RankContext context;
   private final boolean threads;
 
-  /** Whether all that is called here has been called often. */
+  /** Whether the code under measurement is warmed up. */
   private boolean warm;
 
   BackendComparison(RankContext context, boolean threads) {
@@ -30,7 +30,7 @@ final class BackendComparison {
     this.threads = threads;
   }
 
-  /** Runs it; the results for the artifact. */
+  /** Runs the comparison; returns the results for the artifact. */
   List<Map<String, Object>> run() {
     List<String> backends = context.settings().backends();
     Map<String, List<Map<String, Object>>> columns = new LinkedHashMap<>();
@@ -47,7 +47,7 @@ final class BackendComparison {
         if (backends.size() == 1) {
           throw e;
         }
-        // The same on all ranks, which have agreed on it.
+        // All ranks throw the same error: they have agreed on it.
         own.print(own.style().bad("not measured: " + e.getMessage()) + "\n");
       }
     }
@@ -62,7 +62,7 @@ final class BackendComparison {
   private void withNcclTraffic(
       RankContext own, String backend, Map<String, List<Map<String, Object>>> columns) {
     try (BackgroundTraffic traffic = new BackgroundTraffic(own)) {
-      String name = backend + " beside " + traffic.name();
+      String name = backend + " with " + traffic.name();
       columns.put(name, column(own, name));
       own.print(traffic.stop());
     }
@@ -91,7 +91,7 @@ final class BackendComparison {
     return trees;
   }
 
-  /** A line for each figure that all columns have, by the names that results carry. */
+  /** A row for each figure that all columns have, named as in the results. */
   static Table table(Map<String, List<Map<String, Object>>> columns) {
     List<String> header = new ArrayList<>(List.of("operation"));
     header.addAll(columns.keySet());
@@ -117,7 +117,7 @@ final class BackendComparison {
     return cells.toArray(String[]::new);
   }
 
-  /** The medians of results, by what they are of. */
+  /** The medians of the results by operation. */
   private static Map<String, Double> figures(List<Map<String, Object>> results) {
     Map<String, Double> figures = new LinkedHashMap<>();
     for (Map<String, Object> result : results) {

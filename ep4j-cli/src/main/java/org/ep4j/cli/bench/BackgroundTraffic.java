@@ -3,6 +3,8 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.Arrays;
 import org.ep4j.BufferConfig;
+import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
@@ -13,22 +15,22 @@ import org.ep4j.nccl.NcclAllReduce;
 import org.jspecify.annotations.Nullable;
 
 /**
- * All-reduces of NCCL on a stream and a thread of their own, again and again, while something else
- * is measured. All ranks must enqueue as many as each other, or the last ones never end: so at the
- * end they agree on the highest number, and catch up.
+ * Repeated NCCL all-reduces on a separate stream and thread during a measurement. All ranks must
+ * enqueue the same number, or the last all-reduces never end. Therefore the ranks agree on the
+ * highest number at the end, and enqueue the rest.
  */
 final class BackgroundTraffic implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   private static final Duration PARTING = Duration.ofSeconds(2);
 
-  /** 64 MiB: a gradient bucket. */
+  /** 64 MiB, the size of a gradient bucket. */
   private static final long FLOATS = 16 << 20;
 
-  /** All-reduces that the GPU has not begun. */
+  /** Maximum number of enqueued all-reduces that have not ended. */
   private static final int AHEAD = 4;
 
-  /** All-reduces that are timed alone. */
+  /** All-reduces that are timed without other work. */
   private static final int FIRST = 50;
 
   private final RankContext context;
@@ -38,7 +40,7 @@ final class BackgroundTraffic implements AutoCloseable {
   private final CudaEvent[] ends = new CudaEvent[AHEAD];
   private final Thread driver;
 
-  /** What one takes while nothing else runs, in milliseconds. */
+  /** Milliseconds of an all-reduce without other work. */
   private final double alone;
 
   private final long start;
@@ -54,7 +56,7 @@ final class BackgroundTraffic implements AutoCloseable {
     reduce = NcclAllReduce.open(context.group(), device, FLOATS, TIMEOUT);
     stream = CudaStream.create(device);
     Arrays.setAll(ends, i -> CudaEvent.create(device));
-    // NCCL connects now.
+    // NCCL connects on the first call.
     enqueue();
     alone = alone();
     start = System.nanoTime();
@@ -63,7 +65,7 @@ final class BackgroundTraffic implements AutoCloseable {
     driver.start();
   }
 
-  /** The device that the engine gives to this rank. */
+  /** The device that the engine assigns to this rank. */
   private static int ordinal(RankContext context) {
     BufferConfig config =
         BufferConfig.builder()
@@ -93,7 +95,7 @@ final class BackgroundTraffic implements AutoCloseable {
     return millis;
   }
 
-  /** What runs beside. */
+  /** Name of the traffic. */
   String name() {
     return "all-reduce, NCCL " + reduce.version();
   }
@@ -119,7 +121,7 @@ final class BackgroundTraffic implements AutoCloseable {
     }
   }
 
-  /** Whether the driver ends within some time. */
+  /** Stops the driver; whether it ends within the limit. */
   private boolean ends(Duration limit) {
     stopping = true;
     try {
@@ -130,10 +132,12 @@ final class BackgroundTraffic implements AutoCloseable {
     }
   }
 
-  /** Ends it on all ranks; collective. Says how many there were. */
+  /** Stops the traffic on all ranks and reports it; collective. */
   String stop() {
     if (!ends(TIMEOUT)) {
-      throw new IllegalStateException("an all-reduce of NCCL does not end");
+      throw new Ep4jException(
+          ErrorCode.BACKGROUND_TRAFFIC_STUCK,
+          "an all-reduce of NCCL did not end within " + TIMEOUT.toSeconds() + " s");
     }
     RuntimeException thrown = failure;
     if (thrown != null) {
@@ -146,11 +150,13 @@ final class BackgroundTraffic implements AutoCloseable {
       enqueue();
     }
     stream.synchronize();
-    return "%d all-reduces of %d MiB beside it: one in %.3f ms, alone %.3f ms%n"
+    return "%d all-reduces of %d MiB in the background: %.3f ms each, without other work %.3f ms%n"
         .formatted(max - before, FLOATS * Float.BYTES >> 20, seconds * 1e3 / (max - before), alone);
   }
 
-  /** Without {@link #stop} the ranks may not have enqueued as many: then NCCL ends them. */
+  /**
+   * Without {@link #stop} the ranks may have enqueued different numbers; then NCCL aborts the rest.
+   */
   @Override
   public void close() {
     boolean ignored = ends(PARTING);

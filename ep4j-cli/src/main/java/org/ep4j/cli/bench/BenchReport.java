@@ -9,14 +9,14 @@ import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
 
 /**
- * How a bench is told to people and to programs.
+ * The report of a bench, as text and as JSON.
  *
- * @param settings what was done
- * @param ranks on how many ranks
- * @param threads whether they are threads of one JVM
+ * @param settings settings of the bench
+ * @param ranks number of ranks
+ * @param threads whether the ranks are threads of one JVM
  */
 record BenchReport(BenchSettings settings, int ranks, boolean threads) {
-  /** What the high-throughput part does. */
+  /** Heading of the high-throughput part. */
   String highThroughputHead(Style style, String engine, int threadsOfRank) {
     String grouped = settings.layout() == Layout.FLAT ? "flat" : "expert-major";
     return style.bold("High throughput")
@@ -34,7 +34,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
         + common();
   }
 
-  /** What the low-latency part does. */
+  /** Heading of the low-latency part. */
   String lowLatencyHead(Style style, String engine, int threadsOfRank) {
     StringBuilder options = new StringBuilder();
     options.append(settings.options().hook() ? ", hook" : "");
@@ -86,7 +86,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
             BenchSettings.word(settings.routing()), settings.seed(), settings.plan().buffers());
   }
 
-  /** The results and what the columns mean. */
+  /** The results and a note on the columns. */
   String table(Style style, List<Result> results) {
     Table table =
         new Table(
@@ -114,13 +114,13 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
           ceiling ? Units.fixed(result.ceilingPercent(), 0) : "");
     }
     String note =
-        "%d iterations, the slowest rank of each; GB/s a rank; ceiling: copying (dispatch) or reading"
+        "%d iterations, the slowest rank of each; GB/s per rank; ceiling: copying (dispatch) or"
                 .formatted(iterations(results))
-            + " (combine) the same bytes on all ranks at once, in this run";
+            + " reading (combine) the same bytes on all ranks at once, in this run";
     return table.render(style) + style.faint(note) + "\n" + crossings(style, results);
   }
 
-  /** What moved between nodes; empty if there is one. */
+  /** The traffic between nodes; empty for one node. */
   private static String crossings(Style style, List<Result> results) {
     Table table = new Table("between nodes", "rows", "bytes", "GB/s", "wire alone GB/s", "% of it");
     String wire = "";
@@ -142,10 +142,10 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
       return "";
     }
     String note =
-        "a rank, in each direction at once; a row counts once a node; wire alone: puts of 1 MiB"
+        "per rank, both directions at once; a row counts once per node; wire alone: puts of 1 MiB"
             + " over "
             + wire
-            + ", 4 lanes, all ranks at once, in turns with the operations";
+            + ", 4 lanes, all ranks at once, alternating with the operations";
     return "\n" + table.render(style) + style.faint(note) + "\n";
   }
 

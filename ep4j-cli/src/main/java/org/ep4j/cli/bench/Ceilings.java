@@ -8,9 +8,9 @@ import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.memory.PageArena;
 
 /**
- * What the memory of this machine allows, measured in the same run, with all ranks at once and as
- * many threads as an operation may use: copying a dispatch's bytes, and reading a combine's,
- * without any communication. The yardstick is the best of what was tried.
+ * The memory limits of this machine, measured in the same run on all ranks at once with the threads
+ * of an operation: copying the bytes of a dispatch and reading those of a combine, without
+ * communication. The ceiling is the best of several methods.
  */
 final class Ceilings {
   private static final int WARMUP = 1;
@@ -20,15 +20,15 @@ final class Ceilings {
   private static final long SHORT_BYTES = 8L << 20;
 
   /**
-   * What is copied and read lies in so many bytes, again and again: more than a core's share of any
-   * cache, but touching more for the first time may take longer than all that is measured.
+   * Copies and reads repeat over this many bytes: more than the cache share of a core. First touch
+   * of more memory may take longer than the whole measurement.
    */
   private static final long MAX_SPACE = 64L << 20;
 
   private final ExpertBuffer buffer;
   private final CommandAgreement agreement;
 
-  /** What was read goes here, or the JVM would not read it. */
+  /** Consumes the sums, so that the JIT compiler keeps the reads. */
   private final LongAdder sink = new LongAdder();
 
   Ceilings(ExpertBuffer buffer, CommandAgreement agreement) {
@@ -37,13 +37,13 @@ final class Ceilings {
   }
 
   /**
-   * Microseconds in which every rank copies the bytes of a dispatch: row by row from the rows it
-   * sends, or all at once, whichever is faster.
+   * Microseconds in which every rank copies the bytes of a dispatch: row by row from its input
+   * rows, or in bulk, whichever is faster.
    *
-   * @param rows what is copied row by row
+   * @param rows source of the row copies
    * @param rowBytes bytes of a row
-   * @param copies which rows, and to where
-   * @param bytes bytes that are copied at once
+   * @param copies rows and their targets
+   * @param bytes bytes of the bulk copy
    */
   double copyMicros(MemorySegment rows, long rowBytes, RowCopies copies, long bytes) {
     try (Arena arena = new PageArena();
@@ -87,7 +87,7 @@ final class Ceilings {
     }
   }
 
-  /** Copies the bytes from {@code from} to {@code to} of memory that repeats. */
+  /** Copies the range {@code from} to {@code to}, modulo the size of the memory. */
   private static void copyAround(MemorySegment source, MemorySegment target, long from, long to) {
     long space = target.byteSize();
     for (long at = from; at < to; ) {
@@ -98,10 +98,7 @@ final class Ceilings {
     }
   }
 
-  /**
-   * Lets the JVM compile the reader, long before it is timed. Many short calls: each is slow before
-   * that.
-   */
+  /** Warms up the reader for the JIT compiler with many short calls. */
   void warmUp() {
     MemoryReader reader = MemoryReader.best();
     try (Arena arena = Arena.ofConfined()) {
@@ -127,7 +124,7 @@ final class Ceilings {
     return Timings.longestOf(agreement.numbers(nanos)).median();
   }
 
-  /** Memory with bytes of its own: untouched pages would all be the kernel's one zero page. */
+  /** Memory with written pages: untouched pages would all map to the zero page of the kernel. */
   private static MemorySegment touched(Arena arena, long bytes) {
     return arena.allocate(Math.max(64, bytes), 4096).fill((byte) 1);
   }

@@ -11,8 +11,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Dispatches and combines on GPUs as calls on a stream of the caller's: checked by the oracle, then
- * timed, all ranks released together.
+ * Dispatches and combines on GPUs as calls on a stream of the caller: checked by the oracle, then
+ * timed with a common start of all ranks.
  */
 final class DeviceBench implements AutoCloseable {
   private static final int WARMUPS = 2000;
@@ -28,7 +28,7 @@ final class DeviceBench implements AutoCloseable {
   private final CombineOptions combining;
   private final CombineOptions weightedCombining;
 
-  /** The handle that all dispatches use, in cached mode. */
+  /** The handle of all dispatches in cached mode; else null. */
   private final @Nullable DispatchHandle handle;
 
   private @Nullable Dispatch last;
@@ -45,7 +45,7 @@ final class DeviceBench implements AutoCloseable {
     handle = cached ? dispatchOf(0).handle() : null;
   }
 
-  /** Dispatches the rows of an input set, in cached mode along the ways of the first one. */
+  /** Dispatches the rows of an input set; in cached mode along the routes of the first set. */
   private Dispatch dispatchOf(int set) {
     InputSet input = work.sets.get(set).set();
     DispatchHandle known = handle;
@@ -60,7 +60,7 @@ final class DeviceBench implements AutoCloseable {
     }
   }
 
-  /** Calls everything often enough to be compiled. */
+  /** Runs all calls often enough for the JIT compiler. */
   void warmUp() {
     for (int i = 0; i < CHECKED_WARMUPS; i++) {
       verify(0);
@@ -92,8 +92,8 @@ final class DeviceBench implements AutoCloseable {
   /**
    * Times calls with the number of SMs that the buffer has.
    *
-   * @param dispatchCeiling microseconds that bare pushes of the same rows take
-   * @param combineCeiling the same for the way back
+   * @param dispatchCeiling microseconds of bare pushes of the same rows
+   * @param combineCeiling the same for the combine
    */
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
     work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
@@ -113,7 +113,7 @@ final class DeviceBench implements AutoCloseable {
     dispatches.expect(count);
     combines.expect(count);
     weightedCombines.expect(count);
-    // Apart, so that neither changes the other.
+    // Separate runs, so that neither timing affects the other.
     run(first, count, CallTimer::time);
     run(first, count, CallTimer::timeKernels);
   }

@@ -9,14 +9,14 @@ import org.ep4j.cuda.probe.ProbeLoad;
 import org.ep4j.group.Group;
 
 /**
- * How long the GPUs need to push the rows of an operation with no protocol around it, measured by
- * rank 0 on all of them while the others wait: the best of several numbers of SMs.
+ * Time in which the GPUs push the rows of an operation without a protocol: the best of several
+ * numbers of SMs. Rank 0 measures on all GPUs while the other ranks wait.
  */
 final class DeviceCeiling {
   private static final int REPETITIONS = 15;
   private static final int UNIT = 16;
 
-  /** With many SMs the links are full; more of them only add contention. */
+  /** These numbers of SMs saturate the links; more SMs only add contention. */
   private static final List<Integer> MANY = List.of(32, 64);
 
   private final Group group;
@@ -30,8 +30,8 @@ final class DeviceCeiling {
   }
 
   /**
-   * Microseconds for {@code rows} rows from every rank to every rank, its own included; NaN where
-   * ranks share GPUs, or rank 0 does not see all of them. Collective.
+   * Microseconds for {@code rows} rows from every rank to every rank, including itself; NaN if
+   * ranks share GPUs, or if rank 0 does not see all GPUs. Collective.
    */
   double micros(long rowBytes, double rows) {
     agreement.barrier();

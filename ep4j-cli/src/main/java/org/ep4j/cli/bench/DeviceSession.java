@@ -11,7 +11,7 @@ import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
 
-/** The high-throughput part of a bench on GPUs: each kind of rows in turn. */
+/** The high-throughput part of a bench on GPUs, one payload after the other. */
 final class DeviceSession {
   private final RankContext context;
   private final boolean threads;
@@ -25,9 +25,9 @@ final class DeviceSession {
   }
 
   /**
-   * Runs it; the results for the artifact.
+   * Runs the part; returns the results for the artifact.
    *
-   * @param warm whether this process has run one before
+   * @param warm whether this process has already run such a part
    */
   List<Map<String, Object>> run(boolean warm) {
     List<Map<String, Object>> trees = new ArrayList<>();
@@ -41,7 +41,7 @@ final class DeviceSession {
     return trees;
   }
 
-  /** Few short rows first: until the compiler is done, calls and checks are slow. */
+  /** Runs few short rows first: until the JIT compiler has finished, calls and checks are slow. */
   private static void warmUp(RankContext own) {
     own.at("warming up");
     try (DeviceWork few = new DeviceWork(own.with(own.settings().small()))) {
@@ -72,7 +72,7 @@ final class DeviceSession {
         dispatchCeiling = ceiling.micros(settings.payload().dispatchBytes(settings.hidden()), rows);
         combineCeiling = ceiling.micros(settings.payload().combineBytes(settings.hidden()), rows);
       }
-      // The probe has worked on other devices with this thread.
+      // The probe has made other devices current for this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
       ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
@@ -153,7 +153,7 @@ final class DeviceSession {
 
   private static String memory(BenchSettings settings, int ranks) {
     BufferSizes sizes = ExpertBuffer.sizes(settings.highThroughputConfig(ranks), ranks);
-    return "          %s a rank that peers reach, %s a handle%n"
+    return "          %s per rank accessible to peers, %s per handle%n"
         .formatted(Units.bytes(sizes.symmetricBytes()), Units.bytes(sizes.privateBytes()));
   }
 
@@ -164,25 +164,25 @@ final class DeviceSession {
     int calls =
         results.stream().mapToInt(each -> each.result().timings().micros().length).min().orElse(0);
     return "verified  "
-        + style.good("every byte equals the oracle's, before and after the timing of each line")
+        + style.good("every byte equals the oracle, before and after the timing of each row")
         + "\n\n"
         + table.render(style)
         + style.faint(
             calls
-                + " calls, the slowest rank of each, events around the whole call; GB/s a rank, of"
-                + " the whole call;\n"
-                + "kernel: median of as many more calls whose stream was held until all was"
-                + " enqueued: the GPU's part alone;\n"
-                + "host: the caller's time in a call;"
+                + " calls, the slowest rank of each, events around the whole call; GB/s per rank,"
+                + " of the whole call;\n"
+                + "kernel: median of as many further calls on a stream that is held until all"
+                + " kernels are enqueued: GPU time alone;\n"
+                + "host: host time of a call;"
                 + (limits == null
                     ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"
                     : betweenNodes(limits)));
   }
 
   private static String betweenNodes(NodeLimits limits) {
-    return (" scale-out: rows sent to other nodes, each once a node;\n"
+    return (" scale-out: rows sent to other nodes, each once per node;\n"
             + "ceiling: %s;\n"
-            + "scale-up: rows from other ranks of the node, forwarded ones among them;\n%s")
+            + "scale-up: rows from other ranks of the node, including forwarded rows;\n%s")
         .formatted(
             limits.ceiling()
                 + (limits.isMeasured() ? ", all ranks at once, GB/s each way, in this run" : ""),

@@ -29,8 +29,8 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * What a rank works with on its GPU for one kind of rows: the buffer, a stream of the caller's,
- * inputs and outputs in device memory, and the checks of the oracle.
+ * Resources of a rank on its GPU for one payload: the buffer, a stream of the caller, inputs and
+ * outputs in device memory, and the checks of the oracle.
  */
 final class DeviceWork implements AutoCloseable {
   private static final int GROUP_ALIGNMENT = 128;
@@ -47,13 +47,13 @@ final class DeviceWork implements AutoCloseable {
   final DispatchOptions dispatching;
   final Schedule again;
 
-  /** Rows as they travel: one for each rank of a token. */
+  /** Sent rows: one for each rank of a token. */
   final TrafficVolume flat;
 
-  /** Rows as they are delivered. */
+  /** Delivered rows. */
   final TrafficVolume delivered;
 
-  /** Rows of a rank that cross to other nodes, and rows that it gets from ranks of its own. */
+  /** Rows that a rank sends to other nodes, and rows that it receives from ranks of its node. */
   private final double crossing;
 
   private final double scaleUp;
@@ -110,7 +110,7 @@ final class DeviceWork implements AutoCloseable {
     context.agreement().barrier();
   }
 
-  /** The device that the engine gave to this rank. */
+  /** The device that the engine assigned to this rank. */
   private int ordinal() {
     long[] ids = new long[settings.topk()];
     Arrays.setAll(ids, k -> k);
@@ -126,7 +126,7 @@ final class DeviceWork implements AutoCloseable {
     return settings.layout() == Layout.FLAT ? settings.topk() : 1;
   }
 
-  /** A set for the memory that a graph reads. */
+  /** An input set in the memory that a graph reads. */
   DeviceInputs place() {
     return DeviceInputs.make(settings, 0, rank, placement, device);
   }
@@ -139,8 +139,8 @@ final class DeviceWork implements AutoCloseable {
   }
 
   /**
-   * Where experts leave their results, filled for {@code rows} rows; the weights of the rows too.
-   * They depend on nothing but the number of the row, so that they are right for every routing.
+   * The input of the combine, with {@code rows} rows filled, and their weights. Both depend only on
+   * the number of the row, so they are correct for every routing.
    */
   Tensor expertRows(Dispatch dispatch, long rows) {
     Tensor region = dispatch.combineInput(payload.sums());
@@ -151,10 +151,10 @@ final class DeviceWork implements AutoCloseable {
   }
 
   /**
-   * Compares what was dispatched with the oracle.
+   * Compares the result of a dispatch with the oracle.
    *
-   * @param rows set whose rows were sent
-   * @param routing set whose routing they followed
+   * @param rows set of the rows
+   * @param routing set of the routing
    */
   void checkDispatch(int rows, int routing, Dispatch dispatch) {
     stream.synchronize();
@@ -194,7 +194,7 @@ final class DeviceWork implements AutoCloseable {
   /**
    * A measured operation, the same on every rank.
    *
-   * @param rowBytes of a row as it travels
+   * @param rowBytes bytes of a sent row
    */
   DeviceResult result(
       String operation, String dtype, CallTimer timer, long rowBytes, double ceilingMicros) {
@@ -220,7 +220,7 @@ final class DeviceWork implements AutoCloseable {
     return settings.nodes().several(context.group().size());
   }
 
-  /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */
+  /** Waits for all ranks: freeing memory also waits for kernels of other ranks on the GPU. */
   void settle() {
     stream.synchronize();
     context.agreement().barrier();

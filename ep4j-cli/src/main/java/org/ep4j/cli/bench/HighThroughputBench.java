@@ -23,14 +23,14 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Dispatch and combine of high throughput on one rank: checked by the oracle, timed, and checked
- * again. What a timed operation contains is said in {@code benchmarks/ROUTING.md}.
+ * again. {@code benchmarks/ROUTING.md} defines what a timed operation contains.
  */
 final class HighThroughputBench implements AutoCloseable {
   private static final int GROUP_ALIGNMENT = 128;
   private static final int WARMUPS = 30;
   private static final int CHECKED_WARMUPS = 5;
 
-  /** The wire's turns, and iterations before each at least. */
+  /** Measurements of the wire, and minimum number of iterations between them. */
   private static final int ROUNDS = 8;
 
   private static final int MIN_PER_ROUND = 4;
@@ -79,12 +79,14 @@ final class HighThroughputBench implements AutoCloseable {
     buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
   }
 
-  /** The limit of a caller that fixes the number of rows: what can arrive at all, or what will. */
+  /**
+   * The fixed number of rows: the maximum possible (flat), or the actual maximum (expert-major).
+   */
   private long maxRows(boolean grouped, int ranks) {
     return Math.max(1, grouped ? traffic.max() : (long) ranks * settings.tokens());
   }
 
-  /** Name of the engine that does the work. */
+  /** Name of the engine. */
   String engine() {
     return buffer.engine();
   }
@@ -94,7 +96,7 @@ final class HighThroughputBench implements AutoCloseable {
     return buffer.parallelism();
   }
 
-  /** Calls everything often enough to be compiled. */
+  /** Runs all calls often enough for the JIT compiler. */
   void warmUp() {
     for (int i = 0; i < CHECKED_WARMUPS; i++) {
       verifySet(0);
@@ -103,7 +105,7 @@ final class HighThroughputBench implements AutoCloseable {
     new Ceilings(buffer, context.agreement()).warmUp();
   }
 
-  /** Checks the first input set; says what was checked. */
+  /** Checks the first input set; returns a report. */
   String verify() {
     long start = System.nanoTime();
     context.at("verifying");
@@ -111,7 +113,7 @@ final class HighThroughputBench implements AutoCloseable {
     return context.verified(start);
   }
 
-  /** Checks the last input set, which nobody has looked at yet; says what was checked. */
+  /** Checks the last input set, which is not checked before; returns a report. */
   String verifyAgain() {
     long start = System.nanoTime();
     context.at("verifying again");
@@ -149,7 +151,7 @@ final class HighThroughputBench implements AutoCloseable {
         .checkCombine(rank, combine, terms);
   }
 
-  /** Writes what the experts return to where combine reads it without a copy. */
+  /** Writes the rows of the experts into the zero-copy input of the combine. */
   private Tensor fillExpertRows(InputSet input, Dispatch dispatch) {
     Tensor rows = dispatch.combineInput(payload.sums());
     Tensor used = rows.rows(0, Math.min(rows.size(0), dispatch.handle().rows()));
@@ -188,8 +190,8 @@ final class HighThroughputBench implements AutoCloseable {
   }
 
   /**
-   * The wire is measured in turns with the operations: what else runs on the machine changes
-   * meanwhile.
+   * Measures the wire alternating with the operations, so that changes of the load on the machine
+   * affect both.
    */
   private void run(int first, int count, @Nullable WireCeiling wire) {
     int round = Math.max(MIN_PER_ROUND, Math.ceilDiv(count, ROUNDS));
@@ -233,7 +235,7 @@ final class HighThroughputBench implements AutoCloseable {
     return result("combine", dtype, combineNanos, bytes, ceiling, crossing);
   }
 
-  /** A row once a node, in a combine as a partial sum. */
+  /** Traffic between nodes: each row once per node, in a combine as a partial sum. */
   private @Nullable InternodeTraffic crossing(@Nullable WireCeiling wire, long rowBytes) {
     if (wire == null) {
       return null;

@@ -4,16 +4,16 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * What an operation moved between nodes, a rank.
+ * Traffic of an operation between nodes, per rank.
  *
  * @param wire kind of wire
- * @param rows rows that a rank sent to other nodes, each once a node; mean of ranks and input sets.
- *     As many came in
+ * @param rows rows that a rank sends to other nodes, each once per node; mean of ranks and input
+ *     sets. A rank receives as many
  * @param bytes bytes of those rows
- * @param wireGbps what the wire alone carries from every rank at once, in each direction
+ * @param wireGbps rate of the wire alone with all ranks sending, in each direction
  */
 record InternodeTraffic(String wire, double rows, double bytes, double wireGbps) {
-  /** Bytes over the time, in 10^9 a second and direction. */
+  /** GB/s in each direction. */
   double gbps(double micros) {
     return bytes / micros / 1e3;
   }

@@ -3,20 +3,20 @@ package org.ep4j.cli.bench;
 import org.ep4j.cli.launch.CommandAgreement;
 
 /**
- * How often an operation is run: as the user said, or as often as some time allows.
+ * Numbers of iterations: set by the user, or derived from a time budget.
  *
- * @param iterations timed, 0 = what the time allows
- * @param warmup untimed, -1 = what the time allows
+ * @param iterations timed iterations, 0 = derived from the budget
+ * @param warmup untimed iterations, -1 = derived from the budget
  * @param buffers input sets in rotation
  */
 record IterationPlan(int iterations, int warmup, int buffers) {
   private static final int TRIAL = 3;
 
   /**
-   * Limits of what the time allows.
+   * Limits of the derived numbers.
    *
-   * @param fewest timed iterations
-   * @param max timed iterations
+   * @param fewest minimum of timed iterations
+   * @param max maximum of timed iterations
    * @param warmupNanos time for warming up
    * @param nanos time for timed iterations
    */
@@ -26,15 +26,15 @@ record IterationPlan(int iterations, int warmup, int buffers) {
   @FunctionalInterface
   interface Iterations {
     /**
-     * Runs and times iterations; what was timed before is forgotten.
+     * Runs and times iterations; discards earlier times.
      *
-     * @param first number of the first; input sets rotate by it
-     * @param count how many
+     * @param first number of the first iteration, which selects the input set
+     * @param count number of iterations
      */
     void run(int first, int count);
   }
 
-  /** Warms up, then times; all ranks settle on the same numbers. */
+  /** Warms up, then times; all ranks use the same numbers. */
   void spend(Budget budget, CommandAgreement agreement, Iterations operation) {
     int done = 0;
     if (warmup >= 0) {
@@ -55,7 +55,7 @@ record IterationPlan(int iterations, int warmup, int buffers) {
     operation.run(done, count);
   }
 
-  /** Of the slowest rank. */
+  /** Nanoseconds of an iteration on the slowest rank. */
   private static long nanosEach(
       CommandAgreement agreement, Iterations operation, int first, int count) {
     long start = System.nanoTime();

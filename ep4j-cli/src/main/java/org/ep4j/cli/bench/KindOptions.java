@@ -1,11 +1,12 @@
 package org.ep4j.cli.bench;
 
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParseResult;
 
-/** Refuses options of the kind of operation that is not measured: they would change nothing. */
+/** Refuses options of the kind of operation that is not measured: they would have no effect. */
 final class KindOptions {
   private static final List<String> HIGH_THROUGHPUT = List.of("--layout", "--mode");
   private static final List<String> LOW_LATENCY =
@@ -27,6 +28,7 @@ final class KindOptions {
       CommandSpecs.check(
           spec,
           !given.hasMatchedOption(option),
+          ErrorCode.INAPPLICABLE_OPTION,
           "%s is for %s only: leave it out, or measure %s or all".formatted(option, kind, kind));
     }
   }

@@ -24,8 +24,8 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * What a rank works with on its GPU in low latency: the buffer, a stream of the caller's, inputs
- * and outputs in device memory, the calls, and the checks of the oracle.
+ * Resources of a rank on its GPU in low latency: the buffer, a stream of the caller, inputs and
+ * outputs in device memory, the calls, and the checks of the oracle.
  */
 final class LatencyWork implements AutoCloseable {
   private static final int BF16_BYTES = 2;
@@ -37,13 +37,13 @@ final class LatencyWork implements AutoCloseable {
   final CudaDevice device;
   final CudaStream stream;
 
-  /** Rows as they travel to the ranks of their experts: one a rank. */
+  /** Rows sent to the ranks of their experts: one per rank. */
   final TrafficVolume once;
 
-  /** Rows as experts get them and return them. */
+  /** Rows that experts receive and return. */
   final TrafficVolume each;
 
-  /** As {@link #once} and {@link #each}, of ranks of other nodes only. */
+  /** Like {@link #once} and {@link #each}, from ranks of other nodes only. */
   final double internodeOnce;
 
   final double internodePerRow;
@@ -99,7 +99,7 @@ final class LatencyWork implements AutoCloseable {
     context.agreement().barrier();
   }
 
-  /** The device that the engine gave to this rank. */
+  /** The device that the engine assigned to this rank. */
   private int ordinal() {
     Tensor nothing = Tensor.ofBf16(new short[0], 0, settings.hidden());
     Routing empty = Routing.of(Tensor.of(new long[0], 0, 1));
@@ -127,20 +127,20 @@ final class LatencyWork implements AutoCloseable {
     return sets.size();
   }
 
-  /** Starts a dispatch; with a hook it only sends. */
+  /** Starts a dispatch; with a hook, only its sending half. */
   LowLatencyDispatch send(int set, LowLatencyDispatchOptions options) {
     InputSet input = sets.get(set).set();
     return buffer.lowLatencyDispatch(input.tokens().x(), input.routing(), options);
   }
 
-  /** Starts a combine of the rows that experts left; with a hook it only sends. */
+  /** Starts a combine of the rows of the experts; with a hook, only its sending half. */
   LowLatencyCombine sendBack(int set, LowLatencyHandle handle) {
     Tensor rows =
         settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
     return buffer.lowLatencyCombine(rows, sets.get(set).set().routing(), handle, combining);
   }
 
-  /** A whole dispatch. */
+  /** Dispatches, including the receiving half. */
   LowLatencyDispatch dispatch(int set, LowLatencyDispatchOptions options) {
     LowLatencyDispatch dispatch = send(set, options);
     if (settings.options().hook()) {
@@ -149,7 +149,7 @@ final class LatencyWork implements AutoCloseable {
     return dispatch;
   }
 
-  /** A whole combine. */
+  /** Combines, including the receiving half. */
   void combine(int set, LowLatencyHandle handle) {
     LowLatencyCombine combine = sendBack(set, handle);
     if (settings.options().hook()) {
@@ -157,7 +157,7 @@ final class LatencyWork implements AutoCloseable {
     }
   }
 
-  /** Compares what arrives, and what comes back, with the oracle. */
+  /** Compares dispatched and combined rows with the oracle. */
   void verify(int set, Payload payload) {
     InputSet input = sets.get(set).set();
     LatencyOracle oracle = new LatencyOracle(settings, input.world());
@@ -173,7 +173,7 @@ final class LatencyWork implements AutoCloseable {
     context.verify(() -> oracle.checkCombine(rank, out, returned, combining));
   }
 
-  /** Writes the experts' rows. */
+  /** Writes the rows of the experts. */
   private void fill(InputSet set, LowLatencyHandle handle, int[] counts) {
     Rows rows = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
     Tensor target =
@@ -200,7 +200,7 @@ final class LatencyWork implements AutoCloseable {
     }
   }
 
-  /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */
+  /** Waits for all ranks: freeing memory also waits for kernels of other ranks on the GPU. */
   void settle() {
     stream.synchronize();
     context.agreement().barrier();

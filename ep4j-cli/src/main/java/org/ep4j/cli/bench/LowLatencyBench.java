@@ -21,8 +21,8 @@ import org.ep4j.verify.Inputs;
 import org.ep4j.verify.Rows;
 
 /**
- * Dispatch, combine and the pair of low latency on one rank, in each format: checked by the oracle,
- * timed, and checked again.
+ * Dispatch, combine and their pair in low latency on one rank, in each format: checked by the
+ * oracle, timed, and checked again.
  */
 final class LowLatencyBench implements AutoCloseable {
   private static final IterationPlan.Budget BUDGET =
@@ -31,10 +31,10 @@ final class LowLatencyBench implements AutoCloseable {
   private static final int CHECKED_WARMUPS = 5;
   private static final int BF16_BYTES = 2;
 
-  /** One operation, run and timed again and again. */
+  /** A timed operation. */
   @FunctionalInterface
   private interface Timed {
-    /** Nanoseconds of the operation with an input set. */
+    /** Runs the operation with an input set; returns its nanoseconds. */
     long run(InputSet set);
   }
 
@@ -44,7 +44,7 @@ final class LowLatencyBench implements AutoCloseable {
   private final Arena arena = Arena.ofShared();
   private final List<InputSet> sets = new ArrayList<>();
 
-  /** In which rows come as often as in that of low latency. */
+  /** The layout with the same number of rows as low latency. */
   private final Layout layout;
 
   private final TrafficVolume traffic;
@@ -73,7 +73,7 @@ final class LowLatencyBench implements AutoCloseable {
     long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
     long capacity = settings.latencyCapacity(ranks);
     long bytes = Math.max(1, groups * capacity * hidden * BF16_BYTES);
-    // Only the pages that rows touch take memory: most of the worst case stays empty.
+    // Only touched pages take memory: most of the worst case stays unused.
     expertMemory = PrivateMemory.reserve(bytes);
     expertRows =
         Tensor.of(
@@ -102,7 +102,7 @@ final class LowLatencyBench implements AutoCloseable {
     return buffer.parallelism();
   }
 
-  /** Calls everything often enough to be compiled. */
+  /** Runs all calls often enough for the JIT compiler. */
   void warmUp() {
     for (Payload payload : settings.payloads()) {
       LowLatencyDispatchOptions options = dispatchOptions(payload);
@@ -114,7 +114,7 @@ final class LowLatencyBench implements AutoCloseable {
     new Ceilings(buffer, context.agreement()).warmUp();
   }
 
-  /** Checks every format; says what was checked. */
+  /** Checks every format; returns a report. */
   String verify() {
     long start = System.nanoTime();
     context.at("verifying low latency");
@@ -124,7 +124,7 @@ final class LowLatencyBench implements AutoCloseable {
     return context.verified(start);
   }
 
-  /** Checks every format with the last input set; says what was checked. */
+  /** Checks every format with the last input set; returns a report. */
   String verifyAgain() {
     long start = System.nanoTime();
     context.at("verifying low latency again");
@@ -143,13 +143,13 @@ final class LowLatencyBench implements AutoCloseable {
     fillExpertRows(set, dispatch.handle(), oracle.receiveCounts(rank));
     combine(set, dispatch.handle());
     if (payload != settings.payload()) {
-      return; // combine is the same whatever was dispatched
+      return; // the combine does not depend on the format of the dispatch
     }
     Rows returned = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
     context.verify(() -> oracle.checkCombine(rank, out, returned, combineOptions));
   }
 
-  /** Writes the experts' rows, to the buffer's own region too where combine sends from there. */
+  /** Writes the rows of the experts, with zero-copy into the region of the buffer. */
   private void fillExpertRows(InputSet set, LowLatencyHandle handle, int[] counts) {
     Rows rows = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
     Tensor target =

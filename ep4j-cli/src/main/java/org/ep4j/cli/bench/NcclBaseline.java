@@ -12,8 +12,8 @@ import org.ep4j.cli.text.Units;
 import org.ep4j.nccl.NcclExchange;
 
 /**
- * What NCCL's grouped sends and receives take for the bytes that operations move between nodes, on
- * the same GPUs: every rank with its partner in each other node, all at once.
+ * Times grouped sends and receives of NCCL for the bytes that operations move between nodes, on the
+ * same GPUs: every rank with its partner in each other node, all at once.
  */
 final class NcclBaseline {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
@@ -44,9 +44,9 @@ final class NcclBaseline {
   }
 
   /**
-   * Measures it for each result, and adds what was found to their trees; on all ranks.
+   * Measures the bytes of each result and adds the times to the trees; collective.
    *
-   * @return what to print
+   * @return the text to print
    */
   String measure(List<DeviceResult> results, List<Map<String, Object>> trees) {
     Style style = work.context.style();
@@ -73,16 +73,17 @@ final class NcclBaseline {
       }
       return table.render(style)
           + style.faint(
-              "grouped ncclSend and ncclRecv of as many bytes with each partner, over what NCCL"
-                  + " found between these GPUs;\n"
-                  + "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 leave it its network on one host\n");
+              "grouped ncclSend and ncclRecv of the same bytes with each partner, over the"
+                  + " transport that NCCL selects;\n"
+                  + "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 restrict it to its network on one"
+                  + " host\n");
     } catch (EngineUnavailableException | ConfigurationMismatchException e) {
-      // The same on all ranks, which have agreed on it.
+      // All ranks throw the same error: they have agreed on it.
       return style.bad("NCCL is not measured: " + e.getMessage()) + "\n";
     }
   }
 
-  /** Bytes to each partner, the same on all ranks. */
+  /** Bytes to each partner, equal on all ranks. */
   private long each(DeviceResult result) {
     NodeTraffic traffic = result.nodes();
     double bytes = traffic == null ? 0 : traffic.scaleOut();

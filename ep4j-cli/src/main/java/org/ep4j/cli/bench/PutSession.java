@@ -21,14 +21,14 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank's way through a bench of puts from kernels. Rank 0 prints.
+ * A bench of puts from kernels on one rank. Rank 0 prints.
  *
- * @param backends each in turn
- * @param sizes bytes of a put, each in turn
- * @param warps of the stream
+ * @param backends backends, one after the other
+ * @param sizes sizes of a put in bytes, one after the other
+ * @param warps warps of the stream
  * @param ranksPerNode 0: the ranks of a host are a node
- * @param wire between nodes
- * @param artifact where everything is written; null for nowhere
+ * @param wire wire between nodes
+ * @param artifact JSON file with the results; null for none
  */
 record PutSession(
     List<String> backends,
@@ -46,7 +46,7 @@ record PutSession(
   private static final long MAX_PUTS = 2000;
   private static final long UNIT = 256;
 
-  /** Runs everything; the exit code, the same on both ranks. */
+  /** Runs the bench; returns the exit code, equal on both ranks. */
   int run(Group group, Progress progress) {
     CommandAgreement agreement = new CommandAgreement(group);
     List<Map<String, Object>> results = new ArrayList<>();
@@ -59,7 +59,7 @@ record PutSession(
         if (backends.size() == 1) {
           throw e;
         }
-        // The same on both ranks, which have agreed on it.
+        // Both ranks throw the same error: they have agreed on it.
         print(group, progress, Style.detect().bad("not measured: " + e.getMessage()) + "\n\n");
       } catch (VerificationFailure e) {
         print(group, progress, Style.detect().bad("WRONG BYTES: " + e.getMessage()) + "\n\n");

@@ -9,10 +9,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 
 /**
- * The threads of one rank for a ceiling, as many as an operation may use: the caller and its
- * helpers.
+ * The threads of one rank for a ceiling, as many as an operation uses: the caller and its helpers.
  */
 final class ThreadTeam implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofMinutes(1);
@@ -20,7 +21,7 @@ final class ThreadTeam implements AutoCloseable {
   /** A part of the work. */
   @FunctionalInterface
   interface Part {
-    /** Does the elements from {@code from} to {@code to}. */
+    /** Processes the elements from {@code from} to {@code to}. */
     void run(long from, long to);
   }
 
@@ -48,9 +49,11 @@ final class ThreadTeam implements AutoCloseable {
         other.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
-        throw new IllegalStateException("interrupted while measuring a ceiling", e);
+        throw new Ep4jException(
+            ErrorCode.MEASUREMENT_INTERRUPTED, "interrupted while measuring a ceiling", e);
       } catch (ExecutionException | TimeoutException e) {
-        throw new IllegalStateException("a thread failed while measuring a ceiling", e);
+        throw new Ep4jException(
+            ErrorCode.MEASUREMENT_INTERRUPTED, "a thread failed while measuring a ceiling", e);
       }
     }
   }

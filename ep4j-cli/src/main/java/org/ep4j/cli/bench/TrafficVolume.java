@@ -7,9 +7,9 @@ import org.ep4j.verify.WorldRouting;
 /**
  * Rows that ranks receive.
  *
- * @param mean of ranks and input sets
- * @param meanRemote the part of them that other ranks sent
- * @param max of any rank and input set, group padding included
+ * @param mean mean of ranks and input sets
+ * @param meanRemote mean of rows from other ranks
+ * @param max maximum of ranks and input sets, including group padding
  */
 record TrafficVolume(double mean, double meanRemote, long max) {
   /** Rows of high throughput: one for each rank (FLAT) or expert (EXPERT_MAJOR) of a token. */
@@ -35,7 +35,7 @@ record TrafficVolume(double mean, double meanRemote, long max) {
     return new TrafficVolume(rows / links, remote / links, max);
   }
 
-  /** Rows that a rank sends to other nodes, each once a node; mean of ranks and input sets. */
+  /** Rows that a rank sends to other nodes, each once per node; mean of ranks and input sets. */
   static double crossing(List<WorldRouting> sets, NodeChoice nodes) {
     long rows = 0;
     int ranks = sets.getFirst().ranks();
@@ -57,7 +57,7 @@ record TrafficVolume(double mean, double meanRemote, long max) {
   }
 
   /**
-   * Rows of low latency that a rank gets from ranks of other nodes: one for each rank (FLAT) or
+   * Rows of low latency that a rank receives from ranks of other nodes: one for each rank (FLAT) or
    * expert (EXPERT_MAJOR) of a token; mean of ranks and input sets.
    */
   static double internodeRows(List<WorldRouting> sets, Layout layout, NodeChoice nodes) {
@@ -75,7 +75,7 @@ record TrafficVolume(double mean, double meanRemote, long max) {
     return (double) rows / ranks / sets.size();
   }
 
-  /** Rows from one rank to another; those of each of its experts are added up. */
+  /** Rows from one rank to another, summed over the experts of the receiver. */
   private static long rows(
       WorldRouting world, Layout layout, int source, int receiver, long[] perExpert) {
     long rows = 0;
@@ -89,8 +89,8 @@ record TrafficVolume(double mean, double meanRemote, long max) {
   }
 
   /**
-   * Rows that a rank gets from other ranks of its node, those among them that came from another
-   * node and were forwarded; mean of ranks and input sets.
+   * Rows that a rank receives from other ranks of its node, including rows forwarded from other
+   * nodes; mean of ranks and input sets.
    */
   static double scaleUp(List<WorldRouting> sets, NodeChoice nodes) {
     long rows = 0;

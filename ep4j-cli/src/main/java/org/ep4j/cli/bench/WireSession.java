@@ -17,15 +17,15 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank's way through a bench of wires. Rank 0 prints.
+ * A bench of wires on one rank. Rank 0 prints.
  *
  * @param wires kinds of wire
- * @param lanes numbers of lanes, each in turn
- * @param connections to the peer; 0 for one a lane
+ * @param lanes numbers of lanes, one after the other
+ * @param connections connections to the peer; 0 for one per lane
  * @param encrypted as {@link WireConfig#encrypted()}
- * @param sizes bytes of a put, each in turn
- * @param stream how long each stream should take
- * @param artifact where everything is written; null for nowhere
+ * @param sizes sizes of a put in bytes, one after the other
+ * @param stream duration of each stream
+ * @param artifact JSON file with the results; null for none
  */
 record WireSession(
     List<String> wires,
@@ -38,7 +38,7 @@ record WireSession(
   private static final Duration WARM_UP = Duration.ofMillis(300);
   private static final long COMPARED = 1 << 20;
 
-  /** Runs everything; the exit code, the same on both ranks. */
+  /** Runs the bench; returns the exit code, equal on both ranks. */
   int run(Group group, Progress progress) {
     CommandAgreement agreement = new CommandAgreement(group);
     List<WireSpeed> speeds = new ArrayList<>();
@@ -122,7 +122,10 @@ record WireSession(
         : Units.significant(millions * 1e3) + " k";
   }
 
-  /** Lets the fabric's own tool send over the same way; what it says, for people and for JSON. */
+  /**
+   * Runs the tool of the fabric over the same network; returns its result as text, and adds it to
+   * JSON.
+   */
   private static String compare(
       Group group, CommandAgreement agreement, List<WireSpeed> found, Map<String, Object> others) {
     WireSpeed first = found.getFirst();
@@ -164,7 +167,7 @@ record WireSession(
   }
 
   private static String missing(String tool) {
-    return tool + " is not installed on both hosts, or failed: nothing to compare with\n";
+    return tool + " is not installed on both hosts, or failed: no comparison\n";
   }
 
   private static String reached(String program, double gbps, List<WireSpeed> found) {

@@ -5,11 +5,11 @@ import java.util.Map;
 import java.util.Set;
 import org.ep4j.engine.RenamedVariables;
 
-/** Variables that look like settings of ep4j and are none: a misspelled name changes nothing. */
+/** Variables that look like settings of ep4j but have no effect, for example misspelled names. */
 final class UnreadVariables {
   private static final String PREFIX = "EP4J_";
 
-  /** What users set, as {@code docs/configuration.md} lists it; a test compares. */
+  /** The settings in {@code docs/configuration.md}; a test compares. */
   static final Set<String> SETTINGS =
       Set.of(
           "EP4J_BACKEND",
@@ -58,7 +58,7 @@ final class UnreadVariables {
           "EP4J_WIRE_TIMEOUT_MS",
           "EP4J_WORLD_SIZE");
 
-  /** Those of a bundle's launcher and of tests, and what the command line tells its own ranks. */
+  /** Variables of the launcher of a bundle, of tests, and of the command line for its own ranks. */
   private static final Set<String> OTHERS =
       Set.of("EP4J_HEAP", "EP4J_VECTORS", "EP4J_PARENT_PID", "EP4J_RELAY_PROGRESS");
 

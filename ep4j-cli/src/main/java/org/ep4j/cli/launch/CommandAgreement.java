@@ -7,14 +7,14 @@ import java.util.Arrays;
 import java.util.List;
 import org.ep4j.group.Group;
 
-/** What the ranks of a command tell each other about their work. */
+/** Exchanges numbers and texts between the ranks of a command. */
 public final class CommandAgreement {
-  // A rank may be slow to verify or to touch its memory; a dead one is noticed much sooner.
+  // Verification and first touch of memory can be slow; dead ranks are detected much earlier.
   private static final Duration TIMEOUT = Duration.ofMinutes(5);
 
   private final Group group;
 
-  /** Among the ranks of a group. */
+  /** An exchange between the ranks of a group. */
   public CommandAgreement(Group group) {
     this.group = group;
   }
@@ -25,12 +25,12 @@ public final class CommandAgreement {
     return Arrays.stream(all).map(CommandAgreement::longs).toArray(long[][]::new);
   }
 
-  /** Largest of the ranks. */
+  /** Maximum of the ranks. */
   public long max(long mine) {
     return Arrays.stream(gather(mine)).max().orElseThrow();
   }
 
-  /** The texts of all ranks that are not empty, in rank order. */
+  /** The non-empty texts of all ranks, in rank order. */
   public List<String> texts(String mine) {
     return Arrays.stream(group.allGather(mine.getBytes(StandardCharsets.UTF_8), TIMEOUT))
         .map(text -> new String(text, StandardCharsets.UTF_8))

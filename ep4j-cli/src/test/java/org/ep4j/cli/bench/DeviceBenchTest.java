@@ -44,7 +44,7 @@ class DeviceBenchTest {
   }
 
   @Test
-  void numbersOfSmsAreTakenInOrder() throws Exception {
+  void numbersOfSmsKeepTheirOrder() throws Exception {
     Path file = scratch.resolve("bench.json");
     CommandLineRun run = bench("--sms", "2,5", "--dtype", "bf16", "--json", file.toString());
 

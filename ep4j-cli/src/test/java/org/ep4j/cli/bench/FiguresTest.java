@@ -51,7 +51,7 @@ class FiguresTest {
 
   @Test
   void aTokenCountsOnceForARankAndOnceForEachOfItsExperts() {
-    // Experts 0 and 1 live on rank 0, experts 2 and 3 on rank 1.
+    // Experts 0 and 1 are on rank 0, experts 2 and 3 on rank 1.
     WorldRouting world =
         world(
             2,
@@ -108,7 +108,7 @@ class FiguresTest {
   }
 
   @Test
-  void lowLatencyIsComparedWithWhatTheWireTakesForItsBytes() {
+  void lowLatencyIsComparedWithTheTimeOfTheWire() {
     Timings timings = new Timings(new double[] {100});
     Result result = new Result("ll_pair", "fp8", timings, 1, 4e6, 4e6, Double.NaN);
     LatencyResult one = new LatencyResult(result, "graph", 128, 12, timings, 2e6, null);
@@ -127,7 +127,7 @@ class FiguresTest {
   }
 
   @Test
-  void rowsThatComeBackAreSmallerInLogFmt() {
+  void returnedRowsAreSmallerInLogFmt() {
     BenchSettings.LowLatencyVariant plain =
         new BenchSettings.LowLatencyVariant(false, false, false, false, false);
     BenchSettings.LowLatencyVariant logFmt =
@@ -176,7 +176,7 @@ class FiguresTest {
   }
 
   @Test
-  void whatCrossesBetweenNodesStandsBesideItsCeiling() {
+  void trafficBetweenNodesIsComparedWithItsCeiling() {
     Timings call = new Timings(new double[] {1000, 2000, 3000});
     Result result = new Result("dispatch", "bf16", call, 10, 3200, 1600, 16);
     DeviceResult measured =
@@ -198,7 +198,7 @@ class FiguresTest {
 
   @Test
   @Timeout(20)
-  void timeOnCoresIsThatOfProxiesAndOfTheRest() throws Exception {
+  void cpuTimeIsSplitIntoProxiesAndOthers() throws Exception {
     CpuTime before = CpuTime.now();
     AtomicBoolean over = new AtomicBoolean();
     Thread proxy =
@@ -214,7 +214,7 @@ class FiguresTest {
       while (CpuTime.now().since(before).proxies() < 20_000_000) {
         Thread.sleep(1);
       }
-      // The process' clock may tick in hundredths of a second.
+      // The clock of the process may have a resolution of 10 ms.
       while (CpuTime.now().since(before).process() < 20_000_000) {
         Thread.sleep(1);
       }
@@ -225,7 +225,7 @@ class FiguresTest {
   }
 
   @Test
-  void kernelsStandBesideTheWholeCall() {
+  void kernelTimesAreReportedWithTheWholeCall() {
     Timings call = new Timings(new double[] {30, 32, 40});
     Timings kernel = new Timings(new double[] {20, 24, 21});
     Timings host = new Timings(new double[] {5, 6, 7});

@@ -24,7 +24,7 @@ class DoctorTest {
   @TempDir Path scratch;
 
   @Test
-  void tellsFactsOfThisMachine() {
+  void reportsFactsOfThisMachine() {
     CommandLineRun run = CommandLineRun.of("doctor");
 
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
@@ -55,8 +55,8 @@ class DoctorTest {
   }
 
   @Test
-  void everyMissingThingSaysWhatThatMeans() {
-    List<Finding> findings = DoctorCommand.look(Map.of("EP4J_SHM_DIR", scratch + "/absent"));
+  void everyMissingItemHasAConsequence() {
+    List<Finding> findings = DoctorCommand.look(Map.of("EP4J_SHM_DIR", scratch + "/missing"));
 
     assertThat(findings)
         .filteredOn(finding -> finding.state() != Finding.State.FOUND)
@@ -68,9 +68,9 @@ class DoctorTest {
   }
 
   @Test
-  void theListOfSettingsIsThatOfTheirPage() throws IOException {
+  void theListOfSettingsEqualsTheirPage() throws IOException {
     Path page = Path.of("..", "docs", "configuration.md");
-    assumeThat(page).as("absent in a bundle").exists();
+    assumeThat(page).as("missing in a bundle").exists();
     Set<String> written =
         Pattern.compile("EP4J_[A-Z_]*[A-Z]")
             .matcher(Files.readString(page))
@@ -83,13 +83,13 @@ class DoctorTest {
   }
 
   @Test
-  void connectionsThatNobodyHasSetAreToldAsTheyAreMeant() {
+  void unsetConnectionsAreReportedWithTheirDefault() {
     assertThat(DoctorCommand.text(WireFacts.look(Map.of()), Style.PLAIN))
-        .containsPattern("EP4J_WIRE_CONNECTIONS +one a strand");
+        .containsPattern("EP4J_WIRE_CONNECTIONS +one per progress context");
   }
 
   @Test
-  void aMisspelledVariableIsPointedOut() {
+  void aMisspelledVariableIsReported() {
     assertThat(DoctorCommand.look(Map.of("EP4J_LIVENES_MS", "5000", "EP4J_LIVENESS_MS", "5000")))
         .filteredOn(finding -> finding.meaning().contains("spelling"))
         .extracting(Finding::name)
@@ -106,7 +106,7 @@ class DoctorTest {
   }
 
   @Test
-  void settingsOfGpusAreToldWithTheirDefaults() {
+  void settingsOfGpusAreReportedWithTheirDefaults() {
     Map<String, String> given = Map.of("EP4J_CUDA_LL_PACKETS", "0");
 
     assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
@@ -164,7 +164,7 @@ class DoctorTest {
   }
 
   @Test
-  void wiresSayWhetherTheyCanBeUsedAndWhatTheirSettingsAre() {
+  void wiresAreReportedWithTheirSettings() {
     List<Finding> findings = WireFacts.look(Map.of("EP4J_WIRE", "tcp", "EP4J_WIRE_LANES", "2"));
 
     assertThat(findings).extracting(Finding::name).contains("inproc", "shm", "tcp", "ucx");
@@ -210,7 +210,7 @@ class DoctorTest {
     Path file = Files.write(scratch.resolve("info"), new byte[] {(byte) 0xFF, '\n', ':'});
 
     assertThat(SystemFiles.value(file, "model")).isEmpty();
-    assertThat(SystemFiles.line(scratch.resolve("absent"))).isEmpty();
+    assertThat(SystemFiles.line(scratch.resolve("missing"))).isEmpty();
     assertThat(SystemFiles.kilobytes(file, "MemTotal")).isEmpty();
   }
 }

@@ -2,9 +2,9 @@ package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.MemorySegment;
 
-/** Turns the work of a link's lanes into messages, lane by lane in turn. */
+/** Packs the work of the lanes of a connection into messages, round robin over the lanes. */
 final class MessageBuilder {
-  /** A put is not cut for less than this. */
+  /** Minimum size of a fragment of a put. */
   private static final int WORTH_A_FRAME = 512;
 
   private final UcxSendQueue sendQueue;
@@ -27,12 +27,12 @@ final class MessageBuilder {
   }
 
   /**
-   * Makes a message in the outbox, which has room, if anything is due.
+   * Builds a message in the send queue, which has space, if any work is due.
    *
    * @param visible number of the last put whose bytes are visible
-   * @param acknowledging whether the peer must be told of its work though there is no other
+   * @param acknowledging whether to acknowledge work of the peer without other frames
    * @param hello value of a greeting; 0 for none
-   * @return its bytes; 0 if there is none
+   * @return its size in bytes; 0 if no message is due
    */
   int make(long visible, boolean acknowledging, long hello) {
     if (!acknowledging && hello == 0 && !anyWaits(visible)) {
@@ -58,16 +58,16 @@ final class MessageBuilder {
     return finish();
   }
 
-  /** Makes a message without frames. */
+  /** Builds a message without frames. */
   int makeEmpty() {
     begin();
     return finish();
   }
 
-  /** Makes the last message, with what the peer should still know. */
+  /** Builds the last message, with the pending acknowledgements. */
   int makeGoodbye(boolean aborts) {
     begin();
-    // Room for the last frame, however many lanes there are.
+    // Reserves space for the last frame, independent of the number of lanes.
     end -= MessageLayout.FRAME;
     acknowledge();
     frame(MessageLayout.GOODBYE, 0, aborts ? MessageLayout.ABORTS : MessageLayout.CLOSES);
@@ -94,7 +94,7 @@ final class MessageBuilder {
     return false;
   }
 
-  /** Tells the peer how much of its work has taken effect. */
+  /** Adds frames that acknowledge the work of the peer. */
   private void acknowledge() {
     for (UcxLane lane : lanes) {
       if (lane.acknowledged != lane.applied && end - at >= MessageLayout.FRAME) {
@@ -109,7 +109,7 @@ final class MessageBuilder {
     at += MessageLayout.FRAME;
   }
 
-  /** Makes a frame of the lane's next work; false if it finds no room. */
+  /** Builds a frame of the next work of the lane; false if the message has no space. */
   private boolean frame(UcxLane lane) {
     long space = end - at - MessageLayout.FRAME;
     if (space < 0) {

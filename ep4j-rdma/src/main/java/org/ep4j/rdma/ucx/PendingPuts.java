@@ -1,13 +1,13 @@
 package org.ep4j.rdma.ucx;
 
 /**
- * Puts of a link that are under way, and the flushes that tell when they are visible. Puts are
- * numbered from 1; those up to {@code visible} are visible at the peer, and nobody reads their
- * local bytes any more: {@code visible <= posted}. A flush covers the puts that were posted before
- * it. Several may be under way; they are looked at in their order.
+ * Pending puts of a connection, and the flushes that report their visibility. Puts are numbered
+ * from 1. Puts up to {@code visible} are visible at the peer, and UCX no longer reads their local
+ * bytes: {@code visible <= posted}. A flush covers the puts posted before it. Several flushes can
+ * be pending; they are polled in order.
  */
 final class PendingPuts {
-  /** Longest put given to UCX at once, so that lanes share the way. */
+  /** Maximum size of one put of UCX, so that lanes share the connection. */
   static final long LONGEST = 4L << 20;
 
   private static final int MAX = 256;
@@ -26,10 +26,10 @@ final class PendingPuts {
   private long flushes;
   private long flushed;
 
-  /** Puts that some flush covers, under way or done. */
+  /** Puts that a pending or ended flush covers. */
   private long coveredPuts;
 
-  /** Puts that a flush covers that is done. */
+  /** Puts that an ended flush covers. */
   private long flushedPuts;
 
   PendingPuts(RequestParams params) {
@@ -48,12 +48,12 @@ final class PendingPuts {
     return posted - visible < MAX && bytesInFlight < MAX_BYTES;
   }
 
-  /** Whether UCX has nothing of this rank's. */
+  /** Whether UCX has no pending work of this connection. */
   boolean isIdle() {
     return visible == posted && flushed == flushes;
   }
 
-  /** Posts a put; 0, or the status of a failure. */
+  /** Posts a put; returns 0, or the status of a failure. */
   int post(long endpoint, long from, long size, long to, long key, long memory) {
     long request = UcpTraffic.put(endpoint, from, size, to, key, params.put(memory));
     if (UcpStatus.isError(request)) {
@@ -67,13 +67,13 @@ final class PendingPuts {
     return 0;
   }
 
-  /** Whether puts are posted that no flush covers. */
+  /** Whether posted puts are not covered by a flush. */
   boolean wantsFlush() {
     return coveredPuts != posted;
   }
 
   /**
-   * Begins a flush if it would cover anything new, and not too many are under way.
+   * Starts a flush if it covers new puts, and the number of pending flushes allows it.
    *
    * @return 0, or the status of a failure
    */
@@ -93,7 +93,7 @@ final class PendingPuts {
     return request == 0 ? reap() : 0;
   }
 
-  /** Looks what has ended; 0, or the status of a failure among it. */
+  /** Polls puts and flushes; returns 0, or the status of a failure. */
   int reap() {
     int failure = 0;
     while (flushed < flushes) {
@@ -113,7 +113,7 @@ final class PendingPuts {
     return reap(flushedPuts, failure);
   }
 
-  /** The end of all puts whose endpoint is closed: they end without a flush. */
+  /** Frees the puts of a closed endpoint, which end without a flush. */
   void reapAbandoned() {
     int _ = reap();
     int _ = reap(posted, 0);

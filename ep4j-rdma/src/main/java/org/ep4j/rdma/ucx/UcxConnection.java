@@ -1,41 +1,42 @@
 package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.Arena;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An endpoint to a peer and the lanes that share it, see {@link MessageLayout}. When it fails its
- * lanes do, and nothing brings them back. Touched by its strand's thread.
+ * An endpoint to a peer and the lanes that share it, see {@link MessageLayout}. When it fails, its
+ * lanes fail permanently. Accessed only by the thread of its progress context.
  *
- * <p>A link ends in steps, a few a poll: what UCX holds of the callers' memory is brought home
- * before the lanes are seen to have failed, since their bytes may change from then on.
+ * <p>A connection ends in steps, a few per poll: UCX releases the memory of the callers before the
+ * lanes report the failure, because the bytes may change from then on.
  */
 final class UcxConnection {
-  /** Most messages sent by one call, so that input gets its turn. */
+  /** Maximum number of messages per call, so that input is also processed. */
   private static final int MAX_MESSAGES = 64;
 
   private static final int MAX_UNACKNOWLEDGED = 32;
   private static final long MAX_UNACKNOWLEDGED_BYTES = 1 << 20;
 
-  /** The peer is told of its work when nothing else has happened for so many polls. */
+  /** Number of idle polls after which work of the peer is acknowledged. */
   private static final int IDLE_POLLS = 8;
 
-  /** How long a link may take to end by itself. */
+  /** Timeout for an orderly end. */
   private static final long ENDING_NANOS = 1_000_000_000;
 
   private enum State {
     /** Carries work. */
     OPEN,
-    /** Waits for its puts to be visible. */
+    /** Waits until its puts are visible. */
     DRAINING,
-    /** Has no put under way, and has said or is saying BYE. */
+    /** Has no pending put, and has sent or is sending GOODBYE. */
     LEAVING,
-    /** The endpoint is closed; requests still come home. */
+    /** The endpoint is closed; requests are still pending. */
     CANCELLING,
-    /** Nothing is left of it. */
+    /** All resources are released. */
     ENDED
   }
 
@@ -61,14 +62,14 @@ final class UcxConnection {
   private boolean published;
   private boolean broken;
   private boolean goodbyeReceived;
-  // Number of the message with the BYE; 0 before.
+  // Number of the message with GOODBYE; 0 before.
   private long goodbye;
   private long endingSince;
 
   /**
-   * A link over a new endpoint.
+   * A connection over a new endpoint.
    *
-   * @param ticket that the peer has drawn
+   * @param ticket random number of the peer
    */
   UcxConnection(
       UcxWire wire,
@@ -116,19 +117,19 @@ final class UcxConnection {
     return arrivals;
   }
 
-  /** The lane of that index; null if another link carries it, or none does. */
+  /** The lane with this index; null if this connection does not carry it. */
   @Nullable UcxLane lane(int index) {
     int connections = wire.config().connections();
     int place = index / connections;
     return place < lanes.length && lanes[place].index() == index ? lanes[place] : null;
   }
 
-  /** Whether it takes work. */
+  /** Whether the connection accepts work. */
   boolean isOpen() {
     return state == State.OPEN && cause == null;
   }
 
-  /** How it ends, for people; empty while it works. */
+  /** Why the connection ends; empty while it works. */
   String failureText() {
     return text;
   }
@@ -137,7 +138,7 @@ final class UcxConnection {
     return state == State.ENDED;
   }
 
-  /** Whether each side knows that it is heard by the other. */
+  /** Whether both sides have received an answer to HELLO. */
   boolean greeted() {
     return answered && helloDue == 0 && sendQueue.taken() == sendQueue.sent();
   }
@@ -154,23 +155,23 @@ final class UcxConnection {
     goodbyeReceived = true;
     condemn(
         aborts ? Cause.PROTOCOL : Cause.CLOSED,
-        aborts ? "the peer was sent what it cannot take" : "the peer has closed its wire");
+        aborts ? "the peer received an invalid message" : "the peer has closed its wire");
   }
 
-  /** The endpoint has failed: nothing more comes or goes. */
-  void broke(int status) {
+  /** The endpoint or a call failed: no more messages in either direction. */
+  void lost(String what, int status) {
     broken = true;
-    condemn(
-        Cause.LOST, "the connection is lost: " + UcpStatus.text(status) + "; " + wire.status(peer));
+    String why = what + ": " + UcpStatus.text(status) + "; " + wire.status(peer);
+    condemn(Cause.LOST, ErrorCode.UCX_CONNECTION_LOST.message(why));
   }
 
-  /** The peer is gone. */
+  /** The peer has departed. */
   void departed(String report) {
     broken = true;
     condemn(Cause.DEPARTED, report);
   }
 
-  /** Says how the link ends; the first to say so is right. The next poll begins to end it. */
+  /** Sets the cause of the end, unless set. The next poll begins to end the connection. */
   void condemn(Cause how, String why) {
     if (cause == null && state == State.OPEN) {
       cause = how;
@@ -178,7 +179,7 @@ final class UcxConnection {
     }
   }
 
-  /** Gives long puts to UCX, lane by lane in turn, as many as may be under way; how many. */
+  /** Posts long puts round robin over the lanes, up to the limit; returns their number. */
   int post() {
     int done = 0;
     int idle = 0;
@@ -195,7 +196,7 @@ final class UcxConnection {
     return done;
   }
 
-  /** Posts the next put of a lane, or a part of it; whether there was one. */
+  /** Posts the next put of a lane, or a part of it; false if none waits. */
   private boolean post(UcxLane lane) {
     while (lane.waitsForPost()) {
       int slot = lane.nextPost();
@@ -241,7 +242,7 @@ final class UcxConnection {
     }
   }
 
-  /** Sends what is due; how much was done. */
+  /** Sends due messages; returns the amount of progress. */
   int send() {
     if (!isOpen()) {
       return state == State.ENDED ? 0 : end();
@@ -267,7 +268,7 @@ final class UcxConnection {
     try {
       bytes = maker.make(puts.visible(), acknowledge, helloDue);
     } catch (IllegalStateException e) {
-      condemn(Cause.PROTOCOL, "a region was closed before its work had left: " + e.getMessage());
+      condemn(Cause.PROTOCOL, "a region was closed while its work was pending: " + e.getMessage());
       return false;
     }
     if (bytes == 0) {
@@ -289,15 +290,14 @@ final class UcxConnection {
 
   private void judge(int status, String call) {
     if (status < 0) {
-      broken = true;
-      condemn(Cause.LOST, call + ": " + UcpStatus.text(status) + "; " + wire.status(peer));
+      lost(call, status);
     }
   }
 
   /**
-   * Whether the work of a lane has left: its bytes may change, and it arrives though this rank does
-   * nothing more. UCX takes a message only when all before it are with the transport, so the next
-   * one tells, if need be an empty one. A flush would tell too, but some wait for the peer.
+   * Whether the work of a lane has left: its bytes may change, and it arrives without further calls
+   * of this rank. UCX accepts a message only when the transport has all earlier ones, so the next
+   * message, possibly empty, is the proof. Some flushes would wait for the peer.
    */
   boolean hasLeft(UcxLane lane) {
     if (!lane.isFramed() || sendQueue.taken() < lane.message) {
@@ -316,13 +316,13 @@ final class UcxConnection {
     }
   }
 
-  /** Begins to end the link because this rank closes its wire: its lanes are not told. */
+  /** Starts to end the connection because this rank closes its wire: its lanes do not fail. */
   void leave() {
     published = true;
     condemn(Cause.CLOSED, "this rank closes its wire");
   }
 
-  /** Takes the next steps of ending; how much was done. */
+  /** Takes the next steps of the end; returns the amount of progress. */
   private int end() {
     State before = state;
     if (state == State.OPEN) {

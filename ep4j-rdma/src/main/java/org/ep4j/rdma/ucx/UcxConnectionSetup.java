@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
@@ -19,11 +20,12 @@ import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How ranks connect: each opens a worker a strand and tells the others its addresses through the
- * group; each makes endpoints to all, and greets. The wire is open when all have been greeted back.
+ * Connects the ranks: each opens a worker per progress context, exchanges the addresses over the
+ * group, creates endpoints to all peers, and sends HELLO. The wire is open when all peers have
+ * answered.
  */
 final class UcxConnectionSetup {
-  /** What a rank tells: its ticket, then the address of each worker. */
+  /** Data of a rank: its ticket, then the address of each worker. */
   private record Offer(long ticket, List<byte[]> addresses) {}
 
   private final Group group;
@@ -52,7 +54,7 @@ final class UcxConnectionSetup {
       CollectiveStep.exchange(group, error, new byte[0], remaining());
       UcxWire open = wire;
       if (open == null) {
-        throw new WireException("wire 'ucx' was not made");
+        throw new IllegalStateException("all ranks agreed on a wire that does not exist");
       }
       opened = true;
       return open;
@@ -63,7 +65,7 @@ final class UcxConnectionSetup {
     }
   }
 
-  /** Does a step; empty, or what went wrong. */
+  /** Runs a step; returns its error, or an empty text. */
   private static String attempt(Runnable step) {
     try {
       step.run();
@@ -115,7 +117,7 @@ final class UcxConnectionSetup {
   private void connect(byte[][] offers) {
     UcxContext opened = context;
     if (opened == null) {
-      throw new WireException("there is no context");
+      throw new IllegalStateException("no context");
     }
     UcxWire made =
         new UcxWire(
@@ -144,15 +146,16 @@ final class UcxConnectionSetup {
     }
   }
 
-  /** Polls until every link has been answered. */
+  /** Polls until every peer has answered. */
   private void greet() {
     TreeSet<Integer> silent = new TreeSet<>();
     do {
       if (System.nanoTime() - end > 0) {
         throw new WireException(
-            "ranks %s did not answer over UCX within %d ms: do UCX_TLS and UCX_NET_DEVICES name"
+            ErrorCode.UCX_NO_ANSWER,
+            "ranks %s did not answer over UCX within %d ms: check that UCX_TLS and UCX_NET_DEVICES"
                     .formatted(silent, config.timeout().toMillis())
-                + " networks on which they reach this host?");
+                + " name networks on which they reach this host");
       }
       silent.clear();
       for (UcxProgressContext progressContext : progressContexts) {
@@ -160,6 +163,7 @@ final class UcxConnectionSetup {
         for (UcxConnection peerConnection : progressContext.peerConnections()) {
           if (!peerConnection.isOpen()) {
             throw new WireException(
+                ErrorCode.UCX_PEER_UNREACHABLE,
                 "rank "
                     + peerConnection.peer()
                     + " cannot be reached: "

@@ -8,8 +8,8 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What one thread drives: a worker of UCX, and the links over it to every peer. UCX calls it for
- * messages and for endpoints that have failed, while this thread is inside a call to UCX.
+ * A worker of UCX and its connections to every peer, driven by one thread. UCX calls back for
+ * messages and for failed endpoints, during calls of this thread to UCX.
  */
 final class UcxProgressContext implements UcpCallbacks.Handler {
   private final Group group;
@@ -20,7 +20,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
   private final long worker;
   private final byte[] address;
   private final MemorySegment failures;
-  // By number of the link; null to this rank itself and for those of other strands.
+  // By number of the connection; null for this rank itself and for other progress contexts.
   private final @Nullable UcxConnection[] numbered;
   private UcxConnection[] peerConnections = {};
   private @Nullable Throwable thrown;
@@ -31,7 +31,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
   /**
    * Opens a worker.
    *
-   * @param ticket that peers' messages must show
+   * @param ticket random number that messages of peers must contain
    */
   UcxProgressContext(UcxContext context, Group group, int connections, long ticket, Arena arena) {
     this.group = group;
@@ -94,7 +94,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     }
   }
 
-  /** What peers need to make endpoints to this worker. */
+  /** Address of this worker for endpoints of peers. */
   byte[] address() {
     return address.clone();
   }
@@ -104,10 +104,10 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
   }
 
   /**
-   * An endpoint to a peer's worker.
+   * Creates an endpoint to the worker of a peer.
    *
-   * @param number of its link
-   * @throws org.ep4j.wire.WireException if UCX finds no way to it
+   * @param number number of its connection
+   * @throws org.ep4j.wire.WireException if UCX cannot reach the worker
    */
   long connect(byte[] peersAddress, int number) {
     try (Arena scratch = Arena.ofConfined()) {
@@ -136,7 +136,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     }
   }
 
-  /** Takes the links over this worker. */
+  /** Sets the connections over this worker. */
   void peerConnections(UcxConnection[] peerConnections) {
     this.peerConnections = peerConnections;
     for (UcxConnection peerConnection : peerConnections) {
@@ -158,9 +158,9 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     Throwable seen = thrown;
     if (seen != null) {
       thrown = null;
-      throw new IllegalStateException("a message could not be taken", seen);
+      throw new IllegalStateException("the handler of a message failed", seen);
     }
-    // What UCX counts as progress may be its own affairs: a caller that waits must see its clock.
+    // UCX also counts internal work as progress; a waiting caller must still check its deadline.
     done += arrived;
     if (done == 0 && progress == 0) {
       look();
@@ -168,7 +168,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     return done;
   }
 
-  /** Asks the group after one peer: not every transport tells of a death, and none soon. */
+  /** Checks the liveness of one peer: not every transport reports a death, and none quickly. */
   private void look() {
     if (peerConnections.length == 0) {
       return;
@@ -200,7 +200,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
       peerConnection.arrivals().message(at, bytes);
     } catch (IllegalStateException | IndexOutOfBoundsException e) {
       peerConnection.condemn(
-          Cause.PROTOCOL, "a put came into memory that was given back: " + e.getMessage());
+          Cause.PROTOCOL, "a put targets memory that was freed: " + e.getMessage());
     }
   }
 
@@ -209,7 +209,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     arrived++;
     UcxConnection peerConnection = numbered[number];
     if (peerConnection != null) {
-      peerConnection.broke(status);
+      peerConnection.lost("the connection failed", status);
     }
   }
 
@@ -218,7 +218,7 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     thrown = problem;
   }
 
-  /** Gives the worker back, and what is left of its endpoints. */
+  /** Destroys the worker and its remaining endpoints. */
   void close() {
     if (!closed) {
       closed = true;

@@ -5,8 +5,8 @@ import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure.Cause;
 
 /**
- * Lets the frames of a link take effect. Nothing that comes in is believed before it is checked:
- * order, lane, region, range, counter and length.
+ * Applies the frames of a connection. Every field of a message is validated first: order, lane,
+ * region, range, counter and length.
  */
 final class UcxReceiver {
   private static final MemorySegment ALL = NativeBytes.ALL;
@@ -15,7 +15,7 @@ final class UcxReceiver {
   private final UcxConnection peerConnection;
   private long sequence;
 
-  // What has taken effect since the peer was told.
+  // Work that has taken effect and is not acknowledged.
   private int unacknowledged;
   private long unacknowledgedBytes;
 
@@ -37,12 +37,12 @@ final class UcxReceiver {
     unacknowledgedBytes = 0;
   }
 
-  /** Takes a message of this link, whose header has been read. */
+  /** Processes a message of this connection, whose header is already read. */
   void message(long address, long bytes) {
     sequence++;
     long number = MessageLayout.sequence(ALL, address);
     if (number != sequence) {
-      refuse("message %d where %d was due".formatted(number, sequence));
+      refuse("message %d instead of %d".formatted(number, sequence));
       return;
     }
     long at = address + MessageLayout.HEADER;
@@ -60,7 +60,7 @@ final class UcxReceiver {
     }
   }
 
-  /** Lets a frame take effect; false if nothing more is wanted of its message. */
+  /** Applies a frame; false if the rest of its message must be skipped. */
   private boolean frame(byte type, long at, int payload) {
     if (type == MessageLayout.GOODBYE) {
       peerConnection.receivedGoodbye(MessageLayout.value(ALL, at) == MessageLayout.ABORTS);
@@ -75,7 +75,10 @@ final class UcxReceiver {
     }
     UcxLane lane = peerConnection.lane(MessageLayout.lane(ALL, at));
     if (lane == null) {
-      return refuse("a frame of lane " + MessageLayout.lane(ALL, at) + ", which is elsewhere");
+      return refuse(
+          "a frame of lane "
+              + MessageLayout.lane(ALL, at)
+              + ", which belongs to another connection");
     }
     return switch (type) {
       case MessageLayout.PUT -> put(lane, at, payload);
@@ -90,16 +93,18 @@ final class UcxReceiver {
   private boolean put(UcxLane lane, long at, int bytes) {
     int counter = MessageLayout.counter(ALL, at);
     if (counter < Lane.NO_COUNTER || counter >= wire.counters().count()) {
-      return refuse("a put that counts " + counter + ", which is no counter");
+      return refuse("a put that counts counter " + counter + ", which does not exist");
     }
     int id = MessageLayout.region(ALL, at);
     UcxRegion region = wire.region(id);
     if (region == null) {
-      return refuse("a put into region " + id + ", which is closed or was never open");
+      return refuse("a put into region " + id + ", which is closed or does not exist");
     }
     long offset = MessageLayout.value(ALL, at);
     if (offset < 0 || offset > region.bytes() - bytes) {
-      return refuse("a put of %d bytes at %d of %d".formatted(bytes, offset, region.bytes()));
+      return refuse(
+          "a put of %d bytes at offset %d of a region of %d"
+              .formatted(bytes, offset, region.bytes()));
     }
     MemorySegment.copy(ALL, at + MessageLayout.FRAME, region.own(), offset, bytes);
     unacknowledgedBytes += bytes;
@@ -115,7 +120,7 @@ final class UcxReceiver {
   private boolean add(UcxLane lane, long at) {
     int counter = MessageLayout.counter(ALL, at);
     if (counter < 0 || counter >= wire.counters().count()) {
-      return refuse("an add to " + counter + ", which is no counter");
+      return refuse("an add to counter " + counter + ", which does not exist");
     }
     wire.counters().add(counter, MessageLayout.value(ALL, at));
     applied(lane);

@@ -4,8 +4,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Messages of a link on their way out. Message {@code n} lies in buffer {@code n % BUFFERS} from
- * when it is begun until UCX has taken its bytes: {@code taken <= sent}.
+ * Outgoing messages of a connection. Message {@code n} occupies buffer {@code n % BUFFERS} from its
+ * begin until UCX no longer reads its bytes: {@code taken <= sent}.
  */
 final class UcxSendQueue {
   private static final int BUFFERS = 8;
@@ -23,33 +23,33 @@ final class UcxSendQueue {
     this.params = params;
   }
 
-  /** Whether a message may be begun. */
+  /** Whether a buffer for a message is free. */
   boolean hasSpace() {
     return sent - taken < BUFFERS;
   }
 
-  /** Number of messages that were sent; the next has the number behind it. */
+  /** Number of sent messages, which is the number of the last one. */
   long sent() {
     return sent;
   }
 
-  /** Messages up to this number are out of their buffers. */
+  /** Messages up to this number have left their buffers. */
   long taken() {
     return taken;
   }
 
-  /** Where the next message is made. */
+  /** Memory of the next message. */
   MemorySegment staging() {
     return staging;
   }
 
-  /** Where in it. */
+  /** Offset of the next message. */
   long begin() {
     return (sent + 1) % BUFFERS * MessageLayout.BYTES;
   }
 
   /**
-   * Sends the message that has been made.
+   * Sends the message in the staging memory.
    *
    * @return 0, or the status of a failure
    */
@@ -64,7 +64,7 @@ final class UcxSendQueue {
     return 0;
   }
 
-  /** Looks which messages have been taken; 0, or the status of a failure among them. */
+  /** Polls the messages; returns 0, or the status of a failure. */
   int reap() {
     int failure = 0;
     while (taken < sent) {

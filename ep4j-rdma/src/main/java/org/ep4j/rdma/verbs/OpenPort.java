@@ -3,10 +3,11 @@ package org.ep4j.rdma.verbs;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 
-/** A port that is in use: its device, opened, and a protection domain. Owns both. */
+/** A port in use. Owns its open device and a protection domain. */
 final class OpenPort implements AutoCloseable {
   private static final long LID = VerbsLayouts.offset(VerbsLayouts.PORT, "lid");
   private static final long MTU = VerbsLayouts.offset(VerbsLayouts.PORT, "active_mtu");
@@ -25,7 +26,7 @@ final class OpenPort implements AutoCloseable {
   private final int maxRequests;
   private final int maxEntries;
 
-  /** Calls that only the device's driver has. */
+  /** Functions of the driver of the device. */
   final MemorySegment pollFunction;
 
   final MemorySegment sendFunction;
@@ -67,9 +68,10 @@ final class OpenPort implements AutoCloseable {
     long context = Verbs.open(port.device());
     if (context == 0) {
       throw new WireException(
+          ErrorCode.RDMA_NO_PROVIDER,
           "the system lists the RDMA device "
               + port.device()
-              + ", but libibverbs does not: install the provider of its maker (ibverbs-providers,"
+              + ", but libibverbs cannot open it: install its provider (ibverbs-providers,"
               + " rdma-core), and let this process open /dev/infiniband/uverbs*");
     }
     OpenPort open = null;
@@ -100,7 +102,7 @@ final class OpenPort implements AutoCloseable {
     return address;
   }
 
-  /** Most bytes of one request. */
+  /** Maximum size of one request in bytes. */
   int maxBytes() {
     return maxBytes < 0 ? Integer.MAX_VALUE : maxBytes;
   }
@@ -110,15 +112,16 @@ final class OpenPort implements AutoCloseable {
   }
 
   /**
-   * Refuses what the device cannot hold.
+   * Checks the limits of the device.
    *
-   * @param requests of one direction of a queue pair
-   * @param entries of a completion queue
+   * @param requests requests of one direction of a queue pair
+   * @param entries entries of a completion queue
    */
   void require(int requests, long entries) {
     if (requests > maxRequests || entries > maxEntries) {
       throw new WireException(
-          "port %s holds %d requests a queue pair and %d completions a queue; needed are %d and %d:"
+          ErrorCode.RDMA_DEVICE_LIMIT,
+          "port %s holds %d requests per queue pair and %d completions per queue, needed are %d and %d:"
                   .formatted(name(), maxRequests, maxEntries, requests, entries)
               + " lower EP4J_IB_QP_DEPTH or EP4J_IB_QPS_PER_PORT");
     }
@@ -139,7 +142,7 @@ final class OpenPort implements AutoCloseable {
         : registerOfDevice(memory, access);
   }
 
-  /** By its dma-buf; else by its address, which nvidia-peermem makes known to verbs. */
+  /** Registers by dma-buf, else by address, which needs nvidia-peermem. */
   private long registerOfDevice(WireMemory memory, int access) {
     String noDmaBuf = "it has no dma-buf";
     if (memory.dmaBuf() != WireMemory.NO_DMA_BUF) {
@@ -154,7 +157,8 @@ final class OpenPort implements AutoCloseable {
       return Verbs.register(domain, memory.address(), memory.bytes(), access);
     } catch (VerbsException e) {
       throw new WireException(
-          "port %s cannot reach memory of device %d: %s; %s. Load the kernel module nvidia-peermem, or set %s=0 on all hosts"
+          ErrorCode.RDMA_DEVICE_MEMORY,
+          "port %s cannot access memory of device %d (%s; %s): load the kernel module nvidia-peermem, or set %s=0 on all hosts"
               .formatted(name(), memory.device(), noDmaBuf, e.getMessage(), RdmaSettings.GPUDIRECT),
           e);
     }

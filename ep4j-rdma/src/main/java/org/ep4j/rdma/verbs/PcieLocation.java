@@ -7,14 +7,14 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Where something hangs in a host: a port, or what a rank sends from.
+ * PCIe and NUMA location of a port, or of the sender (a GPU or cores).
  *
- * @param path the host bridge, the bridges below it and the device, from the top; empty for what is
- *     not on PCIe
- * @param numaNode node of the memory that is near; -1 if the system does not say
+ * @param path the host bridge, the bridges below it and the device, from the top; empty without
+ *     PCIe
+ * @param numaNode NUMA node of the closest memory; -1 if unknown
  */
 public record PcieLocation(List<String> path, int numaNode) {
-  /** Nothing is nearer to it than anything else. */
+  /** An unknown location: equally far from everything. */
   public static final PcieLocation ANYWHERE = new PcieLocation(List.of(), -1);
 
   private static final Path SYSTEM = Path.of("/sys");
@@ -23,33 +23,35 @@ public record PcieLocation(List<String> path, int numaNode) {
   private static final String LONG_DOMAIN = "(0000)?";
   private static final String DEVICE = "[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7]";
 
-  /** Checks nothing: a place is what the system says. */
+  /** Accepts any values of the system. */
   public PcieLocation {
     path = List.copyOf(path);
   }
 
   /**
-   * The place of what a rank sends from.
+   * The location of the sender of a rank.
    *
-   * @param location as in {@link org.ep4j.wire.WireConfig#affinity()}: a device, or else the cores
-   *     of this process
+   * @param location as in {@link org.ep4j.wire.WireConfig#affinity()}: a device, or empty for the
+   *     cores of this process
    */
   public static PcieLocation of(String location) {
     return location.isBlank() ? ofCores(SYSTEM, STATUS) : ofDevice(SYSTEM, location);
   }
 
-  /** The place of the device at a PCI address, as a driver writes it. */
+  /** The location of a device, from its PCI address as written by a driver. */
   static PcieLocation ofDevice(Path system, String address) {
     String bus = address.strip().toLowerCase(Locale.ROOT);
     if (!bus.matches(LONG_DOMAIN + DEVICE)) {
       return ANYWHERE;
     }
-    // Some drivers write the domain with eight digits, the system with four where they suffice.
+    // Some drivers write the domain with eight digits; the system uses four if they suffice.
     Path device = system.resolve("bus/pci/devices").resolve(bus.replaceFirst("^0000(?=....:)", ""));
     return new PcieLocation(path(SystemFiles.realPath(device)), SystemFiles.numaNode(device));
   }
 
-  /** The NUMA node that all cores of a process belong to, if there is one among several. */
+  /**
+   * The NUMA node of all cores of a process; unknown if there are several, or only one in the host.
+   */
   static PcieLocation ofCores(Path system, Path status) {
     BitSet mine = new BitSet();
     SystemFiles.text(status)
@@ -71,12 +73,12 @@ public record PcieLocation(List<String> path, int numaNode) {
     return ANYWHERE;
   }
 
-  /** Where a port is. */
+  /** The location of a port. */
   static PcieLocation of(RdmaPort port) {
     return new PcieLocation(path(port.pciPath()), port.numaNode());
   }
 
-  /** The host bridge and all below it, of the directory of a device. */
+  /** The part of the directory of a device from the host bridge down. */
   private static List<String> path(String directory) {
     List<String> steps = new ArrayList<>();
     for (String step : directory.split("/", -1)) {

@@ -7,20 +7,21 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which ports a rank takes, and with which of them its lanes begin. All ranks compute the same from
- * the wishes of all: the ranks of a host choose in turn, each among its nearest ports those that
- * fewest ranks before it have taken, and begins with the one that fewest begin with.
+ * The ports of a rank, and the port of its first lane. All ranks compute the same assignment from
+ * the requests of all ranks. The ranks of a host choose one after the other: each takes, among its
+ * closest ports, those taken by the fewest ranks before it, and starts at the port at which the
+ * fewest start.
  *
- * @param ports their names. The nth port of a rank talks to the nth port of its peers, so that
- *     ports stay in the order of their names, that of the cables, usually, whoever begins with
- *     which
+ * @param ports names of the ports. The nth port of a rank communicates with the nth port of its
+ *     peers, so ports stay in the order of their names, which is usually that of the cables,
+ *     independent of the first port
  * @param first index of the port of lane 0
  */
 record PortAssignment(List<String> ports, int first) {
-  /** Ports of a rank where nobody says: those of a dual-port device, or two devices. */
+  /** Default number of ports: those of a dual-port device, or two devices. */
   private static final int USUAL = 2;
 
-  /** The share of a rank. */
+  /** The assignment of a rank. */
   static PortAssignment of(List<PortRequest> requests, int rank) {
     int count = count(requests);
     String host = requests.get(rank).host();
@@ -38,8 +39,8 @@ record PortAssignment(List<String> ports, int first) {
   }
 
   /**
-   * How many ports each rank takes, the same for all: as many as a rank has named, or else what
-   * every rank has near.
+   * Number of ports of each rank, equal for all: the number of named ports, else the number of
+   * close ports that every rank has.
    */
   private static int count(List<PortRequest> requests) {
     int least = USUAL;

@@ -5,15 +5,15 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * What a rank tells the others before ports are shared out.
+ * The request of a rank, exchanged before ports are assigned.
  *
- * @param host the same for ranks that see the same ports
- * @param named whether the settings name its ports: then it takes all of them, in this order
- * @param nearest how many of its ports no other is nearer than
- * @param ports names of the ports that it can use, nearest first
+ * @param host identifier of the host, equal for ranks that see the same ports
+ * @param named whether the settings name its ports; then the rank takes all of them in this order
+ * @param nearest number of its ports at the minimum distance
+ * @param ports names of usable ports, closest first
  */
 record PortRequest(String host, boolean named, int nearest, List<String> ports) {
-  /** Keeps a copy. */
+  /** Copies the list. */
   PortRequest {
     ports = List.copyOf(ports);
   }

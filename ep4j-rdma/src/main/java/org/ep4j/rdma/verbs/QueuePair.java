@@ -2,13 +2,14 @@ package org.ep4j.rdma.verbs;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One end of a reliable connection, with the lanes that it carries; driven by its strand. What the
- * ends say to each other is in {@link VerbsControlLayout}.
+ * One end of a reliable connection with its lanes, driven by its progress context. {@link
+ * VerbsControlLayout} defines the protocol.
  */
 final class QueuePair implements AutoCloseable {
   private final OpenPort port;
@@ -22,7 +23,9 @@ final class QueuePair implements AutoCloseable {
   private final VerbsSendQueue sendQueue;
   private final ReceiveRing receives;
 
-  /** Handled receives that the peer was told of, and receives that the device returned unused. */
+  /**
+   * Handled receives that were announced to the peer, and receives that the device returned unused.
+   */
   private long announced;
 
   private int unused;
@@ -32,7 +35,7 @@ final class QueuePair implements AutoCloseable {
   private boolean goodbyeSent;
   private @Nullable QueuePairFailover failover;
 
-  /** Where a queue pair is, what it shares, how large it is. */
+  /** Position, shared resources and size of a queue pair. */
   record Slot(
       OpenPort port,
       int portIndex,
@@ -58,7 +61,7 @@ final class QueuePair implements AutoCloseable {
     device.postReceives(receives);
   }
 
-  /** For the other end. */
+  /** Address for the other end. */
   PairAddress address() {
     return device.address(block, blockKey);
   }
@@ -72,7 +75,7 @@ final class QueuePair implements AutoCloseable {
     sendQueue.carry(carried);
   }
 
-  /** Tells messages of lost queue pairs to the strand. */
+  /** Sets the receiver of messages about lost queue pairs. */
   void report(QueuePairFailover to) {
     failover = to;
   }
@@ -89,12 +92,12 @@ final class QueuePair implements AutoCloseable {
     return port.name();
   }
 
-  /** Whether it carries anything still. */
+  /** Whether the queue pair works. */
   boolean works() {
     return broken == null;
   }
 
-  /** Why it is lost; null while it works. */
+  /** Cause of the failure; null while the queue pair works. */
   @Nullable Cause broken() {
     return broken;
   }
@@ -103,13 +106,13 @@ final class QueuePair implements AutoCloseable {
     return reason;
   }
 
-  /** A lane has more work. */
+  /** A lane accepted more work. */
   void expect(int work) {
     sendQueue.expect(work);
   }
 
   /**
-   * Posts what waits, as far as there is room.
+   * Posts waiting work, as far as space allows.
    *
    * @return number of requests
    */
@@ -132,11 +135,11 @@ final class QueuePair implements AutoCloseable {
   private void post(RequestBatch batch) {
     int error = device.post(batch);
     if (error != 0) {
-      lose(Cause.LOST, "ibv_post_send gave error " + error);
+      lose(Cause.LOST, "ibv_post_send returned error " + error);
     }
   }
 
-  /** Says how many receives were handled and are posted anew, if the peer does not know. */
+  /** Announces handled and reposted receives that the peer does not know of. */
   private void announce() {
     long received = receives.used() - receives.waiting();
     if (announced != received && sendQueue.word(received)) {
@@ -144,12 +147,12 @@ final class QueuePair implements AutoCloseable {
     }
   }
 
-  /** The device has done a request, and all before it. */
+  /** The device has completed a request and all before it. */
   void sent(long id) {
     sendQueue.done(id);
   }
 
-  /** The device returns a request or a receive that is not done, as it does with all after it. */
+  /** The device returns a request or a receive that is not done, and all after it. */
   void returned(long id, Cause cause, String why) {
     if (RequestId.isReceive(id)) {
       unused++;
@@ -173,43 +176,43 @@ final class QueuePair implements AutoCloseable {
       case VerbsControlLayout.GOODBYE -> lose(Cause.CLOSED, "the peer has closed its wire");
       case VerbsControlLayout.MOVED, VerbsControlLayout.GONE ->
           received(kind, number, VerbsControlLayout.value(block, at));
-      default -> lose(Cause.PROTOCOL, "the peer has sent a message of kind " + kind);
+      default -> lose(Cause.PROTOCOL, "the peer sent a message of unknown kind " + kind);
     }
   }
 
   private void received(int kind, int number, long value) {
     if (failover == null || !failover.received(this, kind, number, value)) {
-      lose(Cause.PROTOCOL, "the peer has named queue pair " + number + ", which does not exist");
+      lose(Cause.PROTOCOL, "the peer named queue pair " + number + ", which does not exist");
     }
   }
 
   private void count(int counter, long value) {
     if (counter < 0 || counter >= counters.count()) {
-      lose(Cause.PROTOCOL, "the peer has named counter " + counter + ", which does not exist");
+      lose(Cause.PROTOCOL, "the peer named counter " + counter + ", which does not exist");
     } else {
       counters.add(counter, value);
     }
   }
 
-  /** Posts used receives anew, once there are at least so many. */
+  /** Reposts used receives if at least {@code least} wait. */
   void renew(int least) {
     if (broken == null && receives.waiting() >= least && receives.waiting() > 0) {
       int error = device.renew(receives);
       if (error != 0) {
-        lose(Cause.LOST, "ibv_post_recv gave error " + error);
+        lose(Cause.LOST, "ibv_post_recv returned error " + error);
       }
     }
   }
 
-  /** So many used receives are worth telling the peer at once. */
+  /** Number of handled receives that is announced immediately. */
   int worthTelling() {
     return depth / 4;
   }
 
   /**
-   * Looks what the peer has handled.
+   * Reads the number of receives that the peer has handled.
    *
-   * @return how many requests have taken effect
+   * @return number of requests that have taken effect
    */
   int progress() {
     if (sendQueue.settled()) {
@@ -217,13 +220,13 @@ final class QueuePair implements AutoCloseable {
     }
     long now = VerbsControlLayout.handled(block);
     if (!sendQueue.possible(now)) {
-      lose(Cause.PROTOCOL, "the peer says that it has handled " + now + " messages");
+      lose(Cause.PROTOCOL, "the peer reports an impossible number of handled messages, " + now);
       return 0;
     }
     return sendQueue.handled(now);
   }
 
-  /** Asks the device for a sign of life of the peer: a word that says nothing new. */
+  /** Probes the peer: writes the announced word again, which needs an acknowledgement. */
   void probe() {
     if (broken == null && sendQueue.idle()) {
       announced--;
@@ -232,9 +235,9 @@ final class QueuePair implements AutoCloseable {
   }
 
   /**
-   * Says what was handled, and that nothing follows.
+   * Announces handled receives and the end of the connection.
    *
-   * @return whether the peer's device has it
+   * @return whether the device of the peer has received it
    */
   boolean sendGoodbye() {
     renew(1);
@@ -251,7 +254,7 @@ final class QueuePair implements AutoCloseable {
     return broken != null || sendQueue.idle();
   }
 
-  /** Sends a message about another queue pair; false while there is no room. */
+  /** Sends a message about another queue pair; false while there is no space. */
   boolean announce(int kind, int number, long value) {
     if (broken != null || !sendQueue.hasSpaceForMessage()) {
       return false;
@@ -262,25 +265,25 @@ final class QueuePair implements AutoCloseable {
     return broken == null;
   }
 
-  /** Stops it: the device returns what it holds. */
+  /** Stops the queue pair: the device returns all requests. */
   void stop() {
     device.stop();
   }
 
-  /** Whether the device of a stopped one holds nothing any more: its counts are final. */
+  /** Whether the device has returned all requests of a stopped queue pair: its counts are final. */
   boolean drained() {
     return sendQueue.empty() && unused == receives.posted();
   }
 
-  /** Receives that were handled. */
+  /** Number of handled receives. */
   long handledHere() {
     return receives.used();
   }
 
   /**
-   * Settles a drained one with what the peer has handled in the end; its lanes are the caller's.
+   * Settles a drained queue pair with the final count of the peer; hands its lanes to the caller.
    *
-   * @return null if that cannot be
+   * @return null if the count is impossible
    */
   VerbsLane @Nullable [] settle(long handledThere) {
     if (!sendQueue.possible(handledThere)) {
@@ -293,12 +296,15 @@ final class QueuePair implements AutoCloseable {
     return orphaned;
   }
 
-  /** Carries one more lane; false if that is not possible without delivering something twice. */
+  /** Adds a lane; false if this could deliver work twice. */
   boolean adopt(VerbsLane lane) {
     return sendQueue.adopt(this, lane);
   }
 
-  /** Takes note that it is lost; its strand ends it after looking what else had come. */
+  /**
+   * Marks the queue pair as lost; its progress context ends it after processing remaining
+   * completions.
+   */
   void lose(Cause cause, String why) {
     if (broken == null) {
       broken = cause;
@@ -306,21 +312,23 @@ final class QueuePair implements AutoCloseable {
     }
   }
 
-  /** Whether it is lost, and still has lanes that do not know. */
+  /** Whether it is lost, and its lanes do not report it yet. */
   boolean ending() {
     return broken != null && device.open();
   }
 
   /**
-   * Ends a lost one: nobody reads or writes memory through it any more, and its lanes fail.
+   * Ends a lost queue pair: the device no longer accesses memory through it, and its lanes fail.
    *
-   * @return how many lanes have failed
+   * @return number of failed lanes
    */
   int end(String state) {
     progress();
     close();
     Cause cause = broken == null ? Cause.LOST : broken;
-    String text = "port %s: %s; %s".formatted(port.name(), reason, state);
+    String text =
+        ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
+            "port %s: %s; %s".formatted(port.name(), reason, state));
     int failed = 0;
     for (VerbsLane lane : sendQueue.lanes()) {
       if (lane.failure() == null) {

@@ -5,31 +5,32 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a strand does when a queue pair is lost while another one to the same peer works: its lanes
- * go on over the other one, nothing is delivered twice or torn.
+ * Failover of a progress context when a queue pair is lost while another one to the same peer
+ * works: the lanes continue over the other queue pair. No work is delivered twice or torn.
  *
- * <p><b>Stop.</b> Each end stops its own end, and waits until the device has returned every request
- * and every receive. From then on nothing arrives through it, and the number of receives that were
- * handled is final. An end that has not noticed the loss itself hears of it by the message below.
+ * <p><b>Stop.</b> Each end stops its queue pair, and waits until the device has returned every
+ * request and every receive. From then on nothing arrives through it, and the number of handled
+ * receives is final. An end that has not detected the loss receives the message below.
  *
- * <p><b>Tell.</b> Each end sends this number to the other, {@link VerbsControlLayout#MOVED}, over a
- * queue pair that works; again over another one if that is lost too before its peer has handled it.
- * Who hears it twice ignores the second.
+ * <p><b>Announce.</b> Each end sends this number to the other ({@link VerbsControlLayout#MOVED})
+ * over a working queue pair, and again over another one if that one is lost before its peer has
+ * handled the message. A receiver ignores a repeated message.
  *
- * <p><b>Go on.</b> Who has stopped and heard the peer's number knows what took effect: requests up
- * to the last one whose receive was handled, and those that the device reported done. The rest is
- * posted again, whole and in order, by the lanes' new queue pairs. Parts of it may have been
- * written before; nobody was told of them, and the same bytes are written again, since {@code
- * flush()} has not let go of them. The two directions do not wait for each other, and need not
- * choose the same way.
+ * <p><b>Continue.</b> An end that has stopped and received the number of the peer knows the work
+ * that took effect: requests up to the last one whose receive was handled, and those that the
+ * device completed. The new queue pairs of the lanes post the rest again, complete and in order.
+ * Parts of it may already be written; they are not announced, and the same bytes are written again,
+ * because {@code flush()} has not released them. The two directions are independent, and may choose
+ * different queue pairs.
  *
- * <p>Lanes fail, as without a detour, if no queue pair to the peer works any more, if the device
- * keeps requests for longer than {@link #TIMEOUT}, or if one end has given its lanes up ({@link
- * VerbsControlLayout#GONE}), for example because a put had named memory that is closed.
+ * <p>Lanes fail, as without failover, if no queue pair to the peer works, if the device keeps
+ * requests for longer than {@link #TIMEOUT}, or if one end has failed its lanes ({@link
+ * VerbsControlLayout#GONE}), for example because a put targets a closed region.
  */
 final class QueuePairFailover {
   private static final System.Logger LOG = System.getLogger("org.ep4j.rdma");
@@ -45,7 +46,7 @@ final class QueuePairFailover {
   private final boolean[] gone;
   private final boolean[] announceFailure;
 
-  /** A lost queue pair on its way round. */
+  /** State of a lost queue pair. */
   private static final class Failover {
     final QueuePair pair;
     final long end = System.nanoTime() + TIMEOUT;
@@ -58,7 +59,7 @@ final class QueuePairFailover {
     }
   }
 
-  /** Detours of a strand; its queue pairs to each peer lie side by side. */
+  /** Failovers of a progress context; its queue pairs to each peer are consecutive. */
   QueuePairFailover(VerbsWire wire, QueuePair[] pairs, int perPeer) {
     this.wire = wire;
     this.pairs = pairs;
@@ -70,9 +71,9 @@ final class QueuePairFailover {
   }
 
   /**
-   * Begins to go round a lost queue pair.
+   * Starts the failover of a lost queue pair.
    *
-   * @return whether that is possible; if not, its lanes fail
+   * @return whether a failover is possible; if not, its lanes fail
    */
   boolean begin(QueuePair pair) {
     if (pair.broken() != Cause.LOST || gone[pair.index()] || working(pair) == null) {
@@ -88,15 +89,15 @@ final class QueuePairFailover {
     return true;
   }
 
-  /** A queue pair has ended with its lanes: the peer should not wait for it. */
+  /** A queue pair and its lanes have failed: notifies the peer, which must not wait for it. */
   void ended(QueuePair pair) {
     announceFailure[pair.index()] = pair.broken() == Cause.PROTOCOL || gone[pair.index()];
   }
 
   /**
-   * The peer has said something about one of the queue pairs between the two.
+   * Handles a message of the peer about one of the queue pairs between the two ranks.
    *
-   * @return whether there is such a one
+   * @return whether this queue pair exists
    */
   boolean received(QueuePair from, int kind, int number, long value) {
     if (number < 0 || number >= perPeer) {
@@ -105,17 +106,17 @@ final class QueuePairFailover {
     QueuePair pair = pairs[from.index() - from.index() % perPeer + number];
     if (kind == VerbsControlLayout.GONE) {
       gone[pair.index()] = true;
-      pair.lose(Cause.LOST, "the peer has given it up");
+      pair.lose(Cause.LOST, "the peer has failed its lanes");
       return true;
     }
     if (handledThere[pair.index()] == UNKNOWN) {
       handledThere[pair.index()] = value;
     }
     if (!pair.works() && !pair.ending()) {
-      // It ended here with its lanes, unless it was settled.
+      // Its lanes failed here, unless it was settled.
       announceFailure[pair.index()] |= !settled(pair);
     }
-    pair.lose(Cause.LOST, "the peer has lost it");
+    pair.lose(Cause.LOST, "the peer lost it");
     return true;
   }
 
@@ -129,9 +130,9 @@ final class QueuePairFailover {
   }
 
   /**
-   * Moves all detours on; cheap while there are none.
+   * Advances all failovers; cheap without any.
    *
-   * @return whether anything was done
+   * @return whether a step was taken
    */
   boolean poll() {
     boolean done = false;
@@ -192,18 +193,21 @@ final class QueuePairFailover {
       } else if (lane.failure() == null) {
         lane.fail(
             Cause.LOST,
-            "port %s: %s; what it had sent is lost".formatted(pair.port(), pair.reason()));
+            ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
+                "port %s: %s; its unacknowledged work is lost"
+                    .formatted(pair.port(), pair.reason())));
         wire.failed(1);
       }
     }
     LOG.log(
         Level.WARNING,
-        "ep4j: rank %d has lost a queue pair of port %s to rank %d (%s): its %d lanes go on over port %s"
-            .formatted(wire.rank(), pair.port(), pair.peer(), pair.reason(), moved, paths));
+        ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
+            "rank %d lost a queue pair of port %s to rank %d (%s): its %d lanes continue over port %s"
+                .formatted(wire.rank(), pair.port(), pair.peer(), pair.reason(), moved, paths)));
     return true;
   }
 
-  /** There is no way round: the lanes fail. */
+  /** No failover is possible: the lanes fail. */
   private boolean fail(Failover failover) {
     wire.failed(failover.pair.end(wire.status(failover.pair.peer())));
     announceFailure[failover.pair.index()] = true;
@@ -215,9 +219,7 @@ final class QueuePairFailover {
     return true;
   }
 
-  /**
-   * A queue pair to the same peer that works, if possible on another port; null if there is none.
-   */
+  /** A working queue pair to the same peer, if possible on another port; null if none works. */
   private @Nullable QueuePair working(QueuePair lost) {
     int first = lost.index() - lost.index() % perPeer;
     QueuePair found = null;
@@ -229,7 +231,7 @@ final class QueuePairFailover {
     return found;
   }
 
-  /** The next one that works, for the next lane. */
+  /** The next working queue pair, for the next lane. */
   private QueuePair next(QueuePair pair) {
     int first = pair.index() - pair.index() % perPeer;
     for (int step = 1; step < perPeer; step++) {

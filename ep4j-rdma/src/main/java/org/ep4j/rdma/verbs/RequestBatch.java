@@ -5,12 +5,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Requests that are handed to a queue pair together: a chain of {@code ibv_send_wr} that is filled
- * from the front and posted with one ring of the bell. The last one is signalled: its completion
- * stands for all before it. Short bytes go inside the request.
+ * Requests that are posted to a queue pair together: a chain of {@code ibv_send_wr}, filled from
+ * the front and posted with one doorbell. The last request is signalled: its completion covers all
+ * before it. Short payloads are inline.
  */
 final class RequestBatch {
-  /** Requests of a batch. */
+  /** Maximum number of requests. */
   static final int MAX = 16;
 
   private static final long REQUEST = VerbsLayouts.SEND.byteSize();
@@ -32,7 +32,7 @@ final class RequestBatch {
   private final MemorySegment requests;
   private final MemorySegment pieces;
 
-  /** Messages and words of the requests; copied when they are posted. */
+  /** Messages and words of the requests; the device copies them on posting. */
   private final MemorySegment contents;
 
   private final long refused;
@@ -124,7 +124,7 @@ final class RequestBatch {
   }
 
   /**
-   * Posts what was appended.
+   * Posts the requests.
    *
    * @return 0 or an error number
    */

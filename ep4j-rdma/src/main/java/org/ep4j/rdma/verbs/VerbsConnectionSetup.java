@@ -1,6 +1,7 @@
 package org.ep4j.rdma.verbs;
 
 import java.nio.ByteBuffer;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -8,10 +9,10 @@ import org.ep4j.wire.WireException;
 import org.ep4j.wire.support.CollectiveStep;
 
 /**
- * How ranks connect, in four exchanges over the group: which ports each can use, nearest first;
- * what it has been told to use; where its queue pairs are; and that all are connected, so that
- * nobody sends before the other end can receive. Addresses and keys travel over the group, which
- * has proven who its members are.
+ * Connects the ranks with four exchanges over the group: usable ports, closest first; settings;
+ * addresses of queue pairs; and the confirmation that all are connected, so that no rank sends
+ * before the other end can receive. Addresses and keys are exchanged over the group, which
+ * authenticates its members.
  */
 final class VerbsConnectionSetup {
   private final Group group;
@@ -29,7 +30,8 @@ final class VerbsConnectionSetup {
   Wire open() {
     if (config.encrypted()) {
       throw new WireException(
-          "wire 'verbs' cannot encrypt: leave 'encrypted' out, or take wire 'tcp'");
+          ErrorCode.VERBS_NO_ENCRYPTION,
+          "wire 'verbs' does not encrypt: disable encryption, or use wire 'tcp'");
     }
     PortChoice chosen =
         RdmaPorts.agree(group, config.affinity(), config.timeout(), settings, localRank);
@@ -47,7 +49,7 @@ final class VerbsConnectionSetup {
       }
       byte[][] offers = CollectiveStep.exchange(group, error, offer, config.timeout());
       if (resources == null) {
-        throw new IllegalStateException("agreed on what failed");
+        throw new IllegalStateException("the exchange hid an error of this rank");
       }
       error = connect(resources, offers);
       CollectiveStep.exchange(group, error, new byte[0], config.timeout());
@@ -74,7 +76,7 @@ final class VerbsConnectionSetup {
     return "";
   }
 
-  /** What must be the same on all ranks. */
+  /** The settings that must be equal on all ranks. */
   private byte[] plan(PortChoice chosen) {
     ByteBuffer plan = ByteBuffer.allocate(4 * Integer.BYTES);
     plan.putInt(chosen.ports().size())
@@ -89,8 +91,14 @@ final class VerbsConnectionSetup {
     for (int rank = 0; rank < plans.length; rank++) {
       ByteBuffer theirs = ByteBuffer.wrap(plans[rank]);
       same(rank, "ports", theirs.getInt(0), mine.getInt(0), RdmaSettings.HCA);
-      same(rank, "queue pairs a port", theirs.getInt(4), mine.getInt(4), RdmaSettings.QPS_PER_PORT);
-      same(rank, "requests a queue pair", theirs.getInt(8), mine.getInt(8), RdmaSettings.QP_DEPTH);
+      same(
+          rank,
+          "queue pairs per port",
+          theirs.getInt(4),
+          mine.getInt(4),
+          RdmaSettings.QPS_PER_PORT);
+      same(
+          rank, "requests per queue pair", theirs.getInt(8), mine.getInt(8), RdmaSettings.QP_DEPTH);
       same(
           rank,
           "as GPUDirect (0 is off)",
@@ -103,6 +111,7 @@ final class VerbsConnectionSetup {
   private void same(int rank, String what, int theirs, int mine, String variable) {
     if (theirs != mine) {
       throw new WireException(
+          ErrorCode.RDMA_SETTINGS_DIFFER,
           "rank %d has %d %s, rank %d has %d: set %s on all hosts"
               .formatted(rank, theirs, what, group.rank(), mine, variable));
     }

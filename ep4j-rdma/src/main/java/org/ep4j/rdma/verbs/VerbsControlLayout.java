@@ -5,37 +5,36 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 
 /**
- * What two ends of a queue pair tell each other besides bytes, and the block of memory that each
- * end has for it.
+ * The control protocol between two ends of a queue pair, and the memory block of each end.
  *
- * <p><b>Requests of a sender.</b> All are in the order of the queue pair, which is that of a
- * reliable connection: each takes effect after those before it.
+ * <p><b>Requests of a sender.</b> A queue pair is a reliable connection: each request takes effect
+ * after those before it.
  *
  * <ul>
- *   <li>A put that is not counted is a plain write.
- *   <li>A put that is counted ends in a write with immediate data, the number of the counter. The
- *       receiver gets a completion once its bytes and all that came before are visible, and adds 1.
- *   <li>An add is a <i>message</i> of 16 bytes (a send): the counter and by how much.
+ *   <li>A put without a counter is a plain write.
+ *   <li>A put with a counter ends with a write with immediate data, the number of the counter. The
+ *       receiver gets a completion when its bytes and all earlier writes are visible, and adds 1.
+ *   <li>An add is a <i>message</i> of 16 bytes (a send): the counter and the value to add.
  * </ul>
  *
- * <p>Counters are counted by the receiver's processor, not by remote atomics: these need not be
- * atomic towards the processor, nor between two devices.
+ * <p>The CPU of the receiver updates counters. Remote atomics are not used: they need not be atomic
+ * with respect to the CPU, or between two devices.
  *
- * <p><b>Who waits for whom.</b> A write with immediate and a message use up a receive that the
- * other end has posted. There are {@code depth} for them, and the sender counts: it posts no more
- * before the other end has handled earlier ones, so a receiver is always ready. One more receive is
- * kept for the farewell, which is sent once.
+ * <p><b>Flow control.</b> A write with immediate and a message use a posted receive of the other
+ * end. {@code depth} receives are posted. The sender counts them and waits until the other end has
+ * handled earlier ones, so a receiver is always ready. One more receive is reserved for the
+ * goodbye, which is sent once.
  *
  * <p><b>The word {@link #HANDLED}</b> of a block is written by the peer (a plain write of 8 aligned
- * bytes), read by the owner with acquire order: how many receives the peer has handled and posted
- * anew since the beginning. It gives room for as many new ones, and says that what they counted has
- * been counted. It only grows; a word that comes late is only old.
+ * bytes) and read by the owner with acquire order: the total of receives that the peer has handled
+ * and reposted. It permits as many new messages, and confirms their counters. The word is
+ * monotonic; a late write only delays progress.
  *
- * <p><b>A queue pair that is lost</b> while another one to the same peer works is gone round, see
- * {@link QueuePairFailover}; the ends tell each other so by messages over the other one.
+ * <p><b>A lost queue pair</b> is replaced by another one to the same peer, see {@link
+ * QueuePairFailover}; the ends exchange messages about it over the other queue pair.
  *
- * <p><b>The places {@link #place}</b> take the messages, one for each receive, in the order in
- * which receives are used.
+ * <p><b>The places {@link #place}</b> hold the messages, one per receive, in the order in which
+ * receives are used.
  */
 final class VerbsControlLayout {
   /** Offset of the word that the peer writes. */
@@ -43,22 +42,22 @@ final class VerbsControlLayout {
 
   private static final long PLACES = 64;
 
-  /** Bytes of a message: a value, what it is, a number. */
+  /** Bytes of a message: value, kind, number. */
   static final int MESSAGE_BYTES = 16;
 
-  /** A counter, {@code number}, grows by {@code value}. */
+  /** Adds {@code value} to counter {@code number}. */
   static final int ADD = 1;
 
-  /** The sender closes its wire; nothing follows. */
+  /** The sender closes its wire; no message follows. */
   static final int GOODBYE = 2;
 
   /**
-   * Queue pair {@code number} of those between the two ranks is lost, and stopped here; {@code
-   * value} receives were handled, which is final.
+   * Queue pair {@code number} between the two ranks is lost and stopped at the sender of the
+   * message; {@code value} is its final number of handled receives.
    */
   static final int MOVED = 3;
 
-  /** Queue pair {@code number} has failed with its lanes; nobody waits for them. */
+  /** Queue pair {@code number} has failed with its lanes; the peer must not wait for it. */
   static final int GONE = 4;
 
   private static final long VALUE = 0;
@@ -69,12 +68,12 @@ final class VerbsControlLayout {
 
   private VerbsControlLayout() {}
 
-  /** Bytes of the block of a queue pair with so many receives. */
+  /** Bytes of the block of a queue pair. */
   static long bytes(int receives) {
     return PLACES + ((long) receives * MESSAGE_BYTES + 63 & -64);
   }
 
-  /** Offset of the place that belongs to a receive. */
+  /** Offset of the place of a receive. */
   static long place(int receive) {
     return PLACES + (long) receive * MESSAGE_BYTES;
   }

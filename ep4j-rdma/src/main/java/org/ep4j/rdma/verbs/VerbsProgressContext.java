@@ -5,15 +5,15 @@ import org.ep4j.group.Group;
 import org.ep4j.wire.LaneFailure.Cause;
 
 /**
- * What one thread drives: queue pairs to every peer, and a completion queue for each port. Work
- * moves in the order: post what waits, take completions, look what peers have handled; and only
- * when there is nothing of that, tell peers what was handled here, and see who is gone.
+ * Queue pairs to every peer and a completion queue per port, driven by one thread. A poll posts
+ * waiting work, processes completions, and reads the counts of the peers. Only without such work,
+ * it announces handled receives and checks the liveness of peers.
  */
 final class VerbsProgressContext {
-  /** Idle polls between looks at the clock. */
+  /** Idle polls between reads of the clock. */
   private static final int CLOCK = 1024;
 
-  /** A queue pair that was silent for so long is asked whether its peer is still there. */
+  /** Silence after which the peer of a queue pair is probed. */
   private static final long SILENCE = TimeUnit.SECONDS.toNanos(1);
 
   private final VerbsWire wire;
@@ -25,7 +25,7 @@ final class VerbsProgressContext {
   private int idle;
   private long probed = System.nanoTime();
 
-  /** A strand; of its queue pairs, {@code perPeer} go to each peer. */
+  /** A progress context with {@code perPeer} queue pairs to each peer. */
   VerbsProgressContext(
       VerbsWire wire, Group group, CompletionQueue[] completions, QueuePair[] pairs, int perPeer) {
     this.wire = wire;
@@ -63,7 +63,7 @@ final class VerbsProgressContext {
     return failover.poll() ? done + 1 : done;
   }
 
-  /** Takes all completions there are. */
+  /** Processes all completions. */
   private int take() {
     int done = 0;
     for (CompletionQueue queue : completions) {
@@ -92,7 +92,7 @@ final class VerbsProgressContext {
     }
   }
 
-  /** What is wrong when a request does not succeed. */
+  /** Cause of a failed request. */
   private static Cause cause(int status) {
     return switch (status) {
       case VerbsConstants.IBV_WC_LOC_QP_OP_ERR,
@@ -104,7 +104,7 @@ final class VerbsProgressContext {
     };
   }
 
-  /** There was nothing to do: time for what can wait. */
+  /** Low-priority work of an idle poll. */
   private int rest() {
     int done = 0;
     for (QueuePair pair : pairs) {
@@ -124,12 +124,12 @@ final class VerbsProgressContext {
     return done;
   }
 
-  /** Asks the group after a peer: one that only waits would not notice a death. */
+  /** Checks the liveness of a peer: a rank that only waits would not detect its death. */
   private int look(QueuePair pair) {
     if (!pair.works() || group.isAlive(pair.peer())) {
       return 0;
     }
-    // What it sent before it went has been reported: that first.
+    // First process the completions of its earlier messages.
     int done = take();
     if (done == 0) {
       pair.lose(Cause.DEPARTED, String.valueOf(group.deathReport(pair.peer())));
@@ -138,7 +138,7 @@ final class VerbsProgressContext {
     return done;
   }
 
-  /** Takes leave of all peers; whether they have heard it. */
+  /** Sends goodbye to all peers; whether all have received it. */
   boolean sendGoodbye() {
     take();
     boolean said = true;
@@ -148,9 +148,9 @@ final class VerbsProgressContext {
     return said;
   }
 
-  /** Goes round a lost queue pair, or lets its lanes fail. */
+  /** Starts the failover of a lost queue pair, or fails its lanes. */
   private int end(QueuePair pair) {
-    // Completions that came before the error count.
+    // Completions before the error count.
     int done = take();
     if (failover.begin(pair)) {
       return done;

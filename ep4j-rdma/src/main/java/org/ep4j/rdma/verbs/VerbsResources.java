@@ -11,9 +11,9 @@ import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * Everything of a wire that the devices know: ports, queues, the memory of control words. Owns it,
- * and gives it back in the order that the library asks for. Strand by strand, the queue pairs to a
- * peer are numbered as {@link LaneMap} says; there are none to this rank itself.
+ * Device resources of a wire: ports, queues, memory of control words. Owns them and releases them
+ * in the order that the library requires. Within a progress context, {@link LaneMap} numbers the
+ * queue pairs to a peer; this rank has none to itself.
  */
 final class VerbsResources implements AutoCloseable {
   private final int rank;
@@ -28,7 +28,7 @@ final class VerbsResources implements AutoCloseable {
   private final List<QueuePair[]> pairs = new ArrayList<>();
   private boolean closed;
 
-  /** Opens the ports of a rank and makes its queue pairs, not connected yet. */
+  /** Opens the ports of a rank and creates its queue pairs, not yet connected. */
   VerbsResources(int rank, int size, WireConfig config, RdmaSettings settings, PortChoice chosen) {
     this.rank = rank;
     this.size = size;
@@ -93,12 +93,12 @@ final class VerbsResources implements AutoCloseable {
     }
   }
 
-  /** Index of the first queue pair of a strand to a peer. */
+  /** Index of the first queue pair of a progress context to a peer. */
   private int first(int peer) {
     return (peer < rank ? peer : peer - 1) * map.queuePairs();
   }
 
-  /** What a peer needs to know to connect. */
+  /** Addresses for the peers. */
   byte[] offer() {
     int bytes =
         ports.length * PortAddress.BYTES
@@ -115,7 +115,7 @@ final class VerbsResources implements AutoCloseable {
     return offer.array();
   }
 
-  /** Connects the queue pairs to a peer with what it has offered. */
+  /** Connects the queue pairs to a peer with its addresses. */
   void connect(int peer, byte[] bytes, RdmaSettings settings) {
     ByteBuffer offer = ByteBuffer.wrap(bytes);
     PortAddress[] peersPorts = new PortAddress[ports.length];
@@ -134,7 +134,7 @@ final class VerbsResources implements AutoCloseable {
     }
   }
 
-  /** Makes the lanes of a strand, and gives them to their queue pairs. */
+  /** Creates the lanes of a progress context, and adds them to their queue pairs. */
   void makeLanes(VerbsWire wire, int progressContext, VerbsLane[][] all) {
     for (int peer = 0; peer < size; peer++) {
       if (peer == rank) {
@@ -171,7 +171,7 @@ final class VerbsResources implements AutoCloseable {
     return pairs.get(progressContext);
   }
 
-  /** Queue pairs of a strand to each peer. */
+  /** Queue pairs of a progress context to each peer. */
   int pairsPerPeer() {
     return map.queuePairs();
   }
@@ -181,7 +181,7 @@ final class VerbsResources implements AutoCloseable {
     return completions.subList(from, from + ports.length).toArray(CompletionQueue[]::new);
   }
 
-  /** Stops all traffic: after this, nothing of this rank is read or written any more. */
+  /** Stops all traffic: afterwards no device accesses memory of this rank. */
   void closePairs() {
     for (QueuePair[] progressContext : pairs) {
       for (QueuePair pair : progressContext) {

@@ -3,14 +3,14 @@ package org.ep4j.rdma.verbs;
 import java.util.Arrays;
 
 /**
- * The sending half of a queue pair: turns work of its lanes into requests, as far as the device and
- * the peer have room, and follows each until it has taken effect.
+ * The sending half of a queue pair: converts work of its lanes into requests, as far as the device
+ * and the peer have space, and tracks each request until it has taken effect.
  */
 final class VerbsSendQueue {
-  /** Longer puts are cut: a short put of another lane waits for no more than this. */
+  /** Longer puts are split, so that a short put of another lane waits for at most this size. */
   private static final int LONGEST = 1 << 20;
 
-  /** Requests that lanes leave free: for the word of handled receives, and for the farewell. */
+  /** Requests reserved for the word of handled receives and for the goodbye. */
   private static final int RESERVED = 2;
 
   private final int index;
@@ -24,20 +24,20 @@ final class VerbsSendQueue {
   private PairAddress remote = new PairAddress(0, 0, 0, 0);
   private VerbsLane[] lanes = {};
 
-  /** The lane whose turn it is, and pieces of work of all lanes that are not posted. */
+  /** Index of the next lane, and number of unposted work items of all lanes. */
   private int nextLane;
 
   private int waiting;
 
-  /** Receives that the peer has said it handled. */
+  /** Receives that the peer reported as handled. */
   private long handled;
 
-  /** The last request that the device has returned, done or not; whether one was not. */
+  /** The last request that the device returned, done or not; and whether one was not done. */
   private long returned;
 
   private boolean refused;
 
-  /** An empty one of a queue pair that takes so many bytes inside a request. */
+  /** An empty queue of a queue pair with a maximum of {@code inline} inline bytes. */
   VerbsSendQueue(QueuePair.Slot place, int depth, int inline) {
     index = place.index();
     peer = place.peer();
@@ -61,7 +61,7 @@ final class VerbsSendQueue {
     return lanes;
   }
 
-  /** Carries one more lane; false if that is not possible without delivering something twice. */
+  /** Adds a lane; false if this could deliver work twice. */
   boolean adopt(QueuePair pair, VerbsLane lane) {
     long work = lane.move(pair);
     if (work < 0) {
@@ -73,7 +73,7 @@ final class VerbsSendQueue {
     return true;
   }
 
-  /** Carries none any more. */
+  /** Removes all lanes. */
   void dismiss() {
     waiting = 0;
     lanes = new VerbsLane[0];
@@ -83,20 +83,18 @@ final class VerbsSendQueue {
     waiting += work;
   }
 
-  /** Whether lanes have work that is not posted. */
+  /** Whether lanes have unposted work. */
   boolean waits() {
     return waiting > 0;
   }
 
-  /** The batch to append to, which is posted before anything else uses it. */
+  /** The batch to append to; it is posted before its next use. */
   RequestBatch begin() {
     batch.clear();
     return batch;
   }
 
-  /**
-   * Appends the word that says how many receives were handled here; false while there is no room.
-   */
+  /** Appends the word with the number of handled receives; false while there is no space. */
   boolean word(long received) {
     if (log.inFlight() >= depth - 1 || !log.space()) {
       return false;
@@ -110,12 +108,12 @@ final class VerbsSendQueue {
     return true;
   }
 
-  /** Whether the device has room for the farewell and a word; the peer has always. */
+  /** Whether the device has space for the goodbye and a word; the peer always has. */
   boolean hasSpaceForGoodbye() {
     return log.inFlight() <= depth - RESERVED && log.space();
   }
 
-  /** Whether there is room for a message. */
+  /** Whether there is space for a message. */
   boolean hasSpaceForMessage() {
     return log.inFlight() < depth - RESERVED && log.space() && credit();
   }
@@ -130,7 +128,7 @@ final class VerbsSendQueue {
     log.add(null, 0, true);
   }
 
-  /** Appends one request of each lane in turn. */
+  /** Appends requests round robin over the lanes. */
   void fill() {
     int idle = 0;
     while (waiting > 0 && !batch.full() && idle < lanes.length) {
@@ -173,7 +171,7 @@ final class VerbsSendQueue {
         to.address(peer) + lane.remoteOffset(slot) + at,
         to.remoteKey(peer, portIndex),
         counted ? counter : -1,
-        // The processor copies what goes inside a request.
+        // The CPU copies inline bytes.
         bytes <= inline && from.memory().onHost());
     if (last) {
       waiting--;
@@ -185,28 +183,28 @@ final class VerbsSendQueue {
     return true;
   }
 
-  /** The device has done a request, and all before it. */
+  /** The device has completed a request and all before it. */
   void done(long id) {
     returned = RequestId.count(id, log.done());
     log.done(returned);
   }
 
-  /** The device returns a request that is not done, as it does with all after it. */
+  /** The device returns a request that is not done, and all after it. */
   void refused(long id) {
     returned = RequestId.count(id, log.done());
     if (!refused) {
-      // Those before it were done, whether they were signalled or not.
+      // Requests before it are done, signalled or not.
       log.done(returned - 1);
       refused = true;
     }
   }
 
-  /** Whether the device holds nothing any more. */
+  /** Whether the device has returned all requests. */
   boolean empty() {
     return returned == log.posted();
   }
 
-  /** Whether the device has done everything. */
+  /** Whether the device has completed all requests. */
   boolean idle() {
     return log.inFlight() == 0;
   }
@@ -216,22 +214,22 @@ final class VerbsSendQueue {
     return log.settled();
   }
 
-  /** Whether the peer can have handled so many of its receives. */
+  /** Whether {@code now} is a possible number of handled receives. */
   boolean possible(long now) {
     return now >= handled && now <= log.messages();
   }
 
   /**
-   * The peer has handled so many of its receives.
+   * The peer has handled {@code now} receives.
    *
-   * @return how many requests are now known to have taken effect
+   * @return number of requests newly known to have taken effect
    */
   int handled(long now) {
     handled = now;
     return log.apply(now);
   }
 
-  /** As {@link #handled}, and that is all that will ever be. */
+  /** Like {@link #handled}, with the final count. */
   void settle(long inTheEnd) {
     log.settle(inTheEnd);
   }

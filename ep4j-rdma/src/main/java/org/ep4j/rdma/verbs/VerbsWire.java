@@ -18,8 +18,8 @@ import org.jspecify.annotations.Nullable;
 
 /** A wire over queue pairs: several to each peer, on the ports of this rank. */
 final class VerbsWire extends GroupWire {
-  /** How long a closing rank waits for its last words to be heard. */
-  private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+  /** Timeout of a closing rank for the delivery of its goodbye. */
+  private static final Duration GOODBYE_TIMEOUT = Duration.ofSeconds(1);
 
   private final VerbsResources resources;
   private final boolean gpuDirect;
@@ -27,7 +27,7 @@ final class VerbsWire extends GroupWire {
   private final VerbsLane[][] lanes;
   private final VerbsProgressContext[] progressContexts;
 
-  /** A wire over queue pairs that are connected; owns the resources from here on. */
+  /** A wire over connected queue pairs; takes ownership of the resources. */
   VerbsWire(Group group, WireConfig config, VerbsResources resources, boolean gpuDirect) {
     super(VerbsWireProvider.NAME, group, config);
     this.resources = resources;
@@ -91,7 +91,7 @@ final class VerbsWire extends GroupWire {
       byte[] offer = region == null ? new byte[0] : region.offer();
       byte[][] offers = CollectiveStep.exchange(group, error, offer, timeout);
       if (region == null) {
-        throw new IllegalStateException("agreed on what failed");
+        throw new IllegalStateException("the exchange hid an error of this rank");
       }
       region.meet(offers);
       regions.add(region);
@@ -127,7 +127,7 @@ final class VerbsWire extends GroupWire {
     return memory.onHost() || gpuDirect;
   }
 
-  /** A lane fails once this end of its queue pair is stopped: the device takes no more from it. */
+  /** A lane fails after this end of its queue pair is stopped: the device accepts no more work. */
   @Override
   public boolean severs() {
     return true;
@@ -150,7 +150,7 @@ final class VerbsWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    long end = System.nanoTime() + LAST_WORDS.toNanos();
+    long end = System.nanoTime() + GOODBYE_TIMEOUT.toNanos();
     boolean open = true;
     while (open && System.nanoTime() - end < 0) {
       open = false;
@@ -159,7 +159,7 @@ final class VerbsWire extends GroupWire {
       }
       Thread.yield();
     }
-    // First what writes, then what is written to.
+    // Queue pairs before the memory that they write.
     resources.closePairs();
     regions.forEach(VerbsRegion::close);
     resources.close();

@@ -8,7 +8,7 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireProvider;
 
-/** The wire {@code verbs}: ranks on hosts with RDMA devices, InfiniBand or RoCE. */
+/** The wire {@code verbs}, for ranks on hosts with RDMA devices (InfiniBand or RoCE). */
 public final class VerbsWireProvider implements WireProvider {
   static final String NAME = "verbs";
 
@@ -39,7 +39,7 @@ public final class VerbsWireProvider implements WireProvider {
       RdmaSettings settings = RdmaSettings.of(System.getenv());
       PortRequest request =
           RdmaPorts.request(RdmaPorts.discover(), settings, localRank, PcieLocation.ANYWHERE);
-      return request.ports().isEmpty() ? "no port is chosen" : "";
+      return request.ports().isEmpty() ? "no port is usable" : "";
     } catch (InvalidArgumentException | WireException e) {
       return String.valueOf(e.getMessage());
     }

@@ -14,7 +14,7 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
 
-/** Two ranks of this JVM, host a and host b of the simulated fabric, driven by the test itself. */
+/** Two ranks of this JVM on hosts a and b of the simulated fabric, driven by the test. */
 final class PairOfWires implements AutoCloseable {
   static final Duration TIMEOUT = Duration.ofSeconds(30);
 
@@ -23,12 +23,12 @@ final class PairOfWires implements AutoCloseable {
   final VerbsWire a;
   final VerbsWire b;
 
-  /** Two wires; {@code ports} of them are used. */
+  /** Two wires with {@code ports} ports each. */
   PairOfWires(int ports, int queuePairs, WireConfig.Builder config) throws Exception {
     this(ports, queuePairs, "0", "0", config);
   }
 
-  /** Two wires; what each says of {@link RdmaSettings#GPUDIRECT}. */
+  /** Two wires with the given values of {@link RdmaSettings#GPUDIRECT}. */
   PairOfWires(
       int ports, int queuePairs, String directOfA, String directOfB, WireConfig.Builder config)
       throws Exception {
@@ -58,7 +58,7 @@ final class PairOfWires implements AutoCloseable {
             ports == 1 ? "rxe_a0;rxe_b0" : "rxe_a0,rxe_a1;rxe_b0,rxe_b1",
             RdmaSettings.QPS_PER_PORT,
             String.valueOf(queuePairs),
-            // 67 ms, three times: faults show soon.
+            // 67 ms, three times, to detect faults quickly.
             RdmaSettings.TIMEOUT,
             "14",
             RdmaSettings.RETRY_COUNT,
@@ -69,12 +69,12 @@ final class PairOfWires implements AutoCloseable {
     return (VerbsWire) new VerbsConnectionSetup(groups.get(rank), config, settings, rank).open();
   }
 
-  /** A region of both: that of a, and that of b. */
+  /** Allocates a region: the part of a, and the part of b. */
   List<Region> allocate(long bytes) throws Exception {
     return both(() -> a.allocate(bytes, TIMEOUT), () -> b.allocate(bytes, TIMEOUT));
   }
 
-  /** The same over memory of the test. */
+  /** Exposes memory of the test as a region. */
   List<Region> expose(WireMemory ofA, WireMemory ofB) throws Exception {
     return both(() -> a.expose(ofA, TIMEOUT), () -> b.expose(ofB, TIMEOUT));
   }
@@ -87,7 +87,7 @@ final class PairOfWires implements AutoCloseable {
         second.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS));
   }
 
-  /** Polls both until something holds. */
+  /** Polls both wires until a condition holds. */
   void until(BooleanSupplier condition, String what) {
     long end = System.nanoTime() + TIMEOUT.toNanos();
     while (!condition.getAsBoolean()) {
@@ -99,7 +99,7 @@ final class PairOfWires implements AutoCloseable {
     }
   }
 
-  /** Pulls a cable or puts it back: {@code rxe-link down a0}. */
+  /** Disconnects or connects a cable: {@code rxe-link down a0}. */
   static void link(String operation, String port) throws Exception {
     Process process = new ProcessBuilder("rxe-link", operation, port).inheritIO().start();
     if (!process.waitFor(20, TimeUnit.SECONDS) || process.exitValue() != 0) {
