@@ -1632,7 +1632,7 @@ public enum ErrorCode {
       "The message names the cause. `--help` lists the options."),
 
   /** A result differs from the oracle. */
-  VERIFICATION_FAILED(
+  BENCH_VERIFICATION_FAILED(
       8001,
       "A result differs from the oracle.",
       "Do not use the timings. Report the message, the command and the output of `./ep4j"

@@ -70,7 +70,7 @@ public final class Members {
   }
 
   /**
-   * Whether another process has replaced the one that the buffer knows: the same on all ranks that
+   * Whether another process has replaced the known process of a rank: the same on all ranks that
    * have called the same {@link Group#readmit}s, even if the new process is dead again.
    */
   public boolean isReplaced(int rank) {

@@ -15,7 +15,7 @@ import javax.crypto.spec.SecretKeySpec;
  * proof. The role prevents reflection of a proof to its author. The purpose prevents use of a proof
  * at another kind of port. The client proves itself first, so an unauthenticated client receives
  * only a nonce. The traffic that follows is neither encrypted nor signed: the challenge keeps other
- * clients and other jobs out, but hides nothing from an attacker who controls the network.
+ * clients and other jobs out, but hides nothing from an attacker that controls the network.
  */
 final class Challenge {
   static final int NONCE_BYTES = 32;

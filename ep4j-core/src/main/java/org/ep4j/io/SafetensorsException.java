@@ -31,14 +31,4 @@ public final class SafetensorsException extends Ep4jException {
   public SafetensorsException(String file, @Nullable String tensor, String problem) {
     this(ErrorCode.SAFETENSORS_INVALID, file, tensor, problem);
   }
-
-  /**
-   * @param code stable code of the error
-   * @param file the file
-   * @param tensor name of the tensor, or null if the problem concerns no single tensor
-   * @param problem what is wrong with the file
-   */
-  SafetensorsException(ErrorCode code, String file, @Nullable String tensor, String problem) {
-    super(code, file + (tensor == null ? "" : ": tensor '" + tensor + "'") + ": " + problem);
-  }
 }

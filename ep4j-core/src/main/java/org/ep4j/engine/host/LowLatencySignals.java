@@ -230,8 +230,8 @@ final class LowLatencySignals {
               + rank
               + " combines those of dispatch "
               + expected
-              + "; all ranks must use the handle of the same dispatch: call reset() on all ranks to"
-              + " go on");
+              + "; all ranks must use the handle of the same dispatch: call reset() on all"
+              + " ranks");
     }
   }
 
