@@ -85,7 +85,7 @@ public interface ExpertBuffer extends AutoCloseable {
    * Counts tokens per rank, node and expert. Local: sends nothing.
    *
    * @param routing expert ids [T, K], T at most {@link BufferConfig#maxTokens()}
-   * @throws InvalidArgumentException if an id is outside -1..E-1 or occurs twice in a row
+   * @throws InvalidArgumentException if a shape is invalid or, on the host engine, an id is invalid
    */
   DispatchLayout dispatchLayout(Routing routing);
 
