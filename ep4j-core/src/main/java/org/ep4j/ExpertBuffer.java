@@ -85,7 +85,7 @@ public interface ExpertBuffer extends AutoCloseable {
    * Counts tokens per rank, node and expert. Local: sends nothing.
    *
    * @param routing expert ids [T, K], T at most {@link BufferConfig#maxTokens()}
-   * @throws InvalidArgumentException if an id is outside -1..E-1 or occurs twice in a row
+   * @throws InvalidArgumentException if a shape is invalid or, on the host engine, an id is invalid
    */
   DispatchLayout dispatchLayout(Routing routing);
 
@@ -151,7 +151,7 @@ public interface ExpertBuffer extends AutoCloseable {
    *     until the combine has ended and, after a {@link PeerTimeoutException}, until {@link
    *     #reset()} has returned
    * @param handle handle of the dispatch whose rows {@code y} holds
-   * @return sums [T, H] in the dtype of {@code y}, added per token in rank order
+   * @return sums [T, H] in the dtype of {@code y}
    * @throws InvalidArgumentException if a shape or dtype does not fit the handle; nothing is sent
    * @throws IllegalStateException if the handle is closed or outdated
    * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead

@@ -17,7 +17,7 @@ class RoutingTest {
   }
 
   @Test
-  void aPartOfARowIsRefusedRatherThanLeftOut() {
+  void incompleteRowsAreRefused() {
     assertThatThrownBy(() -> Routing.of(new int[5], new float[5], 2))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id())

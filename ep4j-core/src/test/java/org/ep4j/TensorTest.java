@@ -53,7 +53,7 @@ class TensorTest {
 
   /** The core alone reaches no device; the message names the module that does. */
   @Test
-  void aDeviceTensorThatNobodyCanReachNamesTheModule() {
+  void anUnreachableDeviceTensorNamesTheModule() {
     // A bundle contains all modules.
     assumeTrue(
         ServiceLoader.load(DeviceAccess.class).findFirst().isEmpty(), "a module reaches devices");

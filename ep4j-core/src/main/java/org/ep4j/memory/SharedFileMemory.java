@@ -243,7 +243,7 @@ final class SharedFileMemory implements SymmetricMemory {
               e,
               name.startsWith("/proc/")
                   ? "run a restarted rank as the user and in the PID namespace of the other ranks"
-                        + " of its node"
+                      + " of its node"
                   : "let the ranks of a node share one host and one " + SharedFiles.directory());
     }
   }

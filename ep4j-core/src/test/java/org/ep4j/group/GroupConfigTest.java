@@ -40,7 +40,7 @@ class GroupConfigTest {
   }
 
   @Test
-  void rankZeroHostsUnlessToldOtherwise() {
+  void rankZeroHostsByDefault() {
     GroupConfig.Builder builder = GroupConfig.builder().size(2).secret("s");
     assertThat(builder.rank(0).build().hostsRendezvous()).isTrue();
     assertThat(builder.rank(1).build().hostsRendezvous()).isFalse();

@@ -63,7 +63,7 @@ class GroupOfProcessesTest {
   }
 
   @Test
-  void whenARankIsKilledTheOthersNoticeAtOnceAndGoOnWithoutIt() throws Exception {
+  void whenARankIsKilledTheOthersNoticeAtOnceAndContinueWithoutIt() throws Exception {
     start(3, Duration.ofSeconds(30));
     assertAll("barrier 10000", "passed", 0, 1, 2);
     rank(0).send("barrier 20000");
@@ -122,7 +122,7 @@ class GroupOfProcessesTest {
   }
 
   @Test
-  void aStoppedRankIsDeclaredDeadAndToldSoWhenItComesBack() throws Exception {
+  void aStoppedRankIsDeclaredDeadAndNotifiedWhenItResumes() throws Exception {
     start(3, Duration.ofSeconds(4));
     rank(2).stop();
     Thread.sleep(200);
@@ -151,7 +151,7 @@ class GroupOfProcessesTest {
   }
 
   @Test
-  void aStoppedHostIsDeclaredDeadAndToldSoWhenItComesBack() throws Exception {
+  void aStoppedHostIsDeclaredDeadAndNotifiedWhenItResumes() throws Exception {
     start(3, Duration.ofSeconds(4));
     rank(0).stop();
     assertAll("gone 0", "it hosted the rendezvous, it was silent for ", 1, 2);
@@ -168,7 +168,7 @@ class GroupOfProcessesTest {
   }
 
   @Test
-  void ranksOfALauncherThatIsKilledGoOnByThemselves() throws Exception {
+  void ranksContinueWithoutAKilledLauncher() throws Exception {
     try (RankProcess launcher = new RankProcess(Map.of(), "host", "2")) {
       int port = Integer.parseInt(launcher.answer().substring("port ".length()));
       for (int rank = 0; rank < 2; rank++) {

@@ -69,7 +69,7 @@ class HostileClientTest {
   }
 
   @Test
-  void aBrowserIsToldThatThisIsNoWebServer() throws Exception {
+  void aBrowserGetsAnErrorPage() throws Exception {
     for (int port : new int[] {rendezvousPort(), peerPort()}) {
       assertThat(
               text(
@@ -129,7 +129,7 @@ class HostileClientTest {
   }
 
   @Test
-  void whoeverSaysTooLittleIsDroppedAfterAWhile() throws Exception {
+  void aSilentClientIsDroppedAfterTheTimeout() throws Exception {
     byte[] half = Arrays.copyOf(Frames.hello(Frames.Purpose.PEER, new byte[32]).array(), 20);
     try (Socket silent = new Socket(LOOPBACK, rendezvousPort());
         Socket halting = new Socket(LOOPBACK, peerPort());
@@ -190,7 +190,7 @@ class HostileClientTest {
   }
 
   @Test
-  void aRejoinThatSendsNonsenseIsDroppedAndItsPlaceIsFree() throws Exception {
+  void aRejoinThatSendsNonsenseIsDroppedAndItsRankIsFree() throws Exception {
     try (TcpWorld other = new TcpWorld(2)) {
       List<Group> pair = other.joinAll();
       Group zero = pair.get(0);

@@ -85,7 +85,7 @@ class InProcessGroupTest {
   }
 
   @Test
-  void whoeverEndsARankEndsItsWait() throws Exception {
+  void endingARankEndsItsWait() throws Exception {
     List<Group> groups = Group.inProcess(2);
     FutureTask<Void> call = waitingInBarrier(groups.get(1));
     groups.get(1).fail("no use");
@@ -131,7 +131,7 @@ class InProcessGroupTest {
   }
 
   @Test
-  void ranksThatCallDifferentCollectivesAreToldSo() {
+  void ranksThatCallDifferentCollectivesGetAnError() {
     List<Group> groups = Group.inProcess(2);
     assertThatThrownBy(() -> groups.get(0).barrier(SHORT))
         .isInstanceOf(GroupTimeoutException.class);
@@ -310,7 +310,7 @@ class InProcessGroupTest {
   }
 
   @Test
-  void survivorsNameALivingRankThatDoesNotCome() {
+  void survivorsNameALiveRankThatDoesNotCall() {
     List<Group> groups = Group.inProcess(3);
     groups.get(0).close();
     assertThatThrownBy(() -> groups.get(1).survivors(SHORT))

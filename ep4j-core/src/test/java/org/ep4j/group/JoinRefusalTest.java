@@ -176,7 +176,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void aRankThatIsOutCannotComeBack() throws Exception {
+  void aDepartedRankCannotJoin() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
       groups.get(2).fail("bad luck");
@@ -219,7 +219,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void anotherServerOnThePortIsToldApart() throws Exception {
+  void anotherServerOnThePortIsDetected() throws Exception {
     try (ServerSocket http = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
       Thread.startVirtualThread(
           () -> {
@@ -265,7 +265,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void ranksThatDoNotComeAreNamedAfterTheJoinTimeout() throws Exception {
+  void missingRanksAreNamedAfterTheJoinTimeout() throws Exception {
     try (TcpWorld world = new TcpWorld(4);
         BlockingFrameChannel channel = channel(world)) {
       // Rank 2 first, then this rank.
@@ -312,7 +312,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void aRankWithAnUnknownRendezvousIsToldTheName() {
+  void anUnknownRendezvousIsReportedByName() {
     assertThatThrownBy(
             () ->
                 Group.join(

@@ -111,7 +111,7 @@ class LaunchEnvironmentTest {
   }
 
   @Test
-  void openMpiOnSeveralHostsMustBeToldWhereToMeet() {
+  void openMpiOnSeveralHostsNeedsARendezvous() {
     String[] job = {
       "OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_SIZE", "2"
     };
@@ -188,7 +188,7 @@ class LaunchEnvironmentTest {
   @CsvSource(
       delimiter = '|',
       value = {"gpu[07|''", "[|''", ",n1|''"})
-  void aListThatIsNoneIsRefused(String list, String ignored) {
+  void anInvalidListIsRefused(String list, String ignored) {
     assertThatThrownBy(() -> EnvironmentReader.firstHost(list))
         .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE.id())
         .hasMessageContaining("'" + list + "'");
@@ -274,7 +274,7 @@ class LaunchEnvironmentTest {
   }
 
   @Test
-  void theReportSaysWhereEachValueCameFromAndHidesTheSecret() {
+  void theReportNamesTheSourceOfEachValueAndHidesTheSecret() {
     LaunchEnvironment environment =
         of(
             "RANK",

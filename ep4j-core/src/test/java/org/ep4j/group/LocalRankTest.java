@@ -69,7 +69,7 @@ class LocalRankTest {
   }
 
   @Test
-  void whatIsNoNumberIsRefused() {
+  void aValueThatIsNotANumberIsRefused() {
     assertThatThrownBy(() -> LaunchEnvironment.localRank(Map.of("LOCAL_RANK", "first")))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE.id())

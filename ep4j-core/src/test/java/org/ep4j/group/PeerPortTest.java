@@ -29,7 +29,7 @@ class PeerPortTest {
   }
 
   @Test
-  void aNewcomerThatThisRankHasNotHeardOfYetIsNoDeadRank() throws Exception {
+  void aNewcomerThatIsNotAnnouncedYetIsNotADeadRank() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
       Group zero = groups.get(0);
@@ -48,7 +48,7 @@ class PeerPortTest {
   }
 
   @Test
-  void theOldProcessIsToldThatAnotherHasItsPlace() throws Exception {
+  void theOldProcessIsNotifiedOfItsReplacement() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
       Group zero = groups.get(0);

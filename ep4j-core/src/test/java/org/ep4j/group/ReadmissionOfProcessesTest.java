@@ -90,7 +90,7 @@ class ReadmissionOfProcessesTest {
   }
 
   @Test
-  void everyRankIsKilledOnceAndComesBackAlsoTheHostOfTheRendezvous() throws Exception {
+  void everyRankIsKilledOnceAndReadmittedAlsoTheHostOfTheRendezvous() throws Exception {
     start();
     // 0 hosts first, then the lowest remaining rank: 1, 0 and 1 again.
     for (int victim : new int[] {2, 0, 2, 1, 0, 1}) {
@@ -140,7 +140,8 @@ class ReadmissionOfProcessesTest {
   }
 
   @Test
-  void aRankThatWasStoppedTooLongIsOutForGoodAndDoesNotDisturbTheOneInItsPlace() throws Exception {
+  void aRankThatWasStoppedTooLongIsPermanentlyOutAndDoesNotDisturbItsReplacement()
+      throws Exception {
     start();
     RankProcess old = ranks[2];
     old.stop();
@@ -162,7 +163,7 @@ class ReadmissionOfProcessesTest {
   }
 
   @Test
-  void theLostRendezvousIsReplacedEvenIfNoRankHasComeYet() throws Exception {
+  void theLostRendezvousIsReplacedEvenIfNoRankWaitsYet() throws Exception {
     start();
     kill(0);
     assertAll(

@@ -64,7 +64,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void aRestartedRankIsTakenInAndCollectivesAreInStepWhateverWasCalledBefore() throws Exception {
+  void aRestartedRankIsAdmittedAndCollectivesAreInStepWhateverWasCalledBefore() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
       TcpWorld.inEach(groups, group -> group.barrier(LONG));
@@ -101,7 +101,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void severalRanksComeBackAtOnceAndGoAgain() throws Exception {
+  void severalRanksAreReadmittedAtOnceAndLeaveAgain() throws Exception {
     try (TcpWorld world = new TcpWorld(4)) {
       List<Group> groups = world.joinAll();
       for (int incarnation = 1; incarnation <= 2; incarnation++) {
@@ -257,7 +257,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void aRejoinThatIsAbandonedLeavesItsPlaceToOneThatComesWhileTheOthersWait() throws Exception {
+  void anAbandonedRejoinIsReplacedWhileTheOthersWait() throws Exception {
     try (TcpWorld world = new TcpWorld(2);
         var threads = Executors.newVirtualThreadPerTaskExecutor()) {
       List<Group> groups = world.joinAll();
@@ -331,7 +331,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void aRankThatWasDeclaredDeadComesBackInTheSameProcess() throws Exception {
+  void aRankThatWasDeclaredDeadRejoinsInTheSameProcess() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
       Group old = groups.get(1);
@@ -344,7 +344,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void threadsAreNotTakenInAgain() {
+  void threadsAreNotReadmitted() {
     try (Group group = Group.inProcess(1).getFirst()) {
       assertThatThrownBy(() -> group.readmit(LONG))
           .isInstanceOf(GroupException.class)

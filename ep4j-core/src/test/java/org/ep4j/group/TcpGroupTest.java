@@ -168,7 +168,7 @@ class TcpGroupTest {
   }
 
   @Test
-  void ranksOutOfStepAreToldSo() throws Exception {
+  void ranksThatCallDifferentCollectivesGetAnError() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       TcpWorld.inEach(
           world.joinAll(),
@@ -227,7 +227,7 @@ class TcpGroupTest {
 
   @ParameterizedTest
   @ValueSource(longs = {11, 12, 13})
-  void allSurvivorsAgreeWhichCollectivesCameAbout(long seed) throws Exception {
+  void allSurvivorsAgreeWhichCollectivesCompleted(long seed) throws Exception {
     System.out.println("seed " + seed);
     Random random = new Random(seed);
     int size = 5;
@@ -335,7 +335,7 @@ class TcpGroupTest {
   }
 
   @Test
-  void survivorsNameALivingRankThatDoesNotCome() throws Exception {
+  void survivorsNameALiveRankThatDoesNotCall() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
       // The host waits longer: if the host aborts first, a client receives a message about the host

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class ThreadRanksTest {
   @Test
-  void resultsComeInRankOrder() {
+  void resultsAreInRankOrder() {
     assertThat(ThreadRanks.call(4, group -> group.rank() * group.rank()))
         .containsExactly(0, 1, 4, 9);
   }
@@ -37,7 +37,8 @@ class ThreadRanksTest {
                   .allSatisfy(s -> assertThat(s).hasRootCauseInstanceOf(PeerLostException.class));
             })
         .hasMessage(
-            ErrorCode.RANK_CODE_FAILED.id() + ": rank 1 failed: java.lang.AssertionError: wrong bytes");
+            ErrorCode.RANK_CODE_FAILED.id()
+                + ": rank 1 failed: java.lang.AssertionError: wrong bytes");
   }
 
   @Test

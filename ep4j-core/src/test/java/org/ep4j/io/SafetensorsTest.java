@@ -30,7 +30,7 @@ class SafetensorsTest {
 
   @ParameterizedTest
   @EnumSource(DType.class)
-  void everyDtypeComesBackAsItWasWritten(DType dtype) {
+  void everyDtypeIsReadAsItWasWritten(DType dtype) {
     byte[] bytes = new byte[(int) dtype.bytes(2 * 3 * 4)];
     for (int i = 0; i < bytes.length; i++) {
       bytes[i] = (byte) (i * 37 + 1);
@@ -109,7 +109,7 @@ class SafetensorsTest {
   }
 
   @Test
-  void aMissingTensorIsNamedWithThoseThatAreThere() throws IOException {
+  void aMissingTensorIsNamedWithTheExistingOnes() throws IOException {
     try (SafetensorsFile file = SafetensorsFile.open(write(entry("x", "U8", "[1]", "0,1"), 1))) {
       assertThat(file.find("y")).isNull();
       assertThatThrownBy(() -> file.tensor("y"))
@@ -120,7 +120,7 @@ class SafetensorsTest {
   }
 
   @Test
-  void aClosedFileSaysSo() throws IOException {
+  void aClosedFileReportsThatItIsClosed() throws IOException {
     SafetensorsFile file = SafetensorsFile.open(write(entry("x", "I32", "[1]", "0,4"), 4));
     Tensor tensor = file.tensor("x");
     file.close();

@@ -55,7 +55,7 @@ class MemoryOwnersTest {
   }
 
   @Test
-  void privateMemorySaysThatItIsClosed() {
+  void privateMemoryReportsThatItIsClosed() {
     PrivateMemory memory = PrivateMemory.reserve(1L << 40);
     NativeMemory.putLong(memory.address() + (1L << 39), 3);
     assertThat(NativeMemory.getLong(memory.address() + (1L << 39))).isEqualTo(3);

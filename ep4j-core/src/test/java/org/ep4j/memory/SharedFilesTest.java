@@ -22,7 +22,7 @@ class SharedFilesTest {
   private static final int MAX = 200_000;
 
   @Test
-  void theEnvironmentSaysWhereProcessesShareMemory() {
+  void theEnvironmentNamesTheDirectoryOfSharedMemory() {
     assertThat(SymmetricMemory.directory(Map.of())).hasToString("/dev/shm");
     assertThat(SymmetricMemory.directory(Map.of("EP4J_SHM_DIR", " "))).hasToString("/dev/shm");
     assertThat(SymmetricMemory.directory(Map.of("EP4J_SHM_DIR", "/mnt/shared")))

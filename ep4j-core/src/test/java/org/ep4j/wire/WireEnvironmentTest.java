@@ -87,7 +87,7 @@ class WireEnvironmentTest {
   }
 
   @Test
-  void everySettingSaysWhetherItWasGiven() {
+  void everySettingShowsWhetherItIsSet() {
     assertThat(WireEnvironment.of(Map.of("EP4J_WIRE", "tcp")).settings())
         .hasSize(7)
         .contains(new WireEnvironment.Setting("EP4J_WIRE", "tcp", true))

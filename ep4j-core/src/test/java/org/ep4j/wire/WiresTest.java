@@ -22,7 +22,7 @@ class WiresTest {
   }
 
   @Test
-  void whatElseDiffersIsSaid() {
+  void otherDifferencesAreNamed() {
     ThreadRanks.run(
         2,
         group -> {

@@ -110,7 +110,7 @@ class HandshakeTest {
   }
 
   @Test
-  void aHostThatOnlyRepeatsIsFoundOut() throws Exception {
+  void aHostThatOnlyRepeatsIsDetected() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
       CompletableFuture<Void> impostor =
           CompletableFuture.runAsync(

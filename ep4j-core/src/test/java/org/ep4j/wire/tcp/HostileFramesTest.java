@@ -202,7 +202,7 @@ class HostileFramesTest {
   }
 
   @Test
-  void aPeerThatSaysGoodbyeHasClosed() throws Exception {
+  void aPeerThatSendsGoodbyeHasClosed() throws Exception {
     toBad.there().write(frame(FrameLayout.GOODBYE, 0, 0, 0, 0, 0, 0));
     failed(Cause.CLOSED, "the peer has closed its wire");
   }

@@ -113,7 +113,7 @@ class TcpConnectionSetupTest {
   }
 
   @Test
-  void ranksWithDifferentConfigurationsAreTold() {
+  void ranksWithDifferentConfigurationsGetTheDifference() {
     assertThatThrownBy(
             () ->
                 ThreadRanks.run(
