@@ -8,7 +8,8 @@ import java.lang.invoke.MethodHandle;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of NCCL. Every method returns the library's result code; {@link NcclException} checks it. Use it only after the probe has found all required functions.
+ * Binding of NCCL. Every method returns the library's result code; {@link NcclException} checks it.
+ * Use it only after the probe has found all required functions.
  */
 @SuppressWarnings("restricted") // links native functions
 final class NcclCalls {

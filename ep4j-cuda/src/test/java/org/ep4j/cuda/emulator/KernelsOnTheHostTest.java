@@ -14,9 +14,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * The kernels' protocols without a GPU: an emulator runs the unmodified kernels of several ranks, in orders drawn from a seed, and compares their results with a simple reference implementation.
+ * The kernels' protocols without a GPU: an emulator runs the unmodified kernels of several ranks,
+ * in orders drawn from a seed, and compares their results with a simple reference implementation.
  *
- * <p>{@code -Dep4j.seed} draws other cases, {@code -Dep4j.cases} sets their number, and {@code -Dep4j.full=true} tries every mistake of {@link KernelMistakes}. Not modelled: weak memory order, the asynchronous proxy, warp divergence, and time.
+ * <p>{@code -Dep4j.seed} draws other cases, {@code -Dep4j.cases} sets their number, and {@code
+ * -Dep4j.full=true} tries every mistake of {@link KernelMistakes}. Not modelled: weak memory order,
+ * the asynchronous proxy, warp divergence, and time.
  */
 @Execution(ExecutionMode.CONCURRENT) // each test compiles and runs programs of one thread
 class KernelsOnTheHostTest {
@@ -83,7 +86,9 @@ class KernelsOnTheHostTest {
         "#define RANK_MAJOR emulator::rank_major()");
     kernels.change(
         "low_latency_combine.cu",
-        "#if EP4J_RANK_MAJOR\nEP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n#else",
+        "#if EP4J_RANK_MAJOR\n"
+            + "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n"
+            + "#else",
         "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_summed, RETURN_SUMMED)\n#if true");
     allCasesPass(kernels, "low_latency_mixed_world");
   }
