@@ -188,7 +188,7 @@ final class NcclCalls {
   static int peerPointer(long window, long offset, int peer, long out) {
     MethodHandle handle = PEER_POINTER;
     if (handle == null) {
-      throw new IllegalStateException("this NCCL does not give addresses of peers");
+      throw new IllegalStateException("this NCCL returns no addresses of peers");
     }
     try {
       return (int) handle.invokeExact(window, offset, peer, out);

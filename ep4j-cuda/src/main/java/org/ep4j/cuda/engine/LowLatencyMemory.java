@@ -172,7 +172,7 @@ final class LowLatencyMemory implements AutoCloseable {
     long rows() {
       DeviceMemory memory = output;
       if (memory == null) {
-        throw new IllegalStateException("there is no room for rows yet");
+        throw new IllegalStateException("rows are not allocated yet");
       }
       return memory.address();
     }
