@@ -5,9 +5,9 @@ import java.util.Optional;
 
 /**
  * The stable code of an error: what is wrong and what to do, independent of the words of one
- * message. Every message of ep4j begins with a code ({@code EP4J-1000: …}); programs, logs and
- * tests match the code. {@code docs/errors.md} and {@code ep4j errors} list all codes. A code never
- * changes its meaning, and the number of a removed code is not used again.
+ * message. Every message of ep4j begins with a code ({@code EP4J-1000: …}); programs, logs and tests
+ * match the code. {@code docs/errors.md} and {@code ep4j errors} list all codes. A code never changes
+ * its meaning, and the number of a removed code is not used again.
  */
 public enum ErrorCode {
   // 1000 to 1399: arguments of the API, groups, memory, wires and files.
@@ -44,7 +44,9 @@ public enum ErrorCode {
 
   /** An allocation has less than one byte. */
   CUDA_MEMORY_SIZE(
-      1703, "An allocation has less than one byte.", "Allocate at least one byte, or nothing."),
+      1703,
+      "An allocation has less than one byte.",
+      "Allocate at least one byte, or nothing."),
 
   /** A handle of a stream or of shared memory is not valid. */
   CUDA_HANDLE(
@@ -54,7 +56,9 @@ public enum ErrorCode {
 
   /** The device does not support this kind of memory sharing. */
   CUDA_SHARING_UNSUPPORTED(
-      1705, "The device does not support this kind of memory sharing.", "Use IpcMemory instead."),
+      1705,
+      "The device does not support this kind of memory sharing.",
+      "Use IpcMemory instead."),
 
   /** The selected CUDA device does not exist in this process. */
   CUDA_DEVICE(
@@ -70,7 +74,9 @@ public enum ErrorCode {
 
   /** A rank has more experts than kernels can address. */
   CUDA_EXPERTS_PER_RANK(
-      1710, "A rank has more experts than kernels can address.", "Use more ranks."),
+      1710,
+      "A rank has more experts than kernels can address.",
+      "Use more ranks."),
 
   /** The counters of experts and ranks do not fit into the shared memory of a block. */
   CUDA_EXPERT_COUNTERS(
@@ -86,7 +92,9 @@ public enum ErrorCode {
 
   /** Combine does not sum rows of this type. */
   CUDA_COMBINE_DTYPE(
-      1713, "Combine does not sum rows of this type.", "Pass BF16, FP16 or FP32 rows."),
+      1713,
+      "Combine does not sum rows of this type.",
+      "Pass BF16, FP16 or FP32 rows."),
 
   /** The CUDA engine does not support masking between several nodes. */
   CUDA_MASKING_INTERNODE(
@@ -118,14 +126,10 @@ public enum ErrorCode {
       "The handle of a low-latency operation is not from this buffer.",
       "Pass the result of lowLatencyDispatch of the same buffer."),
 
-  /**
-   * A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the
-   * host.
-   */
+  /** A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the host. */
   CUDA_CAPTURE_EXACT(
       1719,
-      "A captured dispatch needs a fixed number of rows, because a replay cannot report counts to"
-          + " the host.",
+      "A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the host.",
       "Use Sizing.atMost."),
 
   /** The shape of memory that kernels put into is outside the limits. */
@@ -136,7 +140,9 @@ public enum ErrorCode {
 
   /** A kernel was not in the list of DevicePut.load. */
   PUT_KERNEL_NOT_LOADED(
-      1721, "A kernel was not in the list of DevicePut.load.", "Add the kernel to the list."),
+      1721,
+      "A kernel was not in the list of DevicePut.load.",
+      "Add the kernel to the list."),
 
   /** The load of a probe is outside the limits. */
   PROBE_LOAD(
@@ -148,15 +154,13 @@ public enum ErrorCode {
   PROXY_CONFIG(
       1730,
       "A setting of the proxy is outside the limits or does not match the wire.",
-      "The message names the setting. Unset EP4J_PROXY_THREADS and EP4J_PROXY_CORES to use the"
-          + " defaults."),
+      "The message names the setting. Unset EP4J_PROXY_THREADS and EP4J_PROXY_CORES to use the defaults."),
 
   /** The architecture, a macro or the source of a kernel is not valid. */
   KERNEL_SPEC(
       1740,
       "The architecture, a macro or the source of a kernel is not valid.",
-      "Pass an architecture such as sm_90a, macro names of letters, digits and _, and a kernel file"
-          + " of this jar."),
+      "Pass an architecture such as sm_90a, macro names of letters, digits and _, and a kernel file of this jar."),
 
   /** A setting or a key of the cubin cache is not valid. */
   KERNEL_CACHE_SETTING(
@@ -205,7 +209,10 @@ public enum ErrorCode {
       "Let one thread at a time call a buffer, and close it after the last call has returned."),
 
   /** The buffer is closed. */
-  BUFFER_CLOSED(2303, "The buffer is closed.", "Open a new buffer."),
+  BUFFER_CLOSED(
+      2303,
+      "The buffer is closed.",
+      "Open a new buffer."),
 
   /** An earlier operation failed, so the buffer accepts only reset() and close(). */
   RESET_NEEDED(
@@ -232,7 +239,10 @@ public enum ErrorCode {
       "Open a new buffer on all ranks."),
 
   /** The dispatch handle is closed. */
-  HANDLE_CLOSED(2310, "The dispatch handle is closed.", "Close a handle after its last use."),
+  HANDLE_CLOSED(
+      2310,
+      "The dispatch handle is closed.",
+      "Close a handle after its last use."),
 
   /** The dispatch handle belongs to another buffer. */
   HANDLE_OF_OTHER_BUFFER(
@@ -251,7 +261,7 @@ public enum ErrorCode {
       2313,
       "The operation failed or was aborted, so it has no results.",
       "Read the error of the operation, call reset() if it asks for that, and repeat"
-          + " the operation."),
+ + " the operation."),
 
   /** The hook of a low-latency operation has not been called yet. */
   HOOK_NOT_CALLED(
@@ -267,7 +277,9 @@ public enum ErrorCode {
 
   /** The hook of a low-latency operation has been called before. */
   HOOK_CALLED_TWICE(
-      2322, "The hook of a low-latency operation has been called before.", "Call each hook once."),
+      2322,
+      "The hook of a low-latency operation has been called before.",
+      "Call each hook once."),
 
   /** Later low-latency operations have overwritten the results. */
   RESULTS_OVERWRITTEN(
@@ -293,7 +305,9 @@ public enum ErrorCode {
 
   /** An object of CUDA, of a backend or of a proxy is closed. */
   CUDA_CLOSED(
-      2600, "An object of CUDA, of a backend or of a proxy is closed.", "Create a new object."),
+      2600,
+      "An object of CUDA, of a backend or of a proxy is closed.",
+      "Create a new object."),
 
   /** A native library is called without a successful search for it. */
   NATIVE_LIBRARY_NOT_LOADED(
@@ -327,13 +341,17 @@ public enum ErrorCode {
 
   /** The window of an NCCL region is registered already. */
   NCCL_WINDOW_MAPPED(
-      2606, "The window of an NCCL region is registered already.", "Map the region once."),
+      2606,
+      "The window of an NCCL region is registered already.",
+      "Map the region once."),
 
   // 3000 to 3999: groups: joining, membership, collectives.
 
   /** Ranks could not agree. */
   GROUP_FAILED(
-      3000, "The ranks of a group could not agree.", "The message names the ranks and the cause."),
+      3000,
+      "The ranks of a group could not agree.",
+      "The message names the ranks and the cause."),
 
   // 4000 to 4999: operations: peers that are late or dead, and failures that peers report.
 
@@ -376,7 +394,9 @@ public enum ErrorCode {
 
   /** A native library lacks a function. */
   NATIVE_FUNCTION_MISSING(
-      6102, "A native library lacks a function.", "Install a newer version of the library."),
+      6102,
+      "A native library lacks a function.",
+      "Install a newer version of the library."),
 
   /** The GPU failed: all work of this process on it is lost. */
   GPU_FAILED(
@@ -482,7 +502,9 @@ public enum ErrorCode {
 
   /** Puts of kernels did not arrive in time. */
   PUT_TIMEOUT(
-      6124, "Puts of kernels did not arrive in time.", "Check the transport and the other rank."),
+      6124,
+      "Puts of kernels did not arrive in time.",
+      "Check the transport and the other rank."),
 
   /** A kernel is in no cache, and no compiler is usable. */
   KERNEL_COMPILER_MISSING(
@@ -521,7 +543,10 @@ public enum ErrorCode {
       "Check the wire and the peer that the message names."),
 
   /** A thread of the proxy did not end. */
-  PROXY_STUCK(6302, "A thread of the proxy did not end.", "End the process if the thread stays."),
+  PROXY_STUCK(
+      6302,
+      "A thread of the proxy did not end.",
+      "End the process if the thread stays."),
 
   /** A thread could not be pinned to a core. */
   CORE_PINNING_FAILED(
@@ -533,11 +558,13 @@ public enum ErrorCode {
   FILE_DESCRIPTOR_COPY(
       6304,
       "A file descriptor could not be copied from another process or closed.",
-      "Run both processes as one user with kernel.yama.ptrace_scope 0, in a container with"
-          + " SYS_PTRACE."),
+      "Run both processes as one user with kernel.yama.ptrace_scope 0, in a container with SYS_PTRACE."),
 
   /** A call of NCCL failed. */
-  NCCL_CALL_FAILED(6400, "A call of NCCL failed.", "Set NCCL_DEBUG=WARN for details."),
+  NCCL_CALL_FAILED(
+      6400,
+      "A call of NCCL failed.",
+      "Set NCCL_DEBUG=WARN for details."),
 
   /** NCCL did not connect the ranks in time. */
   NCCL_TIMEOUT(
@@ -547,14 +574,15 @@ public enum ErrorCode {
 
   /** A rank died while NCCL connected the ranks. */
   NCCL_RANK_LOST(
-      6402, "A rank died while NCCL connected the ranks.", "Find the cause on that rank."),
+      6402,
+      "A rank died while NCCL connected the ranks.",
+      "Find the cause on that rank."),
 
   /** NCCL's GIN is not available. */
   NCCL_GIN_UNAVAILABLE(
       6403,
       "NCCL's GIN is not available.",
-      "Install the version of NCCL that the message names, with InfiniBand or RoCE ports and"
-          + " GPUDirect on all nodes."),
+      "Install the version of NCCL that the message names, with InfiniBand or RoCE ports and GPUDirect on all nodes."),
 
   /** NCCL has no usable symmetric window for the memory. */
   NCCL_WINDOW_UNAVAILABLE(
@@ -581,7 +609,10 @@ public enum ErrorCode {
       "Set EP4J_NCCL_GIN_CONTEXTS to the same value on all ranks, or unset it."),
 
   /** A call of NVSHMEM failed. */
-  NVSHMEM_CALL_FAILED(6500, "A call of NVSHMEM failed.", "Set NVSHMEM_DEBUG=WARN for details."),
+  NVSHMEM_CALL_FAILED(
+      6500,
+      "A call of NVSHMEM failed.",
+      "Set NVSHMEM_DEBUG=WARN for details."),
 
   /** NVSHMEM failed earlier in this process and cannot start again. */
   NVSHMEM_BROKEN(

@@ -14,12 +14,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * The kernels' protocols without a GPU: an emulator runs the unmodified kernels of several ranks,
- * in orders drawn from a seed, and compares their results with a simple reference implementation.
+ * The kernels' protocols without a GPU: an emulator runs the unchanged kernels of several ranks, in
+ * orders drawn from a seed, and compares the results with a plain model.
  *
- * <p>{@code -Dep4j.seed} draws other cases, {@code -Dep4j.cases} sets their number, and {@code
- * -Dep4j.full=true} tries every mistake of {@link KernelMistakes}. Not modelled: weak memory order,
- * the asynchronous proxy, warp divergence, and time.
+ * <p>{@code -Dep4j.seed} selects other cases, {@code -Dep4j.cases} their number, and {@code
+ * -Dep4j.full=true} runs every mistake of {@link KernelMistakes}. Not modelled: weak memory order,
+ * the asynchronous proxy, diverged warps, and time.
  */
 @Execution(ExecutionMode.CONCURRENT) // each test compiles and runs programs of one thread
 class KernelsOnTheHostTest {
@@ -38,13 +38,13 @@ class KernelsOnTheHostTest {
     allCasesPass("combine_world");
   }
 
-  /** A stopped rank resumes and would find all words of the operation in which it was lost. */
+  /** A stopped rank resumes, and would find all words of the operation in which it was lost. */
   @Test
   void fencedRanksWriteNothing() throws IOException, InterruptedException {
     allCasesPass("stale_rank_fence_world");
   }
 
-  /** A wait for a rank that another rank delays may be the first to fail. */
+  /** The first wait to fail may be for a rank that itself waits for the missing one. */
   @Test
   void missingRankIsNamedByAllOthers() throws IOException, InterruptedException {
     allCasesPass("timeout_attribution_world");
@@ -86,9 +86,7 @@ class KernelsOnTheHostTest {
         "#define RANK_MAJOR emulator::rank_major()");
     kernels.change(
         "low_latency_combine.cu",
-        "#if EP4J_RANK_MAJOR\n"
-            + "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n"
-            + "#else",
+        "#if EP4J_RANK_MAJOR\nEP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n#else",
         "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_summed, RETURN_SUMMED)\n#if true");
     allCasesPass(kernels, "low_latency_mixed_world");
   }
@@ -129,7 +127,7 @@ class KernelsOnTheHostTest {
     allCasesPass("low_latency_rank_major_library_world");
   }
 
-  /** More blocks publish groups than words exist for each of them. */
+  /** More blocks publish groups than there are words. */
   @Test
   void lowLatencyBlocksThatShareWordsDeliverInEveryOrder()
       throws IOException, InterruptedException {
@@ -183,7 +181,7 @@ class KernelsOnTheHostTest {
         .containsAnyOf("of row", "the sum of token");
   }
 
-  /** A mistake from the history: blocks that only receive had not read the counts yet. */
+  /** A mistake that was made once: receiving blocks had not read the counts yet. */
   @Test
   void donePublishedTooEarlyIsFound() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
@@ -208,7 +206,7 @@ class KernelsOnTheHostTest {
         .isZero();
   }
 
-  /** Output of the first failing case of a thousand; the cases are always the same. */
+  /** The report of the first of a thousand fixed cases that fails. */
   private static String firstFailure(EmulatedKernels kernels, String world, long first)
       throws IOException, InterruptedException {
     Outcome outcome = kernels.run(kernels.compile(world), first, 1000);
