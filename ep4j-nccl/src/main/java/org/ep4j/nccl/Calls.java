@@ -1,9 +1,11 @@
 package org.ep4j.nccl;
 
 /**
- * Calls of one thread into a library, until another thread stops them and waits for the last call to return.
+ * Calls of one thread into a library, until another thread stops them and waits for the last call
+ * to return.
  *
- * <p>Each thread writes its own word and then reads the other's, all volatile: a call that begins concurrently with stop() either sees the stop or is seen by it.
+ * <p>Each thread writes its own word and then reads the other's, all volatile: a call that begins
+ * concurrently with stop() either sees the stop or is seen by it.
  */
 final class Calls {
   private volatile boolean inside;

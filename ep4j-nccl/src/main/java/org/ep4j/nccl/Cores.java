@@ -5,7 +5,9 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.cuda.proxy.CpuAffinity;
 
 /**
- * The allowed cores of NCCL's threads. NCCL creates a thread for each nonblocking call of a communicator, with the affinity of its creator; a polling thread is pinned to one core, which it never yields. Used by one thread at a time.
+ * The allowed cores of NCCL's threads. NCCL creates a thread for each nonblocking call of a
+ * communicator, with the affinity of its creator; a polling thread is pinned to one core, which it
+ * never yields. Used by one thread at a time.
  */
 final class Cores {
   private final MemorySegment wide;

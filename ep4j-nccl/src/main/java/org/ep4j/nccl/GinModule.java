@@ -1,9 +1,9 @@
 package org.ep4j.nccl;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
@@ -15,7 +15,8 @@ import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LinkedKernels;
 
 /**
- * The shim of NCCL's GIN without other kernels, for the host: structures differ between versions, so code compiled with the headers fills them.
+ * The shim of NCCL's GIN without other kernels, for the host: structures differ between versions,
+ * so code compiled with the headers fills them.
  */
 final class GinModule implements AutoCloseable {
   /** Larger than the requirements of any version. */
@@ -50,12 +51,16 @@ final class GinModule implements AutoCloseable {
   static GinModule load(CudaDevice device) {
     int version = NcclLibrary.version();
     if (version < NcclShim.OLDEST || !NcclCalls.hasDeviceComms()) {
-      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "NCCL %s has no GIN: install %s or newer"
+      throw new NcclException(
+          ErrorCode.NCCL_GIN_UNAVAILABLE,
+          "NCCL %s has no GIN: install %s or newer"
               .formatted(
                   NcclBackendProvider.text(version), NcclBackendProvider.text(NcclShim.OLDEST)));
     }
     if (!LinkedKernels.problem().isEmpty()) {
-      throw new NcclException(ErrorCode.KERNEL_LINKER_MISSING, "kernels cannot be linked to GIN: " + LinkedKernels.problem());
+      throw new NcclException(
+          ErrorCode.KERNEL_LINKER_MISSING,
+          "kernels cannot be linked to GIN: " + LinkedKernels.problem());
     }
     return new GinModule(device, List.of(NcclShim.of().compile(device.architecture())));
   }
@@ -93,7 +98,8 @@ final class GinModule implements AutoCloseable {
       memory.copyTo(ROOM, MemorySegment.ofArray(facts));
     }
     if (facts[0] > ROOM) {
-      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "requirements of NCCL's GIN have " + facts[0] + " bytes");
+      throw new NcclException(
+          ErrorCode.NCCL_GIN_UNAVAILABLE, "requirements of NCCL's GIN have " + facts[0] + " bytes");
     }
     return new Wanted(requirements.asSlice(0, facts[0]), facts[1]);
   }

@@ -6,7 +6,8 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.group.Group;
 
 /**
- * All-reduces of float32 on a separate communicator, as training or tensor parallelism would run them next to ep4j: for measuring the mutual slowdown. Used by one thread at a time.
+ * All-reduces of float32 on a separate communicator, as training or tensor parallelism would run
+ * them next to ep4j: for measuring the mutual slowdown. Used by one thread at a time.
  */
 public final class NcclAllReduce implements AutoCloseable {
   private final NcclScratch scratch;
@@ -33,7 +34,9 @@ public final class NcclAllReduce implements AutoCloseable {
     return scratch.version();
   }
 
-  /** Enqueues an all-reduce; the first call waits until NCCL has connected. The device is current. */
+  /**
+   * Enqueues an all-reduce; the first call waits until NCCL has connected. The device is current.
+   */
   public void enqueue(CudaStream stream) {
     scratch.communicator().allReduce(scratch.address(), floats, stream.handle());
   }

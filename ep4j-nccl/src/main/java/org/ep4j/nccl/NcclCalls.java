@@ -8,7 +8,8 @@ import java.lang.invoke.MethodHandle;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of NCCL. Every method returns the library's result code; {@link NcclException} checks it. Use it only after the probe has found all required functions.
+ * Binding of NCCL. Every method returns the library's result code; {@link NcclException} checks it.
+ * Use it only after the probe has found all required functions.
  */
 @SuppressWarnings("restricted") // links native functions
 final class NcclCalls {
@@ -187,7 +188,7 @@ final class NcclCalls {
   static int peerPointer(long window, long offset, int peer, long out) {
     MethodHandle handle = PEER_POINTER;
     if (handle == null) {
-      throw new IllegalStateException("this NCCL does not give addresses of peers");
+      throw new IllegalStateException("this NCCL returns no addresses of peers");
     }
     try {
       return (int) handle.invokeExact(window, offset, peer, out);

@@ -11,7 +11,9 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.wire.tcp.Carrier;
 
 /**
- * NCCL sends and receives between this rank's GPU and that of one peer, from and to the carrier's own page-locked memory: the GPU never accesses memory of callers, which they may free at any time.
+ * NCCL sends and receives between this rank's GPU and that of one peer, from and to the carrier's
+ * own page-locked memory: the GPU never accesses memory of callers, which they may free at any
+ * time.
  */
 final class NcclCarrier implements Carrier {
   /** Two batches in flight, one queued, one being read or written. */
@@ -125,7 +127,8 @@ final class NcclCarrier implements Carrier {
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {
-      // Concurrently: freeing one waits for the GPU, and so for a batch of the other that never ends.
+      // Concurrently: freeing one waits for the GPU, and so for a batch of the other that never
+      // ends.
       service.part("ep4j-nccl-end", () -> end(out));
       service.part("ep4j-nccl-end", () -> end(in));
     }

@@ -1,6 +1,5 @@
 package org.ep4j.nccl;
 
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -9,6 +8,7 @@ import java.util.Objects;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.backend.RankLocation;
@@ -23,7 +23,10 @@ import org.ep4j.wire.tcp.CarrierService;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Creates the carriers of a wire: per connection one communicator in each direction, whose id the sender creates. All are created at once, which costs little more than one; then the pairs connect one after the other, because NCCL allocates memory to connect, and kernels running on a GPU may delay that.
+ * Creates the carriers of a wire: per connection one communicator in each direction, whose id the
+ * sender creates. All are created at once, which costs little more than one; then the pairs connect
+ * one after the other, because NCCL allocates memory to connect, and kernels running on a GPU may
+ * delay that.
  */
 final class NcclCarrierService implements CarrierService {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
@@ -35,7 +38,8 @@ final class NcclCarrierService implements CarrierService {
   private static final long LONGEST_CALL_NANOS = 1_000_000_000;
 
   /**
-   * An exiting process destroys state that NCCL's threads use; a thread that is still running then crashes the process.
+   * An exiting process destroys state that NCCL's threads use; a thread that is still running then
+   * crashes the process.
    */
   private final Thread atExit = Thread.ofPlatform().name("ep4j-nccl-exit").unstarted(this::leave);
 
@@ -111,16 +115,22 @@ final class NcclCarrierService implements CarrierService {
   private void requireLocations(Group group, WireConfig config) {
     BackendWorld world =
         BackendWorld.gather(
-            Participants.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
+            Participants.ofAll(group),
+            device(),
+            config.timeout(),
+            new NcclBackendProvider().probe());
     String objection = SharedGpus.objection(world);
     if (!objection.isEmpty()) {
-      throw new WireException(ErrorCode.NCCL_WIRE_UNUSABLE, "wire 'nccl': " + objection + ", or wire tcp");
+      throw new WireException(
+          ErrorCode.NCCL_WIRE_UNUSABLE, "wire 'nccl': " + objection + ", or wire tcp");
     }
     List<RankLocation> locations = world.locations();
     for (int rank = 1; rank < locations.size(); rank++) {
       String version = locations.get(rank).version();
       if (!version.equals(locations.getFirst().version())) {
-        throw new WireException(ErrorCode.BACKEND_VERSIONS_DIFFER, "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
+        throw new WireException(
+            ErrorCode.BACKEND_VERSIONS_DIFFER,
+            "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
                 .formatted(locations.getFirst().version(), rank, version));
       }
     }
@@ -178,14 +188,19 @@ final class NcclCarrierService implements CarrierService {
     while (!condition.getAsBoolean()) {
       for (int rank = 0; rank < group.size(); rank++) {
         if (!group.isAlive(rank)) {
-          throw new NcclException(ErrorCode.NCCL_RANK_LOST, "rank %d is dead while NCCL creates %s: %s"
+          throw new NcclException(
+              ErrorCode.NCCL_RANK_LOST,
+              "rank %d is dead while NCCL creates %s: %s"
                   .formatted(rank, what, group.deathReport(rank)));
         }
       }
       if (System.nanoTime() - end > 0) {
-        throw new NcclException(ErrorCode.NCCL_TIMEOUT, "NCCL has not created "
+        throw new NcclException(
+            ErrorCode.NCCL_TIMEOUT,
+            "NCCL has not created "
                 + what
-                + " in time: check the firewall, set NCCL_SOCKET_IFNAME to the interface between" + " the hosts, and set NCCL_DEBUG=INFO for details");
+                + " in time: check the firewall, set NCCL_SOCKET_IFNAME to the interface between"
+                + " the hosts, and set NCCL_DEBUG=INFO for details");
       }
       LockSupport.parkNanos(LOOK_NANOS);
     }
@@ -214,7 +229,9 @@ final class NcclCarrierService implements CarrierService {
     }
     CudaDevice opened = device;
     if (!end(threads)) {
-      LOG.log(Level.WARNING, "NCCL has not freed all communicators; freeing continues in the background");
+      LOG.log(
+          Level.WARNING,
+          "NCCL has not freed all communicators; freeing continues in the background");
     } else if (opened != null) {
       opened.close();
     }

@@ -1,7 +1,5 @@
 package org.ep4j.nccl;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -10,11 +8,15 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.BoundedCall;
 
 /**
- * A nonblocking communicator of the ranks of a world. NCCL communicates with other ranks in the background while this class polls, so that the death of a rank is detected and every call has a deadline.
+ * A nonblocking communicator of the ranks of a world. NCCL communicates with other ranks in the
+ * background while this class polls, so that the death of a rank is detected and every call has a
+ * deadline.
  */
 final class NcclCommunicator implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
@@ -42,7 +44,9 @@ final class NcclCommunicator implements AutoCloseable {
   /** Creates the communicator; collective. */
   static NcclCommunicator open(BackendWorld world, byte[] id) {
     if (id.length != NcclLayouts.UNIQUE_ID_BYTES) {
-      throw new NcclException(ErrorCode.NCCL_UNIQUE_ID, "the unique id of rank 0 has "
+      throw new NcclException(
+          ErrorCode.NCCL_UNIQUE_ID,
+          "the unique id of rank 0 has "
               + id.length
               + " bytes, not "
               + NcclLayouts.UNIQUE_ID_BYTES
@@ -91,7 +95,8 @@ final class NcclCommunicator implements AutoCloseable {
   /** The ncclComm_t. */
   long handle() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the communicator is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the communicator is closed: create a new one");
     }
     return handle.get(ValueLayout.JAVA_LONG, 0);
   }
@@ -120,7 +125,10 @@ final class NcclCommunicator implements AutoCloseable {
     try {
       await(result, NcclFunction.DEVICE_COMM_CREATE, world.setUpTimeout());
     } catch (NcclException e) {
-      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "GIN needs InfiniBand or RoCE ports with GPUDirect on all nodes (NCCL_DEBUG=INFO lists" + " the ports that NCCL found): "
+      throw new NcclException(
+          ErrorCode.NCCL_GIN_UNAVAILABLE,
+          "GIN needs InfiniBand or RoCE ports with GPUDirect on all nodes (NCCL_DEBUG=INFO lists"
+              + " the ports that NCCL found): "
               + e.getMessage());
     }
     return made;
@@ -140,7 +148,8 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Enqueues sends of {@code bytes} to some ranks and receives from some ranks; the buffers are {@code stride} apart.
+   * Enqueues sends of {@code bytes} to some ranks and receives from some ranks; the buffers are
+   * {@code stride} apart.
    */
   void exchange(
       long from,
@@ -174,7 +183,8 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Waits until NCCL has completed a call. Calls with background work may return success or in progress: only the communicator reports completion.
+   * Waits until NCCL has completed a call. Calls with background work may return success or in
+   * progress: only the communicator reports completion.
    *
    * @throws NcclException if the call fails; the communicator is then unusable
    */
@@ -186,11 +196,14 @@ final class NcclCommunicator implements AutoCloseable {
       while (now == NcclLayouts.IN_PROGRESS) {
         checkAlive(function);
         if (handle() == 0) {
-          throw new NcclException(ErrorCode.NCCL_CALL_FAILED, function.symbol() + " has created no communicator");
+          throw new NcclException(
+              ErrorCode.NCCL_CALL_FAILED, function.symbol() + " has created no communicator");
         }
         if (System.nanoTime() - deadline > 0) {
           broken = true;
-          throw new NcclException(ErrorCode.NCCL_TIMEOUT, "%s has not ended within %d s: check the firewall, set NCCL_SOCKET_IFNAME to the interface between the hosts, and set NCCL_DEBUG=INFO for details"
+          throw new NcclException(
+              ErrorCode.NCCL_TIMEOUT,
+              "%s has not ended within %d s: check the firewall, set NCCL_SOCKET_IFNAME to the interface between the hosts, and set NCCL_DEBUG=INFO for details"
                   .formatted(function.symbol(), limit.toSeconds()));
         }
         int asked = NcclCalls.asyncError(handle(), state.address());
@@ -215,7 +228,9 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Frees the communicator, together with the other ranks if all are alive. After the loss of a rank the communicator is aborted, which needs no other rank; a separate thread does this, because its duration is unbounded.
+   * Frees the communicator, together with the other ranks if all are alive. After the loss of a
+   * rank the communicator is aborted, which needs no other rank; a separate thread does this,
+   * because its duration is unbounded.
    */
   @Override
   public void close() {

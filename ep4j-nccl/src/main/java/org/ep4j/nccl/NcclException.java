@@ -1,7 +1,7 @@
 package org.ep4j.nccl;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 
 /** A call of NCCL failed. */
 public final class NcclException extends Ep4jException {
@@ -21,7 +21,8 @@ public final class NcclException extends Ep4jException {
   /** An error with the library's description. */
   static NcclException of(int result, NcclFunction function, long comm) {
     String last = NcclCalls.lastError(comm);
-    return new NcclException(ErrorCode.NCCL_CALL_FAILED, 
+    return new NcclException(
+        ErrorCode.NCCL_CALL_FAILED,
         "%s failed: %s (%d)%s; set NCCL_DEBUG=WARN for details"
             .formatted(
                 function.symbol(),

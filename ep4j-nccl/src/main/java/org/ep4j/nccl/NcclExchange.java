@@ -1,15 +1,16 @@
 package org.ep4j.nccl;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.group.Group;
 
 /**
- * Grouped sends to some ranks and receives from some ranks on a separate communicator: NCCL's own all-to-all, for comparison. Used by one thread at a time.
+ * Grouped sends to some ranks and receives from some ranks on a separate communicator: NCCL's own
+ * all-to-all, for comparison. Used by one thread at a time.
  */
 public final class NcclExchange implements AutoCloseable {
   private final NcclScratch scratch;
@@ -32,7 +33,8 @@ public final class NcclExchange implements AutoCloseable {
    * @param sources ranks that send to this rank
    * @param most largest number of bytes per peer
    * @throws org.ep4j.EngineUnavailableException on all ranks if one of them has no NCCL
-   * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU without permission
+   * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU without
+   *     permission
    */
   public static NcclExchange open(
       Group group,
@@ -58,7 +60,12 @@ public final class NcclExchange implements AutoCloseable {
    */
   public void enqueue(long bytes, CudaStream stream) {
     if (bytes > most) {
-      throw new InvalidArgumentException(ErrorCode.NCCL_EXCHANGE_SIZE, "bytes", String.valueOf(bytes), "at most " + most, "open the exchange with the largest size");
+      throw new InvalidArgumentException(
+          ErrorCode.NCCL_EXCHANGE_SIZE,
+          "bytes",
+          String.valueOf(bytes),
+          "at most " + most,
+          "open the exchange with the largest size");
     }
     scratch
         .communicator()

@@ -1,11 +1,11 @@
 package org.ep4j.nccl;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PutShape;
@@ -18,7 +18,8 @@ import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.group.Group;
 
 /**
- * Puts of kernels between nodes by NCCL's GIN: a device communicator with contexts as lanes. Ranks of the same node use stores through the windows of the backend.
+ * Puts of kernels between nodes by NCCL's GIN: a device communicator with contexts as lanes. Ranks
+ * of the same node use stores through the windows of the backend.
  */
 final class NcclGin implements PutTransport {
   /** Environment variable with the number of contexts of a device communicator. */
@@ -58,7 +59,8 @@ final class NcclGin implements PutTransport {
   /**
    * Creates the device communicator; collective.
    *
-   * @throws org.ep4j.Ep4jException if GIN is unavailable, with the remedy: on all ranks if one of them lacks a requirement
+   * @throws org.ep4j.Ep4jException if GIN is unavailable, with the remedy: on all ranks if one of
+   *     them lacks a requirement
    */
   static NcclGin open(
       BackendWorld world, NcclCommunicator communicator, NcclRegion region, PutShape shape) {
@@ -92,7 +94,8 @@ final class NcclGin implements PutTransport {
       String first = new String(all[0], StandardCharsets.UTF_8);
       String other = new String(all[r], StandardCharsets.UTF_8);
       if (!other.equals(first)) {
-        throw new ConfigurationMismatchException(ErrorCode.NCCL_CONTEXTS_DIFFER, 
+        throw new ConfigurationMismatchException(
+            ErrorCode.NCCL_CONTEXTS_DIFFER,
             "%s is '%s' on rank 0 and '%s' on rank %d: set the same value on all ranks, or unset it"
                 .formatted(CONTEXTS, first, other, r));
       }
@@ -105,7 +108,8 @@ final class NcclGin implements PutTransport {
       return Math.min(lanes, MAX_CONTEXTS);
     }
     if (!set.matches("[1-9][0-9]{0,2}")) {
-      throw new InvalidArgumentException(ErrorCode.NCCL_SETTING, CONTEXTS, "'" + set + "'", "1..999", "unset it");
+      throw new InvalidArgumentException(
+          ErrorCode.NCCL_SETTING, CONTEXTS, "'" + set + "'", "1..999", "unset it");
     }
     return Long.parseLong(set);
   }

@@ -20,7 +20,8 @@ final class NcclLayouts {
           MemoryLayout.sequenceLayout(UNIQUE_ID_BYTES, ValueLayout.JAVA_BYTE).withName("internal"));
 
   /**
-   * The beginning of a communicator's configuration. It contains its own size and the version that it was written for; libraries treat the rest as unset.
+   * The beginning of a communicator's configuration. It contains its own size and the version that
+   * it was written for; libraries treat the rest as unset.
    */
   static final StructLayout CONFIG =
       MemoryLayout.structLayout(
@@ -36,7 +37,9 @@ final class NcclLayouts {
   static final int CONFIG_VERSION = 21400;
 
   /**
-   * The beginning of a window on the device, in 2.28: the address of the memory of the node's first rank for this device, and the distance between the memories of consecutive ranks. Values read here are verified before use, see {@link WindowFields}.
+   * The beginning of a window on the device, in 2.28: the address of the memory of the node's first
+   * rank for this device, and the distance between the memories of consecutive ranks. Values read
+   * here are verified before use, see {@link WindowFields}.
    */
   static final StructLayout WINDOW =
       MemoryLayout.structLayout(

@@ -1,8 +1,5 @@
 package org.ep4j.nccl;
 
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
@@ -10,13 +7,14 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.List;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendLibrary;
 import org.ep4j.cuda.driver.SharedLibrary;
 import org.jspecify.annotations.Nullable;
 
-/**
- * The library, opened when this class is initialised; stays open until the process ends.
- */
+/** The library, opened when this class is initialised; stays open until the process ends. */
 @SuppressWarnings("restricted") // links native functions
 final class NcclLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
@@ -28,7 +26,8 @@ final class NcclLibrary {
     SymbolLookup best = null;
     String name = "";
     int newest = -1;
-    // Machines often have several copies, for example of the system and of Python: an old one must not hide a newer one.
+    // Machines often have several copies, for example of the system and of Python: an old one must
+    // not hide a newer one.
     for (String candidate : places().candidates()) {
       SymbolLookup symbols = SharedLibrary.open(candidate);
       int version = symbols == null ? -1 : version(symbols);
@@ -62,7 +61,8 @@ final class NcclLibrary {
   }
 
   /**
-   * Version code of the library; 0 if not reported. Used before {@link NcclCalls}, which needs all functions.
+   * Version code of the library; 0 if not reported. Used before {@link NcclCalls}, which needs all
+   * functions.
    */
   static int version() {
     return SYMBOLS == null ? 0 : version(SYMBOLS);
@@ -92,10 +92,15 @@ final class NcclLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NCCL is not loaded: the probe reports the reason");
+      throw new IllegalUseException(
+          ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NCCL is not loaded: the probe reports the reason");
     }
     return SYMBOLS
         .find(symbol)
-        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
+        .orElseThrow(
+            () ->
+                new EngineUnavailableException(
+                    ErrorCode.NATIVE_FUNCTION_MISSING,
+                    NAME + " has no " + symbol + ": install a newer version"));
   }
 }

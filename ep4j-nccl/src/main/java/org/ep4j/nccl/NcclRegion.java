@@ -1,12 +1,12 @@
 package org.ep4j.nccl;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PeerCheck;
 import org.ep4j.cuda.backend.PeerRegion;
@@ -20,7 +20,9 @@ import org.jspecify.annotations.Nullable;
 /** Memory that NCCL allocated, registered as a symmetric window when peers map it. */
 final class NcclRegion implements SymmetricRegion {
   private static final String NO_WINDOW =
-      "NCCL has no symmetric window for this memory: use GPUs with NVLink or PCIe peer access to" + " each other (nvidia-smi topo -p2p r), and unset NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE, or" + " use the backend 'direct'";
+      "NCCL has no symmetric window for this memory: use GPUs with NVLink or PCIe peer access to"
+          + " each other (nvidia-smi topo -p2p r), and unset NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE,"
+          + " or use the backend 'direct'";
 
   private final BackendWorld world;
   private final NcclCommunicator communicator;
@@ -37,11 +39,14 @@ final class NcclRegion implements SymmetricRegion {
   /**
    * The ncclWindow_t for kernels, after it is registered.
    *
-   * @throws NcclException if there is none, or kernels cannot read NCCL's handle: without mapped peers the handle has not been checked before
+   * @throws NcclException if there is none, or kernels cannot read NCCL's handle: without mapped
+   *     peers the handle has not been checked before
    */
   long window() {
     if (window == 0 || !PointerAttributes.of(window).isDevicePointer()) {
-      throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, "kernels cannot use the window of NCCL for this memory: its handle is 0x"
+      throw new NcclException(
+          ErrorCode.NCCL_WINDOW_UNAVAILABLE,
+          "kernels cannot use the window of NCCL for this memory: its handle is 0x"
               + Long.toHexString(window));
     }
     return window;
@@ -55,7 +60,9 @@ final class NcclRegion implements SymmetricRegion {
   @Override
   public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
     if (window != 0) {
-      throw new IllegalUseException(ErrorCode.NCCL_WINDOW_MAPPED, "the window is registered already, and its ranks are fixed: map it once");
+      throw new IllegalUseException(
+          ErrorCode.NCCL_WINDOW_MAPPED,
+          "the window is registered already, and its ranks are fixed: map it once");
     }
     @Nullable PeerRegion[] peers = new PeerRegion[wanted.length];
     String problem = "";
@@ -88,7 +95,8 @@ final class NcclRegion implements SymmetricRegion {
           communicator.handle());
       long address = out.get(ValueLayout.JAVA_LONG, 0);
       if (address == 0) {
-        throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, "NCCL has no address of the memory of rank " + rank);
+        throw new NcclException(
+            ErrorCode.NCCL_WINDOW_UNAVAILABLE, "NCCL has no address of the memory of rank " + rank);
       }
       return address;
     }

@@ -7,9 +7,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
 
-/**
- * A communicator and device memory for measurements of NCCL. Used by one thread at a time.
- */
+/** A communicator and device memory for measurements of NCCL. Used by one thread at a time. */
 final class NcclScratch implements AutoCloseable {
   private final NcclBackend backend;
   private final DeviceMemory memory;

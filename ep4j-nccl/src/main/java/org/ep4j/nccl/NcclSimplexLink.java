@@ -1,12 +1,12 @@
 package org.ep4j.nccl;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
@@ -14,7 +14,11 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One direction from one rank to another: a communicator of the two with the sender as rank 0, and a separate stream, so that no direction waits for another direction or peer. The communicator is nonblocking: a call starts work, and the communicator reports when the stream has it. One call at a time is being submitted to the stream; submitted batches end in order. Used by one thread at a time.
+ * One direction from one rank to another: a communicator of the two with the sender as rank 0, and
+ * a separate stream, so that no direction waits for another direction or peer. The communicator is
+ * nonblocking: a call starts work, and the communicator reports when the stream has it. One call at
+ * a time is being submitted to the stream; submitted batches end in order. Used by one thread at a
+ * time.
  */
 final class NcclSimplexLink {
   private static final Duration PARTING = Duration.ofSeconds(5);
@@ -32,7 +36,10 @@ final class NcclSimplexLink {
   private final MemorySegment handle = arena.allocate(ValueLayout.JAVA_LONG);
   private final MemorySegment state = arena.allocate(ValueLayout.JAVA_INT);
 
-  /** Urgent: the transfers that other ranks wait for are short, and kernels of the engine must not delay them. */
+  /**
+   * Urgent: the transfers that other ranks wait for are short, and kernels of the engine must not
+   * delay them.
+   */
   private final CudaStream stream;
 
   private final Cores cores = new Cores(arena);
@@ -82,7 +89,8 @@ final class NcclSimplexLink {
    */
   void begin(byte[] id) {
     if (!calls.begin()) {
-      throw new NcclException(ErrorCode.NCCL_CALL_FAILED, "this process is exiting and creates no communicator");
+      throw new NcclException(
+          ErrorCode.NCCL_CALL_FAILED, "this process is exiting and creates no communicator");
     }
     int result;
     try {
@@ -187,7 +195,8 @@ final class NcclSimplexLink {
   }
 
   /**
-   * Frees the link once, independent of the other rank; takes a while, and waits for all other work of NCCL on the device.
+   * Frees the link once, independent of the other rank; takes a while, and waits for all other work
+   * of NCCL on the device.
    *
    * @return whether the device no longer uses the memory
    */

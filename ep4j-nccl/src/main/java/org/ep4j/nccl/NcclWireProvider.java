@@ -11,7 +11,8 @@ import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.tcp.CarriedWires;
 
 /**
- * The wire {@code nccl}: ranks with one GPU each, between which NCCL sends long messages over any transport that it finds, including sockets. Short messages use the TCP connections of the setup.
+ * The wire {@code nccl}: ranks with one GPU each, between which NCCL sends long messages over any
+ * transport that it finds, including sockets. Short messages use the TCP connections of the setup.
  */
 public final class NcclWireProvider implements WireProvider {
   static final String NAME = "nccl";
@@ -42,8 +43,10 @@ public final class NcclWireProvider implements WireProvider {
   public Wire open(Group group, WireConfig config) {
     if (config.encrypted()) {
       // All ranks have the same configuration.
-      throw new WireException(ErrorCode.NCCL_WIRE_UNUSABLE, 
-          "wire 'nccl' does not encrypt: use the wire tcp, or encrypt below it, for example with IPsec");
+      throw new WireException(
+          ErrorCode.NCCL_WIRE_UNUSABLE,
+          "wire 'nccl' does not encrypt: use the wire tcp, or encrypt below it, for example with"
+              + " IPsec");
     }
     return CarriedWires.open(NAME, group, config, new NcclCarrierService());
   }

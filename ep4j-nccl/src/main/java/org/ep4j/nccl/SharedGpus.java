@@ -4,7 +4,8 @@ import java.util.Map;
 import org.ep4j.cuda.backend.BackendWorld;
 
 /**
- * Whether ranks may share a GPU. NCCL serves one rank per GPU unless a variable, intended for tests, allows more in each process.
+ * Whether ranks may share a GPU. NCCL serves one rank per GPU unless a variable, intended for
+ * tests, allows more in each process.
  */
 final class SharedGpus {
   static final String VARIABLE = "NCCL_MULTI_RANK_GPU_ENABLE";
@@ -23,7 +24,10 @@ final class SharedGpus {
     return version >= SINCE && environment.getOrDefault(VARIABLE, "").equals("1");
   }
 
-  /** The objection to two ranks that share a GPU; empty if none. Collective, and the same on all ranks. */
+  /**
+   * The objection to two ranks that share a GPU; empty if none. Collective, and the same on all
+   * ranks.
+   */
   static String objection(BackendWorld world) {
     int[] two = world.sharingDevice();
     // All ranks know which ranks share a GPU, so all or none start the exchange.

@@ -1,11 +1,13 @@
 package org.ep4j.nccl;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
 
 /**
- * Content of a window of NCCL 2.28 on the device. That version has no host call for the addresses of peers, and its structure is not a public interface; therefore each field must have a plausible value, and {@link org.ep4j.cuda.backend.PeerCheck} then verifies the addresses.
+ * Content of a window of NCCL 2.28 on the device. That version has no host call for the addresses
+ * of peers, and its structure is not a public interface; therefore each field must have a plausible
+ * value, and {@link org.ep4j.cuda.backend.PeerCheck} then verifies the addresses.
  *
  * @param base address of the first rank's memory for this device
  * @param rankInNode this rank among the ranks of its NVLink domain as NCCL counts them
@@ -45,7 +47,8 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
             && base > 0
             && base % PAGE == 0;
     if (!sound) {
-      throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, 
+      throw new NcclException(
+          ErrorCode.NCCL_WINDOW_UNAVAILABLE,
           "the window of this NCCL is not laid out as that of 2.28.9 ("
               + this
               + " on rank "

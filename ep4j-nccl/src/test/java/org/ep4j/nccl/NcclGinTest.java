@@ -16,7 +16,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * NCCL's GIN without a network adapter: the device functions, queues and proxy threads are NCCL's own, and drive a {@link SoftwareAdapter}.
+ * NCCL's GIN without a network adapter: the device functions, queues and proxy threads are NCCL's
+ * own, and drive a {@link SoftwareAdapter}.
  */
 class NcclGinTest {
   @TempDir private static Path directory;

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import org.ep4j.ErrorCode;
 import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -15,6 +14,7 @@ import java.time.Duration;
 import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
@@ -102,7 +102,8 @@ class NcclPutTest {
   void headersOfAnotherVersionAreRefusedWithTheRemedy() throws IOException {
     Files.writeString(
         headers.resolve("nccl_device.h"),
-        "#define NCCL_VERSION_CODE 22903\n#define NCCL_VERSION(a, b, c) (a * 10000 + b * 100 + c)\n");
+        "#define NCCL_VERSION_CODE 22903\n"
+            + "#define NCCL_VERSION(a, b, c) (a * 10000 + b * 100 + c)\n");
     LibraryShim shim = NcclShim.of(NOBODY_HAS_IT, List.of(headers));
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
@@ -140,7 +141,8 @@ class NcclPutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: ranks per node (0: those of a host), a part of the description of the transport.
+   * Two ranks exchange blocks from kernels. Arguments: ranks per node (0: those of a host), a part
+   * of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);

@@ -5,9 +5,7 @@ import org.ep4j.conformance.wire.WireSetup;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.junit.jupiter.api.BeforeEach;
 
-/**
- * The wire {@code nccl}, with one GPU per rank if ranks may not share one.
- */
+/** The wire {@code nccl}, with one GPU per rank if ranks may not share one. */
 abstract class NcclWireKit extends WireKit {
   private static final int FEWEST = 2;
   private static final int RANKS = 3;

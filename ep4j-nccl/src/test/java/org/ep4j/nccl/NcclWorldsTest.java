@@ -3,10 +3,10 @@ package org.ep4j.nccl;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
-import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.SeveralBuffersJob;

@@ -20,7 +20,8 @@ import org.ep4j.cuda.driver.NativeEnvironment;
 import org.ep4j.group.Group;
 
 /**
- * A network adapter in software for NCCL's GIN, see {@code software_nic.cpp}, and its ranks: threads of a separate process, whose NCCL loads the adapter.
+ * A network adapter in software for NCCL's GIN, see {@code software_nic.cpp}, and its ranks:
+ * threads of a separate process, whose NCCL loads the adapter.
  *
  * @param directory directory of the compiled adapter
  */

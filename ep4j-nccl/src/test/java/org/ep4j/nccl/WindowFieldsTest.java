@@ -3,10 +3,10 @@ package org.ep4j.nccl;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 class WindowFieldsTest {

@@ -123,7 +123,8 @@ public final class NvshmemBackendProvider implements BackendProvider {
   }
 
   /**
-   * Rejects ranks that share GPUs unevenly: NVSHMEM assumes equal teams of ranks per GPU, and otherwise its start never returns.
+   * Rejects ranks that share GPUs unevenly: NVSHMEM assumes equal teams of ranks per GPU, and
+   * otherwise its start never returns.
    *
    * @param number rank at an index
    */

@@ -6,7 +6,9 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of NVSHMEM. Use it only after the probe has found all functions. Collective functions wait for the other ranks without a limit: call them through {@link org.ep4j.cuda.backend.BoundedCall}.
+ * Binding of NVSHMEM. Use it only after the probe has found all functions. Collective functions
+ * wait for the other ranks without a limit: call them through {@link
+ * org.ep4j.cuda.backend.BoundedCall}.
  */
 @SuppressWarnings("restricted") // links native functions
 final class NvshmemCalls {
@@ -119,8 +121,7 @@ final class NvshmemCalls {
 
   /** Finalises the device library in a CUmodule. */
   static int moduleFinish(long module) {
-    MethodHandle handle =
-        Objects.requireNonNull(MODULE_FINALIZE, "NvshmemDevice checks it before");
+    MethodHandle handle = Objects.requireNonNull(MODULE_FINALIZE, "NvshmemDevice checks it before");
     try {
       return (int) handle.invokeExact(module);
     } catch (Throwable t) {

@@ -1,6 +1,5 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -10,6 +9,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LibraryShim;
@@ -86,7 +86,8 @@ final class NvshmemDevice {
           shim().compile(architecture),
           new DevicePart(NvJitLink.Input.LIBRARY, Files.readAllBytes(archive), ARCHIVE));
     } catch (IOException e) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_DEVICE_LIBRARY, archive + " cannot be read: " + e);
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_DEVICE_LIBRARY, archive + " cannot be read: " + e);
     }
   }
 }

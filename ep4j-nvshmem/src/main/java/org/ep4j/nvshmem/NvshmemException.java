@@ -1,7 +1,7 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 
 /** A call of NVSHMEM failed. */
 public final class NvshmemException extends Ep4jException {
@@ -14,11 +14,13 @@ public final class NvshmemException extends Ep4jException {
   /** Throws unless {@code status} is success. */
   static void check(int status, NvshmemFunction function) {
     if (status != 0) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_CALL_FAILED, 
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_CALL_FAILED,
           function.symbol()
               + " failed with status "
               + status
-              + "; set NVSHMEM_DEBUG=WARN for details, and NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME to" + " the interface between the hosts");
+              + "; set NVSHMEM_DEBUG=WARN for details, and NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME to"
+              + " the interface between the hosts");
     }
   }
 

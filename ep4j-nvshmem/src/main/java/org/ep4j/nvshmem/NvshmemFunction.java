@@ -5,7 +5,8 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The functions of NVSHMEM's host library that ep4j calls: symbol and signature. Functions that are inline in its headers are not exported. Pointers are longs.
+ * The functions of NVSHMEM's host library that ep4j calls: symbol and signature. Functions that are
+ * inline in its headers are not exported. Pointers are longs.
  */
 enum NvshmemFunction {
   /** Called by {@link NvshmemLibrary}. */

@@ -1,8 +1,5 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
@@ -10,6 +7,9 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.List;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendLibrary;
 import org.ep4j.cuda.driver.NativeEnvironment;
 import org.ep4j.cuda.driver.SharedLibrary;
@@ -24,7 +24,8 @@ final class NvshmemLibrary {
   private static final String NAME;
 
   static {
-    // The ranks of a buffer are on one node, so no network is needed; without one, the search for it prints messages. Multicast over NVLink is not used.
+    // The ranks of a buffer are on one node, so no network is needed; without one, the search for
+    // it prints messages. Multicast over NVLink is not used.
     NativeEnvironment.setDefault("NVSHMEM_REMOTE_TRANSPORT", "none");
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NVLS", "1");
     // Collectives are not used either; NVSHMEM would start several NCCL communicators for them.
@@ -84,10 +85,16 @@ final class NvshmemLibrary {
   /** Address of a function. */
   static MemorySegment address(NvshmemFunction function) {
     if (SYMBOLS == null) {
-      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NVSHMEM is not loaded: the probe reports the reason");
+      throw new IllegalUseException(
+          ErrorCode.NATIVE_LIBRARY_NOT_LOADED,
+          "NVSHMEM is not loaded: the probe reports the reason");
     }
     return SYMBOLS
         .find(function.symbol())
-        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol() + ": install a newer version"));
+        .orElseThrow(
+            () ->
+                new EngineUnavailableException(
+                    ErrorCode.NATIVE_FUNCTION_MISSING,
+                    NAME + " has no " + function.symbol() + ": install a newer version"));
   }
 }

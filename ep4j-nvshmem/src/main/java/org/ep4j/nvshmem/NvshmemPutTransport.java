@@ -6,7 +6,8 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.DevicePart;
 
 /**
- * Puts of kernels by NVSHMEM's device library, which itself chooses between NVLink and its network transport.
+ * Puts of kernels by NVSHMEM's device library, which itself chooses between NVLink and its network
+ * transport.
  */
 final class NvshmemPutTransport implements PutTransport {
   private final List<DevicePart> parts;

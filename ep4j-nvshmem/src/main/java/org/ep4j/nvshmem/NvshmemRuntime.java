@@ -1,6 +1,5 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -9,12 +8,14 @@ import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.BoundedCall;
 import org.ep4j.cuda.driver.NativeExit;
 
 /**
- * The process-wide NVSHMEM runtime of all buffers. The first open starts it and the last close ends it, on all ranks at the same time, because opening and closing a buffer are collective.
+ * The process-wide NVSHMEM runtime of all buffers. The first open starts it and the last close ends
+ * it, on all ranks at the same time, because opening and closing a buffer are collective.
  */
 final class NvshmemRuntime {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nvshmem");
@@ -44,14 +45,21 @@ final class NvshmemRuntime {
   static synchronized void start(BackendWorld world, byte[] id) {
     String wanted = location(world);
     if (broken) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_BROKEN, "NVSHMEM has failed in this process before and cannot start again: restart the" + " process, or use backend 'direct'");
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_BROKEN,
+          "NVSHMEM has failed in this process before and cannot start again: restart the"
+              + " process, or use backend 'direct'");
     }
     if (users > 0 && !wanted.equals(location)) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_IN_USE, "NVSHMEM serves one group of ranks per process: it runs as %s and cannot run as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_IN_USE,
+          "NVSHMEM serves one group of ranks per process: it runs as %s and cannot run as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
               .formatted(location, wanted));
     }
     if (users > 0 != (id.length == 0)) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_IN_USE, "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_IN_USE,
+          "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
     }
     if (users == 0) {
       init(world, id);
@@ -68,7 +76,9 @@ final class NvshmemRuntime {
 
   private static void init(BackendWorld world, byte[] id) {
     if (id.length != NvshmemLayouts.UNIQUE_ID.byteSize()) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "the unique id of rank 0 has "
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_INCOMPATIBLE,
+          "the unique id of rank 0 has "
               + id.length
               + " bytes, not "
               + NvshmemLayouts.UNIQUE_ID.byteSize()
@@ -85,7 +95,9 @@ final class NvshmemRuntime {
         NvshmemFunction.SET_UNIQUE_ID_ARGS);
     int[] numbers = NvshmemLayouts.numbers(ATTRIBUTES);
     if (numbers[0] != rank || numbers[1] != ranks) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d instead of %d of %d: install NVSHMEM 3.4"
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_INCOMPATIBLE,
+          "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d instead of %d of %d: install NVSHMEM 3.4"
               .formatted(numbers[0], numbers[1], rank, ranks));
     }
     ask(
@@ -101,7 +113,9 @@ final class NvshmemRuntime {
     if (NvshmemCalls.rank() != rank || NvshmemCalls.ranks() != ranks) {
       // The runtime is started, and ending it would need all ranks.
       breakDown();
-      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "NVSHMEM reports rank %d of %d instead of rank %d of %d"
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_INCOMPATIBLE,
+          "NVSHMEM reports rank %d of %d instead of rank %d of %d"
               .formatted(NvshmemCalls.rank(), NvshmemCalls.ranks(), rank, ranks));
     }
   }
@@ -109,7 +123,9 @@ final class NvshmemRuntime {
   private static void checkIdKind(MemorySegment id) {
     int version = id.get(ValueLayout.JAVA_INT, 0);
     if (version != NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "the unique id of rank 0 is of kind 0x%x, not 0x%x: install one version of NVSHMEM on all hosts"
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_INCOMPATIBLE,
+          "the unique id of rank 0 is of kind 0x%x, not 0x%x: install one version of NVSHMEM on all hosts"
               .formatted(version, NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)));
     }
   }
@@ -141,14 +157,18 @@ final class NvshmemRuntime {
         LOG.log(
             Level.WARNING,
             "{0} does not return and may wait on {1} in a kernel without a deadline: memory of"
-                + " buffers closed there stays allocated until this process ends; end the process soon",
+                + " buffers closed there stays allocated until this process ends; end the process"
+                + " soon",
             function.symbol(),
             world.device());
       }
     }
   }
 
-  /** Marks the runtime as broken: it is not finalised, and the process exit must skip its destructors. */
+  /**
+   * Marks the runtime as broken: it is not finalised, and the process exit must skip its
+   * destructors.
+   */
   private static void breakDown() {
     broken = true;
     NativeExit.skipDestructors();
@@ -163,14 +183,20 @@ final class NvshmemRuntime {
             world.setUpTimeout(),
             () -> NvshmemCalls.align(alignment, bytes));
     if (address == 0) {
-      throw new NvshmemException(ErrorCode.NVSHMEM_OUT_OF_MEMORY, "NVSHMEM cannot allocate "
+      throw new NvshmemException(
+          ErrorCode.NVSHMEM_OUT_OF_MEMORY,
+          "NVSHMEM cannot allocate "
               + (bytes >> 20)
-              + " MiB: free GPU memory; NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY limit" + " the heap");
+              + " MiB: free GPU memory; NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY"
+              + " limit the heap");
     }
     return address;
   }
 
-  /** Frees on all ranks if all are alive; otherwise the memory stays allocated until the process ends. */
+  /**
+   * Frees on all ranks if all are alive; otherwise the memory stays allocated until the process
+   * ends.
+   */
   static synchronized void free(BackendWorld world, long address) {
     if (together(world, "memory")) {
       ask(
@@ -219,8 +245,8 @@ final class NvshmemRuntime {
         breakDown();
         LOG.log(
             Level.WARNING,
-            "NVSHMEM can release its {0} only on all ranks together, and a rank is missing ({1}): it stays"
-                + " allocated until this process ends",
+            "NVSHMEM can release its {0} only on all ranks together, and a rank is missing ({1}):"
+                + " it stays allocated until this process ends",
             what,
             e.getMessage());
       }

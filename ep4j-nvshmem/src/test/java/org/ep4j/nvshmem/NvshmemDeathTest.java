@@ -2,10 +2,10 @@ package org.ep4j.nvshmem;
 
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.cuda.backend.BackendWorld;

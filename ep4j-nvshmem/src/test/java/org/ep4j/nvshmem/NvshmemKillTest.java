@@ -46,7 +46,8 @@ class NvshmemKillTest {
   class InANode extends Killed {}
 
   /**
-   * Kernels put by the device library. NVSHMEM serves one group per process, so the next group has none.
+   * Kernels put by the device library. NVSHMEM serves one group per process, so the next group has
+   * none.
    */
   @Nested
   class BetweenNodes extends Killed {

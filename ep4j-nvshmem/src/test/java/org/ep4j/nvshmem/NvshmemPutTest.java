@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -12,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.cuda.backend.LibraryModule;
@@ -87,7 +87,8 @@ class NvshmemPutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: ranks per node (0: those of a host), a part of the description of the transport.
+   * Two ranks exchange blocks from kernels. Arguments: ranks per node (0: those of a host), a part
+   * of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);

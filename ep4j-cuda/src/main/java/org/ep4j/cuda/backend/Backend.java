@@ -3,7 +3,8 @@ package org.ep4j.cuda.backend;
 import java.time.Duration;
 
 /**
- * The open backend of one buffer on one rank, used while a buffer opens and closes; operations in between use only addresses. Used by one thread at a time.
+ * The open backend of one buffer on one rank, used while a buffer opens and closes; operations in
+ * between use only addresses. Used by one thread at a time.
  */
 public interface Backend extends AutoCloseable {
   /** Name as in {@link org.ep4j.BufferConfig#backend()}. */
@@ -23,12 +24,14 @@ public interface Backend extends AutoCloseable {
   }
 
   /**
-   * Allocates memory of this rank that the peers can map, of equal size on all ranks; collective. The address is a multiple of 256. Close it before the backend.
+   * Allocates memory of this rank that the peers can map, of equal size on all ranks; collective.
+   * The address is a multiple of 256. Close it before the backend.
    */
   SymmetricRegion allocate(long bytes);
 
   /**
-   * The transport for puts of kernels to ranks whose memory stores do not reach; collective, after the region is mapped.
+   * The transport for puts of kernels to ranks whose memory stores do not reach; collective, after
+   * the region is mapped.
    *
    * @param intranode by rank, whether stores reach its memory, including this rank
    */
@@ -42,11 +45,14 @@ public interface Backend extends AutoCloseable {
   }
 
   /**
-   * The reason why restarted ranks cannot be readmitted, with the remedy; empty if they can. If empty, {@link SymmetricRegion#reach} works repeatedly.
+   * The reason why restarted ranks cannot be readmitted, with the remedy; empty if they can. If
+   * empty, {@link SymmetricRegion#reach} works repeatedly.
    */
   String refusesReadmission();
 
-  /** Closes all resources. Never hangs: resources that need a dead rank to be freed stay allocated. */
+  /**
+   * Closes all resources. Never hangs: resources that need a dead rank to be freed stay allocated.
+   */
   @Override
   void close();
 }

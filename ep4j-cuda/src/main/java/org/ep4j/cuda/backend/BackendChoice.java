@@ -5,7 +5,8 @@ import java.util.Map;
 import java.util.Properties;
 
 /**
- * The backend of a buffer and the origin of the choice: the program's setting takes precedence over the system property, and the property over the variables.
+ * The backend of a buffer and the origin of the choice: the program's setting takes precedence over
+ * the system property, and the property over the variables.
  *
  * @param name name of the backend
  * @param source the field, property or variable of the choice

@@ -10,10 +10,12 @@ import java.util.Set;
 import org.ep4j.cuda.driver.LibraryDirectories;
 
 /**
- * Candidate locations of a backend's library: the values of variables, the loader path, CUDA's own directories, and the Python packages that contain the library.
+ * Candidate locations of a backend's library: the values of variables, the loader path, CUDA's own
+ * directories, and the Python packages that contain the library.
  *
  * @param file {@code libnccl.so.2}
- * @param variable environment variable with the library, its directory, or the parent of that directory
+ * @param variable environment variable with the library, its directory, or the parent of that
+ *     directory
  * @param foreign variables of other projects with such a directory, searched next
  * @param packages packages to install
  * @param environment environment of the process

@@ -4,7 +4,8 @@ import org.ep4j.cuda.jit.LibraryShim;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A backend, found through {@link java.util.ServiceLoader}. Implementations are stateless. Only {@link #probe} and {@link #shim} may be called before the probe has found no problem.
+ * A backend, found through {@link java.util.ServiceLoader}. Implementations are stateless. Only
+ * {@link #probe} and {@link #shim} may be called before the probe has found no problem.
  */
 public interface BackendProvider {
   /** Name as in {@link org.ep4j.BufferConfig#backend()}. */
@@ -24,20 +25,24 @@ public interface BackendProvider {
   }
 
   /**
-   * The reason why the backend cannot serve these ranks; empty if it can. Collective: all ranks must return the same answer.
+   * The reason why the backend cannot serve these ranks; empty if it can. Collective: all ranks
+   * must return the same answer.
    */
   default String objection(BackendWorld world) {
     return "";
   }
 
   /**
-   * Device functions of the library that kernels are linked to, for compilation ahead of time; null if it has none or its version is unknown here. Needs no device.
+   * Device functions of the library that kernels are linked to, for compilation ahead of time; null
+   * if it has none or its version is unknown here. Needs no device.
    */
   default @Nullable LibraryShim shim() {
     return null;
   }
 
-  /** How kernels put with this backend here, and what is missing for faster transports; for display. */
+  /**
+   * How kernels put with this backend here, and what is missing for faster transports; for display.
+   */
   default String puts() {
     return "stores over NVLink; between nodes the proxy";
   }

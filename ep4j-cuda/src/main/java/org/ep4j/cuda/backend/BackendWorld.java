@@ -1,6 +1,5 @@
 package org.ep4j.cuda.backend;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -14,6 +13,7 @@ import java.util.Random;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
@@ -87,7 +87,8 @@ public record BackendWorld(
   }
 
   /**
-   * Whether NVLink connects this rank's device with those of all others, as far as known. Several hosts form a node only if NVLink connects them.
+   * Whether NVLink connects this rank's device with those of all others, as far as known. Several
+   * hosts form a node only if NVLink connects them.
    */
   public boolean isLinked() {
     String here = OF + host();
@@ -131,7 +132,8 @@ public record BackendWorld(
   }
 
   /**
-   * Exchanges the results of a step; collective. Waits longer than the step's limit, because the reason comes from ranks that waited for a library until that limit.
+   * Exchanges the results of a step; collective. Waits longer than the step's limit, because the
+   * reason comes from ranks that waited for a library until that limit.
    *
    * @param problem empty, or the failure on this rank
    * @throws EngineUnavailableException on all ranks if the step failed on one; names that rank
@@ -143,16 +145,21 @@ public record BackendWorld(
             .allGather(problem.getBytes(StandardCharsets.UTF_8), setUpTimeout().plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new EngineUnavailableException(ErrorCode.RANK_OPEN_FAILED, "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+        throw new EngineUnavailableException(
+            ErrorCode.RANK_OPEN_FAILED,
+            "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }
 
   /**
-   * A step that each rank does by itself and that may take long on one of them; collective. No rank continues before all have done the step, and a failure on one rank is reported on all. If a rank takes longer than {@link #agree} waits, the error on the others names that rank.
+   * A step that each rank does by itself and that may take long on one of them; collective. No rank
+   * continues before all have done the step, and a failure on one rank is reported on all. If a
+   * rank takes longer than {@link #agree} waits, the error on the others names that rank.
    *
    * @param failure start of the message if the step fails, for example "kernels cannot be loaded"
-   * @throws EngineUnavailableException on the other ranks if the step failed on one; names that rank
+   * @throws EngineUnavailableException on the other ranks if the step failed on one; names that
+   *     rank
    */
   public <T> T together(String failure, Supplier<T> step) {
     T done;
@@ -170,7 +177,8 @@ public record BackendWorld(
     try {
       agree(failure + ": " + problem.getMessage());
     } catch (EngineUnavailableException e) {
-      // The error of agree() describes this rank or another one: this rank throws its own error instead.
+      // The error of agree() describes this rank or another one: this rank throws its own error
+      // instead.
     } catch (GroupException e) {
       problem.addSuppressed(e);
     }

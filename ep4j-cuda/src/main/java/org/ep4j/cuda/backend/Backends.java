@@ -1,6 +1,5 @@
 package org.ep4j.cuda.backend;
 
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -13,12 +12,14 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Opens backends. Before any library call, the ranks exchange whether the backend is usable, its version and their devices; either all of them continue or none does.
+ * Opens backends. Before any library call, the ranks exchange whether the backend is usable, its
+ * version and their devices; either all of them continue or none does.
  */
 public final class Backends {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
@@ -41,9 +42,11 @@ public final class Backends {
    *
    * @param name as in {@link BackendChoice#name}
    * @throws EngineUnavailableException on all ranks if one of them cannot use it
-   * @throws ConfigurationMismatchException on all ranks if their versions differ or the backend cannot serve their locations
+   * @throws ConfigurationMismatchException on all ranks if their versions differ or the backend
+   *     cannot serve their locations
    */
-  public static Backend open(String name, Participants meeting, CudaDevice device, Duration timeout) {
+  public static Backend open(
+      String name, Participants meeting, CudaDevice device, Duration timeout) {
     BackendProvider provider = provider(name);
     BackendProbe probe = provider == null ? unknown(name) : provider.probe();
     if (meeting.rank() == 0 && probe.usable() && ADVISED.add(name)) {
@@ -56,7 +59,8 @@ public final class Backends {
     BackendProvider known = Objects.requireNonNull(provider, "an unknown backend is refused above");
     String objection = known.objection(world);
     if (!objection.isEmpty()) {
-      throw new ConfigurationMismatchException(ErrorCode.BACKEND_REFUSES_RANKS, "backend '" + name + "': " + objection);
+      throw new ConfigurationMismatchException(
+          ErrorCode.BACKEND_REFUSES_RANKS, "backend '" + name + "': " + objection);
     }
     return known.meetsById() ? meet(known, world) : known.open(world, new byte[0]);
   }
@@ -71,14 +75,17 @@ public final class Backends {
         "no such backend; use one of: auto, "
             + String.join(", ", known)
             + (name.equals("nccl") || name.equals("nvshmem")
-                ? "; for this one add the jar of the module ep4j-" + name : ""));
+                ? "; for this one add the jar of the module ep4j-" + name
+                : ""));
   }
 
   /** The same decision on all ranks, from the data of all of them. */
   static void checkLocations(String name, Participants meeting, List<RankLocation> locations) {
     for (int i = 0; i < locations.size(); i++) {
       if (!locations.get(i).problem().isEmpty()) {
-        throw new EngineUnavailableException(ErrorCode.BACKEND_UNUSABLE, "backend '%s' cannot be used on rank %d: %s%s"
+        throw new EngineUnavailableException(
+            ErrorCode.BACKEND_UNUSABLE,
+            "backend '%s' cannot be used on rank %d: %s%s"
                 .formatted(
                     name,
                     meeting.number(i),
@@ -88,7 +95,9 @@ public final class Backends {
     }
     for (int i = 1; i < locations.size(); i++) {
       if (!locations.get(i).version().equals(locations.getFirst().version())) {
-        throw new ConfigurationMismatchException(ErrorCode.BACKEND_VERSIONS_DIFFER, "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
+        throw new ConfigurationMismatchException(
+            ErrorCode.BACKEND_VERSIONS_DIFFER,
+            "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
                 .formatted(
                     name,
                     meeting.number(0),
@@ -99,7 +108,10 @@ public final class Backends {
     }
   }
 
-  /** The first rank creates the id, the group distributes it, and all ranks open the backend or none does. */
+  /**
+   * The first rank creates the id, the group distributes it, and all ranks open the backend or none
+   * does.
+   */
   private static Backend meet(BackendProvider provider, BackendWorld world) {
     byte[] mine = {};
     String problem = "";

@@ -1,16 +1,18 @@
 package org.ep4j.cuda.backend;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Library calls that wait for other ranks without a limit. Each runs on its own thread; if a rank is lost or the limit has passed, the thread is abandoned, and the memory that it may still write must stay allocated.
+ * Library calls that wait for other ranks without a limit. Each runs on its own thread; if a rank
+ * is lost or the limit has passed, the thread is abandoned, and the memory that it may still write
+ * must stay allocated.
  */
 public final class BoundedCall {
   private static final long LOOK_MILLIS = 20;
@@ -86,7 +88,9 @@ public final class BoundedCall {
           throw new Ep4jException(ErrorCode.LIBRARY_CALL_RANK_LOST, lost);
         }
         if (System.nanoTime() - deadline > 0) {
-          throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, name
+          throw new Ep4jException(
+              ErrorCode.LIBRARY_CALL_STUCK,
+              name
                   + " has not ended within "
                   + limit.toSeconds()
                   + " s: check that all ranks call it and can reach each other");
@@ -94,7 +98,8 @@ public final class BoundedCall {
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, "interrupted while " + name + " waits for other ranks", e);
+      throw new Ep4jException(
+          ErrorCode.LIBRARY_CALL_STUCK, "interrupted while " + name + " waits for other ranks", e);
     }
   }
 }

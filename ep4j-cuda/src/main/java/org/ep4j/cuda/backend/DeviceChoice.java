@@ -1,7 +1,7 @@
 package org.ep4j.cuda.backend;
 
-import org.ep4j.ErrorCode;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
@@ -22,7 +22,8 @@ public final class DeviceChoice {
   /**
    * The ordinal for a rank.
    *
-   * @param inProcess whether the ranks are threads: variables, which apply to the whole process, are then ignored
+   * @param inProcess whether the ranks are threads: variables, which apply to the whole process,
+   *     are then ignored
    * @param devices number of visible devices, at least 1
    */
   static int ordinal(int rank, boolean inProcess, Map<String, String> variables, int devices) {
@@ -39,7 +40,12 @@ public final class DeviceChoice {
     try {
       return Integer.parseUnsignedInt(text.strip());
     } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_DEVICE, VARIABLE, "'" + text + "'", "a number", "unset it, or name a device");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_DEVICE,
+          VARIABLE,
+          "'" + text + "'",
+          "a number",
+          "unset it, or name a device");
     }
   }
 }

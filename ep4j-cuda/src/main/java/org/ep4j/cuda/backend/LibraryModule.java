@@ -6,7 +6,8 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.LinkedKernels;
 
 /**
- * Kernels that call device functions of a library: linked to them, and registered with the library from before the first kernel runs until after the last.
+ * Kernels that call device functions of a library: linked to them, and registered with the library
+ * from before the first kernel runs until after the last.
  */
 public final class LibraryModule implements AutoCloseable {
   /** Defines of kernels whose transport is a library, see {@code kernels/library.cuh}. */

@@ -12,7 +12,10 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Verifies the addresses that a library returns for the regions of peers, before kernels rely on them. Every rank writes a random word into its own region, reads those of the others through their addresses, answers each with another word there, and checks the answers. Finally each rank restores the previous content.
+ * Verifies the addresses that a library returns for the regions of peers, before kernels rely on
+ * them. Every rank writes a random word into its own region, reads those of the others through
+ * their addresses, answers each with another word there, and checks the answers. Finally each rank
+ * restores the previous content.
  */
 public final class PeerCheck {
   private PeerCheck() {}
@@ -26,7 +29,8 @@ public final class PeerCheck {
    * Checks the addresses; collective.
    *
    * @param peers by rank; null for ranks that are not checked, symmetrically on both sides
-   * @throws org.ep4j.EngineUnavailableException on all ranks if one cannot reach another; names both
+   * @throws org.ep4j.EngineUnavailableException on all ranks if one cannot reach another; names
+   *     both
    */
   public static void check(BackendWorld world, DeviceMemory region, @Nullable PeerRegion[] peers) {
     int rank = world.meeting().rank();

@@ -22,7 +22,9 @@ public record PutShape(long bytes, int lanes, int signals) {
   /** Checks the values. */
   public PutShape {
     if (bytes <= 0 || bytes % UNIT != 0 || bytes > MAX_BYTES) {
-      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, "bytes",
+      throw new InvalidArgumentException(
+          ErrorCode.PUT_SHAPE,
+          "bytes",
           String.valueOf(bytes),
           "a multiple of " + UNIT + ", at most " + MAX_BYTES,
           "round it up, or open memory several times");
@@ -33,7 +35,12 @@ public record PutShape(long bytes, int lanes, int signals) {
 
   private static void range(String field, int value, int most) {
     if (value < 1 || value > most) {
-      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, field, String.valueOf(value), "1.." + most, "use one lane per warp and one signal per lane");
+      throw new InvalidArgumentException(
+          ErrorCode.PUT_SHAPE,
+          field,
+          String.valueOf(value),
+          "1.." + most,
+          "use one lane per warp and one signal per lane");
     }
   }
 

@@ -9,7 +9,8 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Zeroed memory of equal size on all ranks, and the backend's transport for puts of kernels into it. Used by one thread.
+ * Zeroed memory of equal size on all ranks, and the backend's transport for puts of kernels into
+ * it. Used by one thread.
  */
 public final class PutWindow implements AutoCloseable {
   private static final String NO_MEMORY = "memory for puts of kernels cannot be allocated";
@@ -112,7 +113,10 @@ public final class PutWindow implements AutoCloseable {
     return obstacle;
   }
 
-  /** Closes the window after the last kernel that uses it on any rank; collective if the backend requires it. */
+  /**
+   * Closes the window after the last kernel that uses it on any rank; collective if the backend
+   * requires it.
+   */
   @Override
   public void close() {
     owned.close();

@@ -11,7 +11,8 @@ public interface SymmetricRegion extends AutoCloseable {
   DeviceMemory memory();
 
   /**
-   * Maps regions of other ranks; collective among the participants. When this returns, all of them have called it, so earlier writes of a rank into its own region are visible to all.
+   * Maps regions of other ranks; collective among the participants. When this returns, all of them
+   * have called it, so earlier writes of a rank into its own region are visible to all.
    *
    * @param wanted by rank, whether to map its region; false for this rank
    * @return by rank; null for regions that were not requested

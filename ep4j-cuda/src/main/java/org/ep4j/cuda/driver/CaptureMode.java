@@ -1,7 +1,8 @@
 package org.ep4j.cuda.driver;
 
 /**
- * The threads whose calls a capture restricts: calls that would wait for recorded work are forbidden.
+ * The threads whose calls a capture restricts: calls that would wait for recorded work are
+ * forbidden.
  */
 public enum CaptureMode {
   /** Calls of all threads. */

@@ -1,15 +1,17 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /**
- * A device with its primary context retained. The CUDA runtime and other libraries use the same context, so their pointers and streams are valid here. Close all objects of the device before the device.
+ * A device with its primary context retained. The CUDA runtime and other libraries use the same
+ * context, so their pointers and streams are valid here. Close all objects of the device before the
+ * device.
  */
 public final class CudaDevice implements AutoCloseable {
   /** Contexts whose resources are no longer released, because a kernel in them never ends. */
@@ -54,7 +56,8 @@ public final class CudaDevice implements AutoCloseable {
   }
 
   /**
-   * Whether NVLink connects this device with the device at a PCI bus address of this host. False if CUDA_VISIBLE_DEVICES hides that device from this process.
+   * Whether NVLink connects this device with the device at a PCI bus address of this host. False if
+   * CUDA_VISIBLE_DEVICES hides that device from this process.
    */
   public boolean isLinked(String pciBusId) {
     for (int i = 0; i < count(); i++) {
@@ -109,7 +112,8 @@ public final class CudaDevice implements AutoCloseable {
   }
 
   /**
-   * Maps present and future memory of {@code peer}, so that kernels here can load and store it. Repeated calls and the device itself are allowed.
+   * Maps present and future memory of {@code peer}, so that kernels here can load and store it.
+   * Repeated calls and the device itself are allowed.
    */
   public void enablePeerAccess(CudaDevice peer) {
     if (peer.ordinal() == ordinal()) {
@@ -154,7 +158,10 @@ public final class CudaDevice implements AutoCloseable {
   }
 
   /**
-   * Records that a kernel of this context may never end, for example a kernel of a library whose peer has died. The driver frees resources only after all kernels have ended, so from now on every object closed on this device stays allocated until the process ends, including those of other buffers.
+   * Records that a kernel of this context may never end, for example a kernel of a library whose
+   * peer has died. The driver frees resources only after all kernels have ended, so from now on
+   * every object closed on this device stays allocated until the process ends, including those of
+   * other buffers.
    */
   public void hold() {
     HELD.add(context());
@@ -171,7 +178,8 @@ public final class CudaDevice implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "device " + ordinal() + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "device " + ordinal() + " is closed: create a new one");
     }
   }
 

@@ -16,7 +16,8 @@ public final class CudaDeviceAccess implements DeviceAccess {
   @Override
   public long allocate(int device, long bytes) {
     DeviceMemory.checkSize(bytes);
-    // The driver destroys a context with its last retain, and the memory with the context. The memory owns one retain; free releases it.
+    // The driver destroys a context with its last retain, and the memory with the context. The
+    // memory owns one retain; free releases it.
     CudaDevice holder = CudaDevice.open(device);
     boolean allocated = false;
     try (var _ = holder.enter()) {

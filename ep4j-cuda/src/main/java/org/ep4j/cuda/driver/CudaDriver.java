@@ -5,10 +5,14 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The CUDA driver of this machine: availability, version and device count. The first call opens and initialises the library. Only {@link #require} throws if the library is missing.
+ * The CUDA driver of this machine: availability, version and device count. The first call opens and
+ * initialises the library. Only {@link #require} throws if the library is missing.
  */
 public final class CudaDriver {
-  /** Environment variable with the path of the driver library, for libraries that the loader does not find. */
+  /**
+   * Environment variable with the path of the driver library, for libraries that the loader does
+   * not find.
+   */
   public static final String LIBRARY_VARIABLE = "EP4J_CUDA_DRIVER";
 
   /** Oldest CUDA version of a driver that exports every function that ep4j calls. */
@@ -101,6 +105,7 @@ public final class CudaDriver {
               ? ": check nvidia-smi"
               : ": check CUDA_VISIBLE_DEVICES, which is '" + visible + "'");
     }
-    return text + ": check nvidia-smi; the kernel module and the library must have the same version";
+    return text
+        + ": check nvidia-smi; the kernel module and the library must have the same version";
   }
 }

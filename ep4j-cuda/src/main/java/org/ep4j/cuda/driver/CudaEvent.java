@@ -1,11 +1,12 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.time.Duration;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /**
- * A point in the work of a stream that streams and host threads can wait for. Either owned, or a view of an event of another library.
+ * A point in the work of a stream that streams and host threads can wait for. Either owned, or a
+ * view of an event of another library.
  */
 public final class CudaEvent implements AutoCloseable {
   private static final int SPINS = 1000;
@@ -45,7 +46,8 @@ public final class CudaEvent implements AutoCloseable {
   /** The CUevent. */
   public long handle() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the event of " + device + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the event of " + device + " is closed: create a new one");
     }
     return handle;
   }

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 
 /** A call of the driver, NVRTC or nvJitLink failed. */
 public final class CudaException extends Ep4jException {

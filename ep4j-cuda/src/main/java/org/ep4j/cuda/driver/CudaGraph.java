@@ -1,10 +1,10 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /** Work recorded after {@link CudaStream#beginCapture}. */
 public final class CudaGraph implements AutoCloseable {
@@ -20,7 +20,8 @@ public final class CudaGraph implements AutoCloseable {
   /** The CUgraph. */
   public long handle() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
     }
     return handle;
   }

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
 import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /** An executable graph, launched any number of times. */
 public final class CudaGraphExec implements AutoCloseable {
@@ -17,7 +17,8 @@ public final class CudaGraphExec implements AutoCloseable {
   /** The CUgraphExec. */
   public long handle() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
     }
     return handle;
   }

@@ -1,10 +1,10 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /** Compiled kernels and variables, loaded onto a device. */
 public final class CudaModule implements AutoCloseable {
@@ -126,7 +126,8 @@ public final class CudaModule implements AutoCloseable {
 
   void checkOpen() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "module " + name + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "module " + name + " is closed: create a new one");
     }
   }
 

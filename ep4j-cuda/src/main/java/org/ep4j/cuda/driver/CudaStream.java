@@ -1,21 +1,21 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 
-/**
- * A queue of work on a device. Either owned, or a view of a stream of another library.
- */
+/** A queue of work on a device. Either owned, or a view of a stream of another library. */
 public final class CudaStream implements AutoCloseable {
   private final CudaDevice device;
   private final long handle;
   private final boolean owned;
 
-  /** Result word for the driver, allocated once: a query before every operation allocates nothing. */
+  /**
+   * Result word for the driver, allocated once: a query before every operation allocates nothing.
+   */
   private final MemorySegment word;
 
   private final Arena arena = Arena.ofShared();
@@ -47,11 +47,17 @@ public final class CudaStream implements AutoCloseable {
   }
 
   /**
-   * A view of a CUstream or cudaStream_t that another library made on {@code device}; 0 is the default stream. Closing the view does not destroy the stream.
+   * A view of a CUstream or cudaStream_t that another library made on {@code device}; 0 is the
+   * default stream. Closing the view does not destroy the stream.
    */
   public static CudaStream wrapping(CudaDevice device, long rawHandle) {
     if (rawHandle < 0) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "stream", String.valueOf(rawHandle), "a CUstream or 0", "pass the handle as it is");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_HANDLE,
+          "stream",
+          String.valueOf(rawHandle),
+          "a CUstream or 0",
+          "pass the handle as it is");
     }
     return new CudaStream(device, rawHandle, false);
   }
@@ -68,7 +74,8 @@ public final class CudaStream implements AutoCloseable {
   /** The CUstream. */
   public long handle() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the stream of " + device + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the stream of " + device + " is closed: create a new one");
     }
     return handle;
   }

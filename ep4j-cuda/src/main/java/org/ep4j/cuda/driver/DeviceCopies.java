@@ -1,12 +1,15 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 
 /**
- * Copies and fills at raw device addresses, independent of the allocator. Methods with a stream run in stream order: the stream's device is current (see {@link CudaDevice#makeCurrent}), and the host memory stays alive and unchanged until the copy has run; copies from and to page-locked memory ({@link PinnedMemory}) are fast and fully asynchronous.
+ * Copies and fills at raw device addresses, independent of the allocator. Methods with a stream run
+ * in stream order: the stream's device is current (see {@link CudaDevice#makeCurrent}), and the
+ * host memory stays alive and unchanged until the copy has run; copies from and to page-locked
+ * memory ({@link PinnedMemory}) are fast and fully asynchronous.
  */
 public final class DeviceCopies {
   private static final long DEFAULT_STREAM = 0;
@@ -29,7 +32,8 @@ public final class DeviceCopies {
   }
 
   /**
-   * The driver's call may return when pageable memory is staged, before the data has arrived, and streams other than the default stream would not wait for the data.
+   * The driver's call may return when pageable memory is staged, before the data has arrived, and
+   * streams other than the default stream would not wait for the data.
    */
   private static void copyAndWait(long target, long source, long bytes) {
     MemoryCalls.copyHostToDevice(target, source, bytes);
@@ -71,7 +75,9 @@ public final class DeviceCopies {
     }
   }
 
-  /** Copies from the device to native {@code target} from any thread and waits for this stream only. */
+  /**
+   * Copies from the device to native {@code target} from any thread and waits for this stream only.
+   */
   public static void toHostBeside(MemorySegment target, long source, CudaStream stream) {
     try (var _ = stream.device().enter()) {
       toHost(target, source, stream);
@@ -96,7 +102,12 @@ public final class DeviceCopies {
 
   private static long nativeAddress(MemorySegment segment) {
     if (!segment.isNative()) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_HEAP_COPY, "host memory", "a heap segment", "native memory for a copy in stream order", "use PinnedMemory, or a copy that waits");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_HEAP_COPY,
+          "host memory",
+          "a heap segment",
+          "native memory for a copy in stream order",
+          "use PinnedMemory, or a copy that waits");
     }
     return segment.address();
   }

@@ -1,13 +1,14 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * Memory of a device, owned, or a view of memory of another owner. The initial content is undefined.
+ * Memory of a device, owned, or a view of memory of another owner. The initial content is
+ * undefined.
  */
 public final class DeviceMemory implements AutoCloseable {
   private final CudaDevice device;
@@ -58,7 +59,9 @@ public final class DeviceMemory implements AutoCloseable {
     DeviceCopies.toDevice(device, at(offset, source.byteSize()), source);
   }
 
-  /** Copies the bytes at {@code offset} to {@code target}, which may be a heap segment, and waits. */
+  /**
+   * Copies the bytes at {@code offset} to {@code target}, which may be a heap segment, and waits.
+   */
   public void copyTo(long offset, MemorySegment target) {
     DeviceCopies.toHost(device, target, at(offset, target.byteSize()));
   }
@@ -95,7 +98,12 @@ public final class DeviceMemory implements AutoCloseable {
 
   static void checkSize(long bytes) {
     if (bytes < 1) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_MEMORY_SIZE, "bytes", String.valueOf(bytes), "at least 1", "allocate nothing where nothing is needed");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_MEMORY_SIZE,
+          "bytes",
+          String.valueOf(bytes),
+          "at least 1",
+          "allocate nothing where nothing is needed");
     }
   }
 
@@ -106,7 +114,8 @@ public final class DeviceMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
     }
   }
 

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.ConcurrentHashMap;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /**
@@ -26,7 +26,8 @@ import org.ep4j.InvalidArgumentException;
  * @param posixHandles whether memory can be shared by file descriptors
  * @param fabricHandles whether memory can be shared between hosts over NVLink
  * @param dmaBuf whether memory can be registered with a network card as dma-buf
- * @param ordersRemoteWrites whether a kernel that the host notifies sees earlier writes of a network card into memory of this device
+ * @param ordersRemoteWrites whether a kernel that the host notifies sees earlier writes of a
+ *     network card into memory of this device
  * @param numaNode nearest NUMA node of the host, -1 if unknown
  */
 public record DeviceProperties(
@@ -54,7 +55,10 @@ public record DeviceProperties(
   /** First compute capability with an architecture-specific instruction set, {@code sm_90a}. */
   private static final int FIRST_SPECIFIC_MAJOR = 9;
 
-  /** By ordinal. Properties do not change during the life of a process; tensor copies read them on each call. */
+  /**
+   * By ordinal. Properties do not change during the life of a process; tensor copies read them on
+   * each call.
+   */
   private static final ConcurrentHashMap<Integer, DeviceProperties> KNOWN =
       new ConcurrentHashMap<>();
 
@@ -100,7 +104,8 @@ public record DeviceProperties(
   }
 
   /**
-   * Architecture to compile for: {@code sm_80}; from compute capability 9.0 on the architecture-specific name {@code sm_90a}.
+   * Architecture to compile for: {@code sm_80}; from compute capability 9.0 on the
+   * architecture-specific name {@code sm_90a}.
    */
   public String architecture() {
     return "sm_" + major + minor + (major >= FIRST_SPECIFIC_MAJOR ? "a" : "");
@@ -109,7 +114,9 @@ public record DeviceProperties(
   static int checked(int ordinal) {
     int count = DeviceCalls.count();
     if (ordinal < 0 || ordinal >= count) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_DEVICE, "device",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_DEVICE,
+          "device",
           String.valueOf(ordinal),
           "0.." + (count - 1),
           "this process sees " + count + " devices (CUDA_VISIBLE_DEVICES)");

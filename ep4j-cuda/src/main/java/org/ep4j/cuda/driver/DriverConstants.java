@@ -1,8 +1,6 @@
 package org.ep4j.cuda.driver;
 
-/**
- * Constants of the driver API under their names there; a test compares them with the header.
- */
+/** Constants of the driver API under their names there; a test compares them with the header. */
 final class DriverConstants {
   static final int CUDA_SUCCESS = 0;
   static final int CUDA_ERROR_NO_DEVICE = 100;

@@ -5,7 +5,10 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The functions of the driver library that ep4j calls: symbol and signature. The symbols are the exported names, with the version suffixes that the header hides behind macros. Pointers and handles are longs: a long needs no liveness check of a segment, so hot calls avoid its cost. A test compares symbols and signatures with the header if a header is installed.
+ * The functions of the driver library that ep4j calls: symbol and signature. The symbols are the
+ * exported names, with the version suffixes that the header hides behind macros. Pointers and
+ * handles are longs: a long needs no liveness check of a segment, so hot calls avoid its cost. A
+ * test compares symbols and signatures with the header if a header is installed.
  */
 enum DriverFunction {
   GET_ERROR_NAME("cuGetErrorName", ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG),

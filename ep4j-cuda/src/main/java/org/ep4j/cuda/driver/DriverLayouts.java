@@ -5,9 +5,7 @@ import java.lang.foreign.MemoryLayout.PathElement;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
-/**
- * Structures of the driver API; a test compares them with the header if a header is installed.
- */
+/** Structures of the driver API; a test compares them with the header if a header is installed. */
 final class DriverLayouts {
   /** {@code CUipcMemHandle}, passed by value. */
   static final StructLayout IPC_HANDLE =

@@ -1,15 +1,16 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.util.List;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The driver library, opened when this class is initialised. Binding classes get function addresses here; use them only after {@link CudaDriver#find} has reported a usable driver.
+ * The driver library, opened when this class is initialised. Binding classes get function addresses
+ * here; use them only after {@link CudaDriver#find} has reported a usable driver.
  */
 final class DriverLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
@@ -53,12 +54,16 @@ final class DriverLibrary {
   /** Address of a function. */
   static MemorySegment address(DriverFunction function) {
     if (SYMBOLS == null) {
-      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "the CUDA driver is not loaded: CudaDriver.find() reports the reason");
+      throw new IllegalUseException(
+          ErrorCode.NATIVE_LIBRARY_NOT_LOADED,
+          "the CUDA driver is not loaded: CudaDriver.find() reports the reason");
     }
     return SYMBOLS
         .find(function.symbol())
         .orElseThrow(
             () ->
-                new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol() + ": install a newer version"));
+                new EngineUnavailableException(
+                    ErrorCode.NATIVE_FUNCTION_MISSING,
+                    NAME + " has no " + function.symbol() + ": install a newer version"));
   }
 }

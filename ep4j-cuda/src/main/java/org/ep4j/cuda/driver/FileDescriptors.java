@@ -1,6 +1,5 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -9,9 +8,13 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 
 /**
- * Binding of the Linux calls that carry a file descriptor, for example of {@link VmmMemory#exportDescriptor}, to another process: the receiver copies it by process id and number. This needs permission to trace the other process: root, or the same user without a Yama restriction above 0.
+ * Binding of the Linux calls that carry a file descriptor, for example of {@link
+ * VmmMemory#exportDescriptor}, to another process: the receiver copies it by process id and number.
+ * This needs permission to trace the other process: root, or the same user without a Yama
+ * restriction above 0.
  */
 @SuppressWarnings("restricted") // links native functions
 public final class FileDescriptors {
@@ -72,7 +75,9 @@ public final class FileDescriptors {
       throw CudaException.unexpected(t);
     }
     if (result != 0) {
-      throw new Ep4jException(ErrorCode.FILE_DESCRIPTOR_COPY, "close of descriptor " + descriptor + " failed: it is not open");
+      throw new Ep4jException(
+          ErrorCode.FILE_DESCRIPTOR_COPY,
+          "close of descriptor " + descriptor + " failed: it is not open");
     }
   }
 
@@ -87,7 +92,9 @@ public final class FileDescriptors {
       }
       if (result < 0) {
         int errno = state.get(ValueLayout.JAVA_INT, ERRNO);
-        throw new Ep4jException(ErrorCode.FILE_DESCRIPTOR_COPY, what
+        throw new Ep4jException(
+            ErrorCode.FILE_DESCRIPTOR_COPY,
+            what
                 + " failed with errno "
                 + errno
                 + (errno == EPERM

@@ -1,14 +1,15 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * A mapping of memory that another process of this host allocated. A process cannot map its own memory this way. The exporter keeps the memory until every importer has closed its mapping.
+ * A mapping of memory that another process of this host allocated. A process cannot map its own
+ * memory this way. The exporter keeps the memory until every importer has closed its mapping.
  */
 public final class IpcMemory implements AutoCloseable {
   /** Bytes of a handle. */
@@ -37,7 +38,10 @@ public final class IpcMemory implements AutoCloseable {
     return export(memory.device(), memory.address()).handle();
   }
 
-  /** The handle of the allocation that contains an address of {@code device}, independent of its allocator. */
+  /**
+   * The handle of the allocation that contains an address of {@code device}, independent of its
+   * allocator.
+   */
   public static Export export(CudaDevice device, long address) {
     try (var _ = device.enter();
         Arena arena = Arena.ofConfined()) {
@@ -54,11 +58,17 @@ public final class IpcMemory implements AutoCloseable {
   }
 
   /**
-   * Maps memory of another process for kernels of {@code device}. The memory may belong to another device: peer access is enabled as needed.
+   * Maps memory of another process for kernels of {@code device}. The memory may belong to another
+   * device: peer access is enabled as needed.
    */
   public static IpcMemory open(CudaDevice device, byte[] handle) {
     if (handle.length != HANDLE_BYTES) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "handle", handle.length + " bytes", HANDLE_BYTES + " bytes", "pass it as exported");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_HANDLE,
+          "handle",
+          handle.length + " bytes",
+          HANDLE_BYTES + " bytes",
+          "pass it as exported");
     }
     try (var _ = device.enter();
         Arena arena = Arena.ofConfined()) {
@@ -73,7 +83,8 @@ public final class IpcMemory implements AutoCloseable {
   /** First byte of the allocation. */
   public long address() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the peer memory on " + device + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the peer memory on " + device + " is closed: create a new one");
     }
     return address;
   }

@@ -1,11 +1,11 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /** A kernel; valid as long as its module. */
@@ -81,7 +81,9 @@ public final class Kernel {
   public void setMaxDynamicSharedBytes(int bytes) {
     int limit = module.device().properties().sharedBytesPerBlock() - staticSharedBytes;
     if (bytes > limit) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_SHARED_MEMORY, "dynamic shared memory of " + name,
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_SHARED_MEMORY,
+          "dynamic shared memory of " + name,
           bytes + " bytes",
           "at most " + limit + " on " + module.device(),
           "use fewer stages");
@@ -97,7 +99,8 @@ public final class Kernel {
   }
 
   /**
-   * Sizes of the parameters in order, as compiled; empty if the driver is older than CUDA 12.4 and does not report them.
+   * Sizes of the parameters in order, as compiled; empty if the driver is older than CUDA 12.4 and
+   * does not report them.
    */
   public List<Integer> parameterBytes() {
     List<Integer> sizes = new ArrayList<>();

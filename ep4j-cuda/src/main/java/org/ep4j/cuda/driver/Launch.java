@@ -1,16 +1,18 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.List;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * A launch that is described once and made many times. This object owns the native memory of parameters, attributes and configuration; setting parameters and launching allocate nothing. One thread at a time; the driver has read all of it when {@link #launch} returns.
+ * A launch that is described once and made many times. This object owns the native memory of
+ * parameters, attributes and configuration; setting parameters and launching allocate nothing. One
+ * thread at a time; the driver has read all of it when {@link #launch} returns.
  */
 public final class Launch implements AutoCloseable {
   private static final int MAX_ATTRIBUTES = 3;
@@ -55,13 +57,16 @@ public final class Launch implements AutoCloseable {
   /**
    * A launch of {@code kernel}.
    *
-   * @param parameterBytes size of each parameter in order; compared with the sizes that the driver reports (CUDA 12.4)
+   * @param parameterBytes size of each parameter in order; compared with the sizes that the driver
+   *     reports (CUDA 12.4)
    */
   public static Launch of(Kernel kernel, LaunchConfig config, int... parameterBytes) {
     List<Integer> compiled = kernel.parameterBytes();
     List<Integer> given = Arrays.stream(parameterBytes).boxed().toList();
     if (!compiled.isEmpty() && !compiled.equals(given)) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_KERNEL_PARAMETERS, "parameters of " + kernel.name(),
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_KERNEL_PARAMETERS,
+          "parameters of " + kernel.name(),
           given + " bytes",
           compiled + " bytes as in the kernel",
           "make the host's layout the same as the kernel's");
@@ -167,7 +172,8 @@ public final class Launch implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the launch of " + kernel.name() + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the launch of " + kernel.name() + " is closed: create a new one");
     }
   }
 

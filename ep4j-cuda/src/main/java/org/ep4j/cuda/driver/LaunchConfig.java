@@ -12,10 +12,13 @@ import org.ep4j.InvalidArgumentException;
  * @param blockX threads of a block
  * @param blockY threads of a block
  * @param blockZ threads of a block
- * @param dynamicSharedBytes shared memory of a block in addition to what the source fixes; above 48 KiB the kernel must allow it ({@link Kernel#setMaxDynamicSharedBytes})
- * @param cooperative all blocks run at the same time and can synchronise; the driver refuses a launch that does not fit
+ * @param dynamicSharedBytes shared memory of a block in addition to what the source fixes; above 48
+ *     KiB the kernel must allow it ({@link Kernel#setMaxDynamicSharedBytes})
+ * @param cooperative all blocks run at the same time and can synchronise; the driver refuses a
+ *     launch that does not fit
  * @param clusterBlocks blocks of a cluster along x, a divisor of {@code gridX}; 0 for none
- * @param programmatic the kernel may start while the previous kernel of the stream still runs; it waits for the memory of that kernel itself ({@code griddepcontrol.wait})
+ * @param programmatic the kernel may start while the previous kernel of the stream still runs; it
+ *     waits for the memory of that kernel itself ({@code griddepcontrol.wait})
  */
 public record LaunchConfig(
     int gridX,
@@ -37,16 +40,25 @@ public record LaunchConfig(
     positive("blockY", blockY);
     positive("blockZ", blockZ);
     if ((long) blockX * blockY * blockZ > 1024) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "block",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_LAUNCH_CONFIG,
+          "block",
           blockX + " x " + blockY + " x " + blockZ,
           "at most 1024 threads",
           "use more blocks");
     }
     if (dynamicSharedBytes < 0) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "dynamicSharedBytes", String.valueOf(dynamicSharedBytes), ">= 0", "pass 0 for none");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_LAUNCH_CONFIG,
+          "dynamicSharedBytes",
+          String.valueOf(dynamicSharedBytes),
+          ">= 0",
+          "pass 0 for none");
     }
     if (clusterBlocks < 0 || (clusterBlocks > 0 && gridX % clusterBlocks != 0)) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "clusterBlocks",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_LAUNCH_CONFIG,
+          "clusterBlocks",
           String.valueOf(clusterBlocks),
           "a divisor of gridX, which is " + gridX,
           "round the grid up, or pass 0 for no clusters");
@@ -125,7 +137,12 @@ public record LaunchConfig(
 
   private static void positive(String name, int value) {
     if (value < 1) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, name, String.valueOf(value), "at least 1", "launch nothing where there is nothing to do");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_LAUNCH_CONFIG,
+          name,
+          String.valueOf(value),
+          "at least 1",
+          "launch nothing where there is nothing to do");
     }
   }
 }

@@ -1,13 +1,14 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 
 /**
  * Result of the search for a native library.
  *
  * @param library name or path of the library; empty if not found
- * @param problem empty if the library is usable; otherwise what was searched, where, and what to install
+ * @param problem empty if the library is usable; otherwise what was searched, where, and what to
+ *     install
  */
 public record LibrarySearch(String library, String problem) {
   static LibrarySearch found(String library) {

@@ -202,7 +202,8 @@ final class MemoryCalls {
   }
 
   /**
-   * Sets bytes in stream order. The value is an int of 0 to 255, because a callee may rely on the upper bits.
+   * Sets bytes in stream order. The value is an int of 0 to 255, because a callee may rely on the
+   * upper bits.
    */
   static void fill8Async(long address, int value, long count, long stream) {
     int result;

@@ -120,7 +120,8 @@ final class ModuleCalls {
   }
 
   /**
-   * Writes offset and size of a parameter; returns the result code. Requires {@link #knowsParameters}.
+   * Writes offset and size of a parameter; returns the result code. Requires {@link
+   * #knowsParameters}.
    */
   static int parameterInfo(long function, long index, long offset, long size) {
     if (FUNC_GET_PARAM_INFO == null) {

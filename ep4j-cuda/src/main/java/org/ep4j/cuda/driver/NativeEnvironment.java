@@ -7,7 +7,8 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
 /**
- * The environment that native libraries of this process read. The environment that Java and child processes see does not change after the start of the JVM.
+ * The environment that native libraries of this process read. The environment that Java and child
+ * processes see does not change after the start of the JVM.
  */
 @SuppressWarnings("restricted") // links native functions
 public final class NativeEnvironment {

@@ -10,7 +10,8 @@ import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * The exit of this process. Native libraries destroy their state at exit; a thread that is still inside such a library then crashes, and the process with it.
+ * The exit of this process. Native libraries destroy their state at exit; a thread that is still
+ * inside such a library then crashes, and the process with it.
  */
 @SuppressWarnings("restricted") // links native functions
 public final class NativeExit {
@@ -19,7 +20,9 @@ public final class NativeExit {
   private NativeExit() {}
 
   /**
-   * Permanently disables the exit handlers of native libraries. Java's shutdown hooks still run, and the exit status does not change. For threads that must be abandoned inside a library. Does nothing if the C library has no {@code on_exit}.
+   * Permanently disables the exit handlers of native libraries. Java's shutdown hooks still run,
+   * and the exit status does not change. For threads that must be abandoned inside a library. Does
+   * nothing if the C library has no {@code on_exit}.
    */
   public static void skipDestructors() {
     if (SKIPS.compareAndSet(false, true)) {
@@ -28,7 +31,9 @@ public final class NativeExit {
   }
 
   /**
-   * The C library calls exit handlers with the status of the process, last registered first. The C library's own function that ends a process immediately with a status, registered last, therefore precedes the handlers that libraries registered when they were loaded.
+   * The C library calls exit handlers with the status of the process, last registered first. The C
+   * library's own function that ends a process immediately with a status, registered last,
+   * therefore precedes the handlers that libraries registered when they were loaded.
    */
   private static void endAtOnce() {
     SymbolLookup library = Linker.nativeLinker().defaultLookup();

@@ -1,14 +1,15 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /**
- * A link in this process: intermediate code and binaries of several origins become one cubin. Used by one thread: create, add, {@link #link}, close. Needs no device.
+ * A link in this process: intermediate code and binaries of several origins become one cubin. Used
+ * by one thread: create, add, {@link #link}, close. Needs no device.
  */
 public final class NvJitLink implements AutoCloseable {
   /** Environment variable with the path of the library or its directory. */

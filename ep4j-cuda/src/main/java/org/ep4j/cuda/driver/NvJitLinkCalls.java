@@ -7,7 +7,8 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of nvJitLink. Every method returns the library's result code; {@link NvJitLink} checks it.
+ * Binding of nvJitLink. Every method returns the library's result code; {@link NvJitLink} checks
+ * it.
  */
 @SuppressWarnings("restricted") // links native functions
 final class NvJitLinkCalls {

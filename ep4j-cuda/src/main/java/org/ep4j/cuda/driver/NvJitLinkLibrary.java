@@ -1,10 +1,10 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /** The library of {@link NvJitLink}, opened when this class is initialised. */
@@ -38,11 +38,16 @@ final class NvJitLinkLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "nvJitLink is not loaded: NvJitLink.find() reports the reason");
+      throw new IllegalUseException(
+          ErrorCode.NATIVE_LIBRARY_NOT_LOADED,
+          "nvJitLink is not loaded: NvJitLink.find() reports the reason");
     }
     return SYMBOLS
         .find(symbol)
         .orElseThrow(
-            () -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
+            () ->
+                new EngineUnavailableException(
+                    ErrorCode.NATIVE_FUNCTION_MISSING,
+                    NAME + " has no " + symbol + ": install a newer version"));
   }
 }

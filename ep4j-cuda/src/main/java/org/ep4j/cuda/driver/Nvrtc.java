@@ -7,9 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/**
- * The compiler of CUDA C++ in this process. Needs no device. The first call opens the library.
- */
+/** The compiler of CUDA C++ in this process. Needs no device. The first call opens the library. */
 public final class Nvrtc {
   /** Environment variable with the path of the library or its directory. */
   public static final String LIBRARY_VARIABLE = "EP4J_NVRTC";

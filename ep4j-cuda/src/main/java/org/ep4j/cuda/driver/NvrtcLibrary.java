@@ -1,14 +1,14 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /** The library of {@link Nvrtc}, opened when this class is initialised. */
@@ -37,7 +37,8 @@ final class NvrtcLibrary {
   private NvrtcLibrary() {}
 
   /**
-   * NVRTC opens a second library by name when it compiles, and does not search its own directory. An already open library is found. If NVRTC is on the loader path, the second library is too.
+   * NVRTC opens a second library by name when it compiles, and does not search its own directory.
+   * An already open library is found. If NVRTC is on the loader path, the second library is too.
    */
   private static void openBuiltins(String library) {
     Path directory = Path.of(library).getParent();
@@ -61,11 +62,16 @@ final class NvrtcLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NVRTC is not loaded: Nvrtc.find() reports the reason");
+      throw new IllegalUseException(
+          ErrorCode.NATIVE_LIBRARY_NOT_LOADED,
+          "NVRTC is not loaded: Nvrtc.find() reports the reason");
     }
     return SYMBOLS
         .find(symbol)
         .orElseThrow(
-            () -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
+            () ->
+                new EngineUnavailableException(
+                    ErrorCode.NATIVE_FUNCTION_MISSING,
+                    NAME + " has no " + symbol + ": install a newer version"));
   }
 }

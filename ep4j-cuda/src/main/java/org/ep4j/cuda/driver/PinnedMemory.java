@@ -1,12 +1,13 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /**
- * Zeroed page-locked host memory, owned by this object: copies in stream order run at full speed, and kernels of every device can load and store it.
+ * Zeroed page-locked host memory, owned by this object: copies in stream order run at full speed,
+ * and kernels of every device can load and store it.
  */
 @SuppressWarnings("restricted") // creates a segment for an address that it owns
 public final class PinnedMemory implements AutoCloseable {
@@ -72,7 +73,8 @@ public final class PinnedMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the page-locked memory is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the page-locked memory is closed: create a new one");
     }
   }
 

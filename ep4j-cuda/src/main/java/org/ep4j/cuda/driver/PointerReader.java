@@ -1,10 +1,10 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /** Reads {@link PointerAttributes} repeatedly without allocation. One thread at a time. */
 public final class PointerReader implements AutoCloseable {
@@ -45,7 +45,8 @@ public final class PointerReader implements AutoCloseable {
   /** Reads the attributes of {@code address}; the other methods return them. */
   public void read(long address) {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the pointer reader is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the pointer reader is closed: create a new one");
     }
     values.fill((byte) 0); // the driver does not write attributes that do not apply
     MemoryCalls.pointerAttributes(COUNT, attributes, targets, address);

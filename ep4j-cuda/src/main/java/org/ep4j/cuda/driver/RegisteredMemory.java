@@ -1,11 +1,13 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 
 /**
- * Host memory of another owner, page-locked while this object is open: kernels of every device can load and store it. Whole pages are locked, so no other registered memory may share a page. The owner keeps the memory until this object is closed.
+ * Host memory of another owner, page-locked while this object is open: kernels of every device can
+ * load and store it. Whole pages are locked, so no other registered memory may share a page. The
+ * owner keeps the memory until this object is closed.
  */
 public final class RegisteredMemory implements AutoCloseable {
   private static final long PAGE = 4096;
@@ -59,7 +61,8 @@ public final class RegisteredMemory implements AutoCloseable {
   /** Device address of the first byte of the segment. */
   public long deviceAddress() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory is no longer registered: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the memory is no longer registered: create a new one");
     }
     return deviceAddress;
   }

@@ -16,7 +16,10 @@ public final class ResourceStack implements AutoCloseable {
     return resource;
   }
 
-  /** Closes all resources even if some throw; then throws the first error with the others suppressed. */
+  /**
+   * Closes all resources even if some throw; then throws the first error with the others
+   * suppressed.
+   */
   @Override
   public void close() {
     RuntimeException first = null;

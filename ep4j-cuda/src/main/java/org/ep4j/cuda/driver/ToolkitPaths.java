@@ -10,11 +10,13 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Candidate locations of a library of the CUDA toolkit: the value of a variable, the loader path, CUDA's own directories, and the Python packages that contain parts of CUDA.
+ * Candidate locations of a library of the CUDA toolkit: the value of a variable, the loader path,
+ * CUDA's own directories, and the Python packages that contain parts of CUDA.
  *
  * @param variable environment variable with the path of the library or of its directory
  * @param stem {@code libnvrtc}
- * @param driverMajor major CUDA version of the driver: libraries of a newer version are tried last, because the driver may reject their output; 0 for unknown
+ * @param driverMajor major CUDA version of the driver: libraries of a newer version are tried last,
+ *     because the driver may reject their output; 0 for unknown
  * @param environment environment of the process
  */
 record ToolkitPaths(
@@ -53,8 +55,8 @@ record ToolkitPaths(
             + stem
             + ".so."
             + OLDEST_MAJOR
-            + " and newer on the loader path, in /usr/local/cuda*, CUDA_HOME and the Python packages"
-            + " nvidia/*/lib; install the CUDA toolkit's "
+            + " and newer on the loader path, in /usr/local/cuda*, CUDA_HOME and the Python"
+            + " packages nvidia/*/lib; install the CUDA toolkit's "
             + what
             + ", or set its path in "
             + variable

@@ -1,14 +1,16 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * Memory of a device with its own address range, for sharing that plain allocations do not support: by file descriptor, or over a multi-node NVLink fabric. Either allocated here or imported. Other devices of this process use it after {@link #allowAccess}.
+ * Memory of a device with its own address range, for sharing that plain allocations do not support:
+ * by file descriptor, or over a multi-node NVLink fabric. Either allocated here or imported. Other
+ * devices of this process use it after {@link #allowAccess}.
  */
 public final class VmmMemory implements AutoCloseable {
   /** Bytes of a fabric handle. */
@@ -90,7 +92,9 @@ public final class VmmMemory implements AutoCloseable {
    */
   public static VmmMemory importFabric(CudaDevice device, byte[] fabricHandle, long bytes) {
     if (fabricHandle.length != FABRIC_HANDLE_BYTES) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "fabricHandle",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_HANDLE,
+          "fabricHandle",
           fabricHandle.length + " bytes",
           FABRIC_HANDLE_BYTES + " bytes",
           "pass it as exported");
@@ -138,7 +142,12 @@ public final class VmmMemory implements AutoCloseable {
     DeviceProperties properties = device.properties();
     if ((sharing == Sharing.DESCRIPTOR && !properties.posixHandles())
         || (sharing == Sharing.FABRIC && !properties.fabricHandles())) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_SHARING_UNSUPPORTED, "sharing", sharing.name(), "what " + device + " supports", "use IpcMemory");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_SHARING_UNSUPPORTED,
+          "sharing",
+          sharing.name(),
+          "what " + device + " supports",
+          "use IpcMemory");
     }
   }
 
@@ -189,7 +198,8 @@ public final class VmmMemory implements AutoCloseable {
   }
 
   /**
-   * Exports the memory as a dma-buf: a file descriptor by which a network card can register it; the caller closes the descriptor.
+   * Exports the memory as a dma-buf: a file descriptor by which a network card can register it; the
+   * caller closes the descriptor.
    */
   public int exportDmaBuf() {
     try (var _ = device.enter();
@@ -204,7 +214,9 @@ public final class VmmMemory implements AutoCloseable {
   private void requireSharing(Sharing wanted) {
     checkOpen();
     if (sharing != wanted) {
-      throw new IllegalUseException(ErrorCode.CUDA_SHARING_MODE, "the memory was allocated with Sharing." + sharing + ": allocate it with " + wanted);
+      throw new IllegalUseException(
+          ErrorCode.CUDA_SHARING_MODE,
+          "the memory was allocated with Sharing." + sharing + ": allocate it with " + wanted);
     }
   }
 
@@ -221,7 +233,8 @@ public final class VmmMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
     }
   }
 

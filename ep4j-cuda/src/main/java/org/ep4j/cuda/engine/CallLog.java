@@ -13,9 +13,14 @@ import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The latest calls of each rank, in host memory that all ranks of a node share. A kernel whose wait fails knows only the missing rank; this log shows which operation each rank called.
+ * The latest calls of each rank, in host memory that all ranks of a node share. A kernel whose wait
+ * fails knows only the missing rank; this log shows which operation each rank called.
  *
- * <p>Protocol: each rank writes only its own entries, after it has enqueued an operation on the GPU. Call n since the last reset goes to entry n modulo {@link #ENTRIES}. The number is 0 while the rest of the entry is written, then n with release. Peers read with acquire, and only after a wait has failed; no wait depends on these words. A reset clears the calls of a rank before its final barrier, so that all ranks count from 1 again.
+ * <p>Protocol: each rank writes only its own entries, after it has enqueued an operation on the
+ * GPU. Call n since the last reset goes to entry n modulo {@link #ENTRIES}. The number is 0 while
+ * the rest of the entry is written, then n with release. Peers read with acquire, and only after a
+ * wait has failed; no wait depends on these words. A reset clears the calls of a rank before its
+ * final barrier, so that all ranks count from 1 again.
  */
 final class CallLog implements AutoCloseable {
   /** Entries per rank: more calls than a rank enqueues ahead of a wait. */
@@ -93,7 +98,8 @@ final class CallLog implements AutoCloseable {
   }
 
   /**
-   * The earliest call that differs between this rank and another; null if none is known. Any thread, one at a time.
+   * The earliest call that differs between this rank and another; null if none is known. Any
+   * thread, one at a time.
    *
    * @param excluded ranks to skip
    */

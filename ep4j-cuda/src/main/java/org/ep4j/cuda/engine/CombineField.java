@@ -1,7 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the combine kernel, 8 bytes each, in the order of {@code CombineParameters} in {@code combine_parameters.cuh}.
+ * Parameters of the combine kernel, 8 bytes each, in the order of {@code CombineParameters} in
+ * {@code combine_parameters.cuh}.
  */
 enum CombineField {
   PEERS,

@@ -8,11 +8,14 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches combines. Rows of the return buffer have the size of the buffer's widest row: wider rows are combined in several passes of columns. The arguments are valid.
+ * Launches combines. Rows of the return buffer have the size of the buffer's widest row: wider rows
+ * are combined in several passes of columns. The arguments are valid.
  */
 final class Combiner {
   /**
-   * Work of a block within one node. With more pushing warps, rows return faster than they are summed. With more parts, fewer warps idle at the end, but finding the rows of a part takes as long as finding the rows of a token.
+   * Work of a block within one node. With more pushing warps, rows return faster than they are
+   * summed. With more parts, fewer warps idle at the end, but finding the rows of a part takes as
+   * long as finding the rows of a token.
    *
    * @param pushWarps warps that push FLAT rows; the others sum
    * @param parts parts of a token, each summed by one warp

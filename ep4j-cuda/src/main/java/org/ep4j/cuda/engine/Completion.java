@@ -1,11 +1,11 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.far.InternodeConnection;
@@ -14,9 +14,11 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the host learns about the end and the failure of operations. Each operation has a ticket; operations end in the order of their tickets. Any thread may wait.
+ * How the host learns about the end and the failure of operations. Each operation has a ticket;
+ * operations end in the order of their tickets. Any thread may wait.
  *
- * <p>The kernel enforces the deadline of an operation: the host waits a little longer, in case the GPU never starts the kernel.
+ * <p>The kernel enforces the deadline of an operation: the host waits a little longer, in case the
+ * GPU never starts the kernel.
  */
 final class Completion {
   private static final Duration GRACE = Duration.ofSeconds(20);
@@ -65,7 +67,8 @@ final class Completion {
   }
 
   /**
-   * A failure of {@code connection} also aborts waits; kernels learn about dead ranks when the fence has excluded these ranks.
+   * A failure of {@code connection} also aborts waits; kernels learn about dead ranks when the
+   * fence has excluded these ranks.
    */
   void attach(@Nullable InternodeConnection connection, StaleRankFence rankFence) {
     fence = rankFence;
@@ -106,7 +109,10 @@ final class Completion {
     awaitWord(null, 0, lastRunning, "the last operation", Long.MAX_VALUE);
   }
 
-  /** Same as {@link #awaitAll} when the buffer closes: returns whether they ended instead of throwing. */
+  /**
+   * Same as {@link #awaitAll} when the buffer closes: returns whether they ended instead of
+   * throwing.
+   */
   boolean endsInTime() {
     Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
     try {
@@ -167,25 +173,30 @@ final class Completion {
       if (now - start > config.timeout().plus(GRACE).toNanos()) {
         stuck = true;
         throw breakWith(
-            new Ep4jException(ErrorCode.GPU_STUCK, operation + ": the GPU has not ended it after "
+            new Ep4jException(
+                ErrorCode.GPU_STUCK,
+                operation
+                    + ": the GPU has not ended it after "
                     + (now - start) / 1_000_000
-                    + " ms: check the work that its stream waits for, then call reset() on all ranks"));
+                    + " ms: check the work that its stream waits for, then call reset() on all"
+                    + " ranks"));
       }
       Thread.yield();
     }
     return true;
   }
 
-  /**
-   * A kernel that made the GPU fail never ends; the driver reports the failure on any stream.
-   */
+  /** A kernel that made the GPU fail never ends; the driver reports the failure on any stream. */
   private void requireWorkingGpu(String operation) {
     try {
       stream.query();
     } catch (CudaException e) {
       stuck = true;
       throw breakWith(
-          new Ep4jException(ErrorCode.GPU_FAILED, operation + ": the GPU has failed, and all work of this process on it is lost: "
+          new Ep4jException(
+              ErrorCode.GPU_FAILED,
+              operation
+                  + ": the GPU has failed, and all work of this process on it is lost: "
                   + e.getMessage(),
               e));
     }
@@ -266,7 +277,10 @@ final class Completion {
   /** Refuses to start an operation on a broken buffer. */
   synchronized void requireUsable() {
     if (failure != null) {
-      IllegalUseException refused = new IllegalUseException(ErrorCode.RESET_NEEDED, "the buffer needs reset() on all live ranks: " + failure.getMessage());
+      IllegalUseException refused =
+          new IllegalUseException(
+              ErrorCode.RESET_NEEDED,
+              "the buffer needs reset() on all live ranks: " + failure.getMessage());
       refused.initCause(failure);
       throw refused;
     }

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Words at the start of each rank's region, 8 bytes each, in the order of {@code Control} in {@code kernels/protocol.cuh}, which documents the writers.
+ * Words at the start of each rank's region, 8 bytes each, in the order of {@code Control} in {@code
+ * kernels/protocol.cuh}, which documents the writers.
  */
 enum ControlField {
   EPOCH,

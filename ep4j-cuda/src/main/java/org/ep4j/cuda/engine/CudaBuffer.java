@@ -1,7 +1,5 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -15,7 +13,9 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.IllegalUseException;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -27,10 +27,10 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.ThreadGuard;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.engine.ThreadGuard;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -38,7 +38,8 @@ import org.ep4j.group.PeerLostException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A buffer of the CUDA engine: admits one thread at a time to the operations and makes the device current for it.
+ * A buffer of the CUDA engine: admits one thread at a time to the operations and makes the device
+ * current for it.
  */
 final class CudaBuffer implements ExpertBuffer {
   /** How long close waits for ranks that may still access this rank's memory. */
@@ -154,7 +155,9 @@ final class CudaBuffer implements ExpertBuffer {
   private LowLatency lowLatency() {
     LowLatency operations = lowLatency;
     if (operations == null) {
-      throw new IllegalUseException(ErrorCode.LOW_LATENCY_OFF, "the buffer was opened without low-latency operations: set"
+      throw new IllegalUseException(
+          ErrorCode.LOW_LATENCY_OFF,
+          "the buffer was opened without low-latency operations: set"
               + " BufferConfig.lowLatencyMaxTokens");
     }
     return operations;
@@ -333,7 +336,9 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   /**
-   * Never hangs: waits for the last operation up to its deadline, then briefly for the other ranks. Freeing waits for the GPU without a limit; if the GPU has not ended the last operation by then, driver resources stay allocated until the process ends, and an exception reports this.
+   * Never hangs: waits for the last operation up to its deadline, then briefly for the other ranks.
+   * Freeing waits for the GPU without a limit; if the GPU has not ended the last operation by then,
+   * driver resources stay allocated until the process ends, and an exception reports this.
    */
   @Override
   public void close() {
@@ -375,11 +380,14 @@ final class CudaBuffer implements ExpertBuffer {
     }
     closeLive();
     context.forgetCallersStream();
-    throw new Ep4jException(ErrorCode.BUFFER_LEFT_OPEN, "closing the buffer of "
+    throw new Ep4jException(
+        ErrorCode.BUFFER_LEFT_OPEN,
+        "closing the buffer of "
             + context
             + ": the GPU has not ended the last operation, so "
             + ((symmetricBytes() + privateBytes()) >> 20)
-            + " MiB of device memory, its stream and its kernels stay allocated until this process" + " ends: end the process, or end the work that its stream waits for before closing");
+            + " MiB of device memory, its stream and its kernels stay allocated until this process"
+            + " ends: end the process, or end the work that its stream waits for before closing");
   }
 
   @Override

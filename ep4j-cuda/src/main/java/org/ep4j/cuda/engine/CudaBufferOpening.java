@@ -1,7 +1,5 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -9,7 +7,9 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.function.Supplier;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendChoice;
@@ -35,7 +35,8 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Creates what a buffer owns; closes it in reverse order when the buffer closes, or immediately if the opening fails.
+ * Creates what a buffer owns; closes it in reverse order when the buffer closes, or immediately if
+ * the opening fails.
  */
 final class CudaBufferOpening implements AutoCloseable {
   private static final int MAX_EXPERTS_PER_RANK = 1 << 16;
@@ -55,7 +56,10 @@ final class CudaBufferOpening implements AutoCloseable {
     return open(group, config, nodes, null);
   }
 
-  /** The configuration with the backend from property and variables, so that ranks compare effective values. */
+  /**
+   * The configuration with the backend from property and variables, so that ranks compare effective
+   * values.
+   */
   static BufferConfig settled(BufferConfig config) {
     return config.toBuilder().backend(BackendChoice.of(config.backend()).name()).build();
   }
@@ -65,7 +69,8 @@ final class CudaBufferOpening implements AutoCloseable {
     BufferConfig config = settled(wanted);
     // Compiles missing kernels while no rank waits for this one.
     prepareNode(DeviceChoice.ordinal(group), config);
-    try (SurvivorAgreement reunion = SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
+    try (SurvivorAgreement reunion =
+        SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
       return open(group, config, Nodes.one(group.size()), reunion);
     }
   }
@@ -77,7 +82,10 @@ final class CudaBufferOpening implements AutoCloseable {
     try {
       CudaBuffer buffer =
           opening.build(
-              group, config, nodes, reunion == null ? Participants.ofAll(group) : reunion.participants());
+              group,
+              config,
+              nodes,
+              reunion == null ? Participants.ofAll(group) : reunion.participants());
       if (reunion != null) {
         buffer.rejoin(reunion);
       }
@@ -178,7 +186,9 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /**
-   * Compiles missing kernels, which may take long on one rank; the others wait here, without the deadline of an operation. The ranks that readmit a returning rank load no kernels: they wait for it in the next step.
+   * Compiles missing kernels, which may take long on one rank; the others wait here, without the
+   * deadline of an operation. The ranks that readmit a returning rank load no kernels: they wait
+   * for it in the next step.
    */
   private <T extends AutoCloseable> T loaded(Backend backend, boolean again, Supplier<T> kernels) {
     Supplier<T> owning = () -> own(kernels.get());
@@ -187,7 +197,8 @@ final class CudaBufferOpening implements AutoCloseable {
 
   private static void requireReadmission(Backend backend, boolean again) {
     if (again && !backend.refusesReadmission().isEmpty()) {
-      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "rejoin: " + backend.refusesReadmission());
+      throw new IllegalUseException(
+          ErrorCode.READMISSION_UNSUPPORTED, "rejoin: " + backend.refusesReadmission());
     }
   }
 
@@ -239,7 +250,9 @@ final class CudaBufferOpening implements AutoCloseable {
 
   private static void requireNoMasking(BufferConfig config) {
     if (config.masking()) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_MASKING_INTERNODE, "masking",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_MASKING_INTERNODE,
+          "masking",
           "true",
           "false where ranks of several nodes use the CUDA engine",
           "disable masking, or use the engine 'host'");
@@ -247,7 +260,8 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /** Collective. */
-  private LowLatency.Resources lowLatency(CudaContext context, Participants meeting, HostWords words) {
+  private LowLatency.Resources lowLatency(
+      CudaContext context, Participants meeting, HostWords words) {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
@@ -287,7 +301,9 @@ final class CudaBufferOpening implements AutoCloseable {
   private DeviceMemory owners(CudaDevice device, BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     if (placement.maxLocalExperts() > MAX_EXPERTS_PER_RANK) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERTS_PER_RANK, "placement",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_EXPERTS_PER_RANK,
+          "placement",
           placement.maxLocalExperts() + " experts on a rank",
           "at most " + MAX_EXPERTS_PER_RANK,
           "use more ranks");
@@ -301,7 +317,9 @@ final class CudaBufferOpening implements AutoCloseable {
     return memory;
   }
 
-  /** Start of each rank's experts in a list of all experts, and that list, by rank and local number. */
+  /**
+   * Start of each rank's experts in a list of all experts, and that list, by rank and local number.
+   */
   private static int[] orderTable(ExpertPlacement placement) {
     int ranks = placement.ranks();
     int[] order = new int[ranks + 1 + placement.experts()];

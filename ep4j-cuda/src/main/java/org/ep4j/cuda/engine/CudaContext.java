@@ -1,11 +1,11 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DeviceStream;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.cuda.backend.Backend;
@@ -19,7 +19,8 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * State that the operations of one buffer on one rank share: the device, the regions of this rank and its peers, the stream, and the order of operations. Used by one thread at a time.
+ * State that the operations of one buffer on one rank share: the device, the regions of this rank
+ * and its peers, the stream, and the order of operations. Used by one thread at a time.
  */
 final class CudaContext {
   /** Remedy for operations that work only within a node. */
@@ -52,7 +53,8 @@ final class CudaContext {
   final @Nullable InternodeConnection internode;
 
   /**
-   * On the device: {@code rank << 16 | local number} by expert, then the start of each rank's experts in the list that follows, then the list of experts by rank and local number.
+   * On the device: {@code rank << 16 | local number} by expert, then the start of each rank's
+   * experts in the list that follows, then the list of experts by rank and local number.
    */
   final DeviceMemory owners;
 
@@ -169,7 +171,9 @@ final class CudaContext {
   }
 
   /**
-   * Orders the next operation after the last one and after {@code previous}. Operations on one stream are ordered already; an operation on another stream waits here for earlier ones, which is rare. The caller orders operations in a graph.
+   * Orders the next operation after the last one and after {@code previous}. Operations on one
+   * stream are ordered already; an operation on another stream waits here for earlier ones, which
+   * is rare. The caller orders operations in a graph.
    */
   void order(CudaStream on, boolean capturing, @Nullable Event previous) {
     if (on.handle() != lastStream && !capturing) {
@@ -184,7 +188,9 @@ final class CudaContext {
   /** Refuses an operation that does not yet support several nodes. */
   void requireOneNode(String what, String remedy) {
     if (internode != null) {
-      throw new UnsupportedOperationException(ErrorCode.CUDA_INTERNODE_UNSUPPORTED.message(what + " of the CUDA engine does not support several nodes: " + remedy));
+      throw new UnsupportedOperationException(
+          ErrorCode.CUDA_INTERNODE_UNSUPPORTED.message(
+              what + " of the CUDA engine does not support several nodes: " + remedy));
     }
   }
 
@@ -196,7 +202,9 @@ final class CudaContext {
   }
 
   /**
-   * Clears the words that ranks share, except traffic, and the words of this rank's blocks, and resumes after an epoch that no rank has used: words of a lost rank or of an interrupted operation must never look like words of a later operation. No operation runs.
+   * Clears the words that ranks share, except traffic, and the words of this rank's blocks, and
+   * resumes after an epoch that no rank has used: words of a lost rank or of an interrupted
+   * operation must never look like words of a later operation. No operation runs.
    */
   void resumeAfter(long epoch) {
     staging.clear(Staging.Buffer.BLOCK_COUNTS, stream);

@@ -1,11 +1,11 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
@@ -15,7 +15,9 @@ import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The result of the last dispatch of a buffer. Rows and row metadata are views of the device's receive region; counts are page-locked host memory that kernels may read too. One object per buffer.
+ * The result of the last dispatch of a buffer. Rows and row metadata are views of the device's
+ * receive region; counts are page-locked host memory that kernels may read too. One object per
+ * buffer.
  */
 final class CudaDispatch implements Dispatch {
   private final CudaContext context;
@@ -63,7 +65,9 @@ final class CudaDispatch implements Dispatch {
   }
 
   /**
-   * Describes an enqueued operation. The caller owns the previous handle if it was requested; otherwise the handle is unreachable and is recycled, as after a failed dispatch. The graph owns the handle of a captured dispatch.
+   * Describes an enqueued operation. The caller owns the previous handle if it was requested;
+   * otherwise the handle is unreachable and is recycled, as after a failed dispatch. The graph owns
+   * the handle of a captured dispatch.
    */
   void enqueued(CudaHandle routes, Tokens tokens, boolean again, Event end, boolean callersStream) {
     CudaHandle before = handle;
@@ -82,7 +86,8 @@ final class CudaDispatch implements Dispatch {
   private CudaHandle arrived() {
     CudaHandle delivered = handle;
     if (delivered == null) {
-      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
     }
     if (!inStreamOrder) {
       event.await();
@@ -209,7 +214,12 @@ final class CudaDispatch implements Dispatch {
   @Override
   public Tensor combineInput(DType type) {
     if (!type.summable()) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_COMBINE_DTYPE, "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_COMBINE_DTYPE,
+          "dtype",
+          type.name(),
+          "BF16, FP16 or FP32",
+          "combine sums rows of these types");
     }
     int hidden = context.config.hidden();
     long bytes = type.bytes((long) context.layout.capacity * hidden);

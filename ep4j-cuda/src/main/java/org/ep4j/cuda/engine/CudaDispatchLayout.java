@@ -9,7 +9,8 @@ import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.PinnedMemory;
 
 /**
- * Counts of a routing: computed on the device, reported in page-locked host memory; the table of tokens and ranks stays on the device. One object per buffer.
+ * Counts of a routing: computed on the device, reported in page-locked host memory; the table of
+ * tokens and ranks stays on the device. One object per buffer.
  */
 final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   /** The word {@code claimed} of the control words in {@code protocol.cuh}. */

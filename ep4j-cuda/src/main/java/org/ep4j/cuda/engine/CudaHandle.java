@@ -1,10 +1,10 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -14,7 +14,9 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The routes of a dispatch in device memory, and its counts, which the dispatch kernel writes into page-locked memory. Kernels of a buffer run in order, so a new dispatch may reuse a handle while an older operation with it is still queued.
+ * The routes of a dispatch in device memory, and its counts, which the dispatch kernel writes into
+ * page-locked memory. Kernels of a buffer run in order, so a new dispatch may reuse a handle while
+ * an older operation with it is still queued.
  */
 final class CudaHandle implements DispatchHandle {
   private static final int TICKET = 0;
@@ -80,7 +82,9 @@ final class CudaHandle implements DispatchHandle {
 
   void requireOpen() {
     if (closed.get() != 0) {
-      throw new IllegalUseException(ErrorCode.HANDLE_CLOSED, "the dispatch handle has been closed: close it after its last use");
+      throw new IllegalUseException(
+          ErrorCode.HANDLE_CLOSED,
+          "the dispatch handle has been closed: close it after its last use");
     }
   }
 

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the dispatch kernels, 8 bytes each, in the order of {@code DispatchParameters} in {@code dispatch_parameters.cuh}.
+ * Parameters of the dispatch kernels, 8 bytes each, in the order of {@code DispatchParameters} in
+ * {@code dispatch_parameters.cuh}.
  */
 enum DispatchField {
   PEERS,

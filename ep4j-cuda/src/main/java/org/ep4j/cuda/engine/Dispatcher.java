@@ -1,8 +1,8 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
@@ -12,9 +12,7 @@ import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
-/**
- * Launches dispatches: writes the parameters of the layout's kernel. The arguments are valid.
- */
+/** Launches dispatches: writes the parameters of the layout's kernel. The arguments are valid. */
 final class Dispatcher {
   /** Largest number of warps that push rows; the other warps of FLAT write row metadata. */
   private static final int MAX_WARPS = 10;
@@ -23,7 +21,8 @@ final class Dispatcher {
   private static final long FLAT_PIECE = 4096;
 
   /**
-   * Warps of a block that saturate the links with pieces of that length; more warps make dispatches slower. Up to {@code FEW_SMS} blocks need more warps each.
+   * Warps of a block that saturate the links with pieces of that length; more warps make dispatches
+   * slower. Up to {@code FEW_SMS} blocks need more warps each.
    */
   private static final int FLAT_WARPS = 5;
 
@@ -34,16 +33,16 @@ final class Dispatcher {
   private static final int MAX_PUSH_BLOCKS = 40;
 
   /**
-   * Warps of each block when that many blocks send. They saturate the links with one piece each, so every warp can wait until its piece is written, and receivers learn of the piece two pieces earlier.
+   * Warps of each block when that many blocks send. They saturate the links with one piece each, so
+   * every warp can wait until its piece is written, and receivers learn of the piece two pieces
+   * earlier.
    */
   private static final int EAGER_WARPS = 5;
 
   /** Alignment of the first array after the words in the kernels' shared memory. */
   private static final int STAGE_ALIGNMENT = 128;
 
-  /**
-   * Arrays of one word per rank plus one word, as {@code RankSlots} in layout.cuh.
-   */
+  /** Arrays of one word per rank plus one word, as {@code RankSlots} in layout.cuh. */
   private static final long SLOT_ARRAYS = 8;
 
   private final CudaContext context;
@@ -86,7 +85,12 @@ final class Dispatcher {
     int warps = Kernels.WARPS;
     while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
       if (warps == 1) {
-        throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts", String.valueOf(all), "few enough that their counters fit into the shared memory of a block", "use fewer experts or more ranks");
+        throw new InvalidArgumentException(
+            ErrorCode.CUDA_EXPERT_COUNTERS,
+            "experts",
+            String.valueOf(all),
+            "few enough that their counters fit into the shared memory of a block",
+            "use fewer experts or more ranks");
       }
       warps /= 2;
     }
@@ -296,7 +300,9 @@ final class Dispatcher {
     call.launch(context.sms(), sharedBytes, stream.handle());
   }
 
-  /** Peers write into the region while this rank reads: tensors in the region are copied out first. */
+  /**
+   * Peers write into the region while this rank reads: tensors in the region are copied out first.
+   */
   private long address(Staging.Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {
     if (tensor != null
         && tensor.onDevice()

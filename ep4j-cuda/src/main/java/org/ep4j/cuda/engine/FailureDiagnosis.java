@@ -13,10 +13,15 @@ import org.ep4j.group.GroupTimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds the rank to report for a failed wait. A kernel knows only the missing rank; this class knows lost ranks, ranks that have fenced this one, and ranks that called another operation. Any thread.
+ * Finds the rank to report for a failed wait. A kernel knows only the missing rank; this class
+ * knows lost ranks, ranks that have fenced this one, and ranks that called another operation. Any
+ * thread.
  */
 final class FailureDiagnosis implements AutoCloseable {
-  /** Much longer than the group takes to report a loss, and short compared to the time until a loss is detected. */
+  /**
+   * Much longer than the group takes to report a loss, and short compared to the time until a loss
+   * is detected.
+   */
   private static final Duration LOSS_NOTICE_DELAY = Duration.ofSeconds(1);
 
   private static final long POLL_NANOS = 1_000_000;
@@ -97,7 +102,10 @@ final class FailureDiagnosis implements AutoCloseable {
   }
 
   /**
-   * A wait that ended before its deadline was aborted because a rank is lost or because the other ranks declared this rank lost. The abort can precede the identity of the lost rank: a wire detects a closed connection at once, the group only after its rendezvous has reported the loss. This method waits for the report, at most one second.
+   * A wait that ended before its deadline was aborted because a rank is lost or because the other
+   * ranks declared this rank lost. The abort can precede the identity of the lost rank: a wire
+   * detects a closed connection at once, the group only after its rendezvous has reported the loss.
+   * This method waits for the report, at most one second.
    */
   void awaitLossNotice() {
     long deadline = System.nanoTime() + LOSS_NOTICE_DELAY.toNanos();
@@ -126,7 +134,8 @@ final class FailureDiagnosis implements AutoCloseable {
     int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();
     if (peer == rank && !closed) {
       // Blocks of this rank wait for each other too: which wait fails first is random.
-      // High-throughput kernels determine the ranks that have not entered, except combines between nodes; low-latency kernels do not.
+      // High-throughput kernels determine the ranks that have not entered, except combines between
+      // nodes; low-latency kernels do not.
       peer = calls.furthestBehind(excluded);
     }
     String loss = peer == rank ? null : members.deathReport(peer);
@@ -165,7 +174,8 @@ final class FailureDiagnosis implements AutoCloseable {
   }
 
   /**
-   * A live peer may wait too, in another operation. Ranks that have fenced this rank restart their count of calls.
+   * A live peer may wait too, in another operation. Ranks that have fenced this rank restart their
+   * count of calls.
    */
   private RuntimeException explained(PeerTimeoutException timeout) {
     ConfigurationMismatchException difference =

@@ -5,7 +5,9 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 
 /**
- * The handles of one buffer. Closed handles are reused in FIFO order and only after some others, so that use of a closed handle is detected. The memory is freed when the buffer closes. Any thread may return a handle; one thread at a time takes handles.
+ * The handles of one buffer. Closed handles are reused in FIFO order and only after some others, so
+ * that use of a closed handle is detected. The memory is freed when the buffer closes. Any thread
+ * may return a handle; one thread at a time takes handles.
  */
 final class HandlePool implements AutoCloseable {
   private static final int REST = 4;
@@ -39,7 +41,8 @@ final class HandlePool implements AutoCloseable {
   /**
    * An open handle.
    *
-   * @param capturing whether a graph is being captured: allocation is impossible then, so any free handle is used
+   * @param capturing whether a graph is being captured: allocation is impossible then, so any free
+   *     handle is used
    */
   synchronized CudaHandle take(boolean capturing) {
     if (resting.size() > (capturing ? 0 : REST)) {

@@ -1,15 +1,15 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.Schedule;
@@ -23,7 +23,8 @@ import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The high-throughput operations of one buffer on one rank: checks, enqueues, and waits as the caller requests. Used by one thread at a time.
+ * The high-throughput operations of one buffer on one rank: checks, enqueues, and waits as the
+ * caller requests. Used by one thread at a time.
  */
 final class HighThroughput {
   private final CudaContext context;
@@ -58,7 +59,12 @@ final class HighThroughput {
     Arguments.options(context.config, options, context.layout.capacity);
     boolean exact = !options.sizing().isStatic();
     if (capturing && exact) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_CAPTURE_EXACT, "sizing", "EXACT", "Sizing.atMost while a graph is captured, because a replay cannot report counts to the host",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_CAPTURE_EXACT,
+          "sizing",
+          "EXACT",
+          "Sizing.atMost while a graph is captured, because a replay cannot report counts to the"
+              + " host",
           "use Sizing.atMost");
     }
     context.completion.requireUsable();
@@ -168,11 +174,16 @@ final class HighThroughput {
     Arguments.highThroughput(context.config);
     context.completion.requireUsable();
     if (!(given instanceof CudaHandle handle) || !handle.isOf(pool)) {
-      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made it");
+      throw new IllegalUseException(
+          ErrorCode.HANDLE_OF_OTHER_BUFFER,
+          "the dispatch handle belongs to another buffer: use it with the buffer that made it");
     }
     handle.requireOpen();
     if (handle.generation != context.generation) {
-      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows: dispatch again");
+      throw new IllegalUseException(
+          ErrorCode.HANDLE_STALE,
+          "the dispatch handle is older than the last reset(), which discarded its rows: dispatch"
+              + " again");
     }
     return handle;
   }

@@ -8,7 +8,12 @@ import org.ep4j.memory.NativeMemory;
 /**
  * Words in page-locked memory for communication between kernels and the host.
  *
- * <p>{@code completed}: highest ticket of a completed operation; kernels write with release, the host reads with acquire. {@code abort}: nonzero if waits must abort; the host writes, waiting kernels read. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write {@code state} or {@code settled} last, with release. By rank: {@code masked}, written by kernels that mask a rank and by the host while no kernel runs; {@code gone}, nonzero once a dead rank is fenced, written by the host.
+ * <p>{@code completed}: highest ticket of a completed operation; kernels write with release, the
+ * host reads with acquire. {@code abort}: nonzero if waits must abort; the host writes, waiting
+ * kernels read. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write
+ * {@code state} or {@code settled} last, with release. By rank: {@code masked}, written by kernels
+ * that mask a rank and by the host while no kernel runs; {@code gone}, nonzero once a dead rank is
+ * fenced, written by the host.
  */
 final class HostWords implements AutoCloseable {
   /** A wait missed its deadline. */
@@ -44,7 +49,8 @@ final class HostWords implements AutoCloseable {
   private static final int MASKED = 4096;
 
   /**
-   * All words. After close, a copy of them: any thread may query events at any time, and late queries get the final values.
+   * All words. After close, a copy of them: any thread may query events at any time, and late
+   * queries get the final values.
    */
   private volatile MemorySegment words;
 
@@ -135,7 +141,8 @@ final class HostWords implements AutoCloseable {
   }
 
   /**
-   * 0 if there is nothing to report yet: the rank that a timeout of a high-throughput operation names is final only when its kernel ends.
+   * 0 if there is nothing to report yet: the rank that a timeout of a high-throughput operation
+   * names is final only when its kernel ends.
    */
   long state() {
     long state = get(STATE);

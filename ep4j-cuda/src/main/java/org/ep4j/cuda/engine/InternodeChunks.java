@@ -1,11 +1,14 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Tokens per slot between nodes, in both directions; the numbers are those of {@code internode_flat_record.cuh} and {@code internode_return_layout.cuh}. All ranks compute the same values, independent of their settings.
+ * Tokens per slot between nodes, in both directions; the numbers are those of {@code
+ * internode_flat_record.cuh} and {@code internode_return_layout.cuh}. All ranks compute the same
+ * values, independent of their settings.
  */
 final class InternodeChunks {
   /**
-   * Used bytes of a slot: small enough that the slots in flight, one per warp, are a small part of an operation.
+   * Used bytes of a slot: small enough that the slots in flight, one per warp, are a small part of
+   * an operation.
    */
   private static final long CHUNK = 128 << 10;
 

@@ -32,7 +32,8 @@ final class InternodeCombiner {
   private static final long POINTERS = 64L * Long.BYTES;
 
   /**
-   * Words of a rank, of a partner, and of a pair of return buffer and rank of the node: see internode_return_layout.cuh.
+   * Words of a rank, of a partner, and of a pair of return buffer and rank of the node: see
+   * internode_return_layout.cuh.
    */
   private static final long RANK_WORDS = 6;
 

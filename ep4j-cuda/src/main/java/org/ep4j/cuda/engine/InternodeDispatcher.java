@@ -1,20 +1,22 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.util.Objects;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.far.InternodeConnection;
 
 /**
- * Dispatches between nodes: the additional parameters of {@code internode_dispatch.cu} and {@code internode_expert_dispatch.cu}.
+ * Dispatches between nodes: the additional parameters of {@code internode_dispatch.cu} and {@code
+ * internode_expert_dispatch.cu}.
  */
 final class InternodeDispatcher {
   /** Largest number of warps of all kinds that move rows; the other warps write row metadata. */
   private static final int MAX_WARPS = 10;
 
   /**
-   * Warps of all blocks that fill slots, at least one per block: they saturate a bus, and more of them would only start more slots before the first is full.
+   * Warps of all blocks that fill slots, at least one per block: they saturate a bus, and more of
+   * them would only start more slots before the first is full.
    */
   private static final int FILL_WARPS_TOTAL = 32;
 
@@ -101,7 +103,9 @@ final class InternodeDispatcher {
     long piece = InternodeChunks.alignToLine(Math.max(Stages.pieceOf(bytes, LONGEST_PIECE), least));
     Stages moving = memo.of(piece, metadataBytes, MAX_WARPS);
     if (moving.stageBytes() < least || moving.warps() < KINDS) {
-      throw new IllegalUseException(ErrorCode.CUDA_EXPERT_COUNTERS, "stages of "
+      throw new IllegalUseException(
+          ErrorCode.CUDA_EXPERT_COUNTERS,
+          "stages of "
               + moving.stageBytes()
               + " bytes for "
               + moving.warps()

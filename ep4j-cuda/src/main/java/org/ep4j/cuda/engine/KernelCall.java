@@ -7,7 +7,8 @@ import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 
 /**
- * A kernel with its parameters, which are refilled for each launch. A launch copies the parameters, so the next launch may be prepared immediately. Launches allocate nothing.
+ * A kernel with its parameters, which are refilled for each launch. A launch copies the parameters,
+ * so the next launch may be prepared immediately. Launches allocate nothing.
  *
  * @param <F> the parameters in order, 8 bytes each
  */
@@ -20,7 +21,8 @@ final class KernelCall<F extends Enum<F>> implements AutoCloseable {
   }
 
   /**
-   * @param startsEarly whether the kernel may start before the previous kernel of the stream has ended
+   * @param startsEarly whether the kernel may start before the previous kernel of the stream has
+   *     ended
    */
   KernelCall(Kernel kernel, Class<F> fields, int threads, int maxSharedBytes, boolean startsEarly) {
     kernel.setMaxDynamicSharedBytes(maxSharedBytes);

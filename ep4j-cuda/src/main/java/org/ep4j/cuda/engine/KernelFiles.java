@@ -14,7 +14,8 @@ import org.ep4j.cuda.jit.LinkedKernels;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Loads the kernel files of a buffer: unlinked, or linked to the library of the backend if that library is the transport between nodes.
+ * Loads the kernel files of a buffer: unlinked, or linked to the library of the backend if that
+ * library is the transport between nodes.
  */
 record KernelFiles(CudaDevice device, @Nullable PutTransport transport) {
   /** Files of a buffer with this connection to other nodes; null: one node. */

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Arguments;
@@ -35,7 +35,9 @@ final class KernelReport {
   }
 
   ConfigurationMismatchException otherKind() {
-    return new ConfigurationMismatchException(ErrorCode.LOW_LATENCY_KIND_MISMATCH, "rank "
+    return new ConfigurationMismatchException(
+        ErrorCode.LOW_LATENCY_KIND_MISMATCH,
+        "rank "
             + words.peer()
             + " dispatches "
             + LowLatencyKind.text(words.seen())
@@ -43,7 +45,8 @@ final class KernelReport {
             + words.epoch()
             + " where this rank dispatches "
             + LowLatencyKind.text(words.expected())
-            + ": call the same operations in the same order on all ranks, after reset() on all of them");
+            + ": call the same operations in the same order on all ranks, after reset() on all of"
+            + " them");
   }
 
   /**

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the layout kernel, 8 bytes each, in the order of {@code LayoutParameters} in {@code layout.cu}.
+ * Parameters of the layout kernel, 8 bytes each, in the order of {@code LayoutParameters} in {@code
+ * layout.cu}.
  */
 enum LayoutField {
   CONTROL,

@@ -1,13 +1,13 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import static java.util.Objects.requireNonNull;
 
 import java.lang.System.Logger.Level;
 import java.util.ArrayDeque;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -22,7 +22,9 @@ import org.ep4j.engine.LowLatencyShapes;
 import org.ep4j.engine.Operation;
 
 /**
- * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations in flight, and rotates their results. {@code kernels/low_latency.cuh} documents the protocol between ranks. Used by one thread at a time.
+ * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations
+ * in flight, and rotates their results. {@code kernels/low_latency.cuh} documents the protocol
+ * between ranks. Used by one thread at a time.
  */
 final class LowLatency {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
@@ -128,7 +130,9 @@ final class LowLatency {
     context.completion.requireUsable();
     LowLatencyDispatchOperation dispatch = current(handle);
     if (dispatch.awaitsReceipt()) {
-      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, dispatch.name() + " has not been received: call its hook before its combine");
+      throw new IllegalUseException(
+          ErrorCode.HOOK_NOT_CALLED,
+          dispatch.name() + " has not been received: call its hook before its combine");
     }
     Staging staging = context.staging;
     LowLatencyShapes.combine(
@@ -219,7 +223,9 @@ final class LowLatency {
     }
     if (highest > own) {
       if (!inFlight.isEmpty()) {
-        throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, "other ranks are at low-latency operation "
+        throw new IllegalUseException(
+            ErrorCode.HOOK_NOT_CALLED,
+            "other ranks are at low-latency operation "
                 + highest
                 + ", this one at "
                 + own
@@ -232,7 +238,10 @@ final class LowLatency {
     number = highest;
   }
 
-  /** Drops operations in flight and all results; all ranks continue after {@code last}. No kernel runs. */
+  /**
+   * Drops operations in flight and all results; all ranks continue after {@code last}. No kernel
+   * runs.
+   */
   void reset(boolean[] gone, long last) {
     inFlight.forEach(LowLatencyOperation::drop);
     inFlight.clear();
@@ -360,7 +369,9 @@ final class LowLatency {
   /** Refuses a third operation in flight. */
   private void requirePlace() {
     if (inFlight.size() == MAX_IN_FLIGHT) {
-      throw new IllegalUseException(ErrorCode.TOO_MANY_IN_FLIGHT, "a third low-latency operation would be in flight: call the hook of "
+      throw new IllegalUseException(
+          ErrorCode.TOO_MANY_IN_FLIGHT,
+          "a third low-latency operation would be in flight: call the hook of "
               + inFlight.getFirst().name()
               + " first");
     }
@@ -368,7 +379,12 @@ final class LowLatency {
 
   private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
     if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_LOW_LATENCY_HANDLE, "handle", String.valueOf(handle), "of a lowLatencyDispatch of this buffer", "pass that one");
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_LOW_LATENCY_HANDLE,
+          "handle",
+          String.valueOf(handle),
+          "of a lowLatencyDispatch of this buffer",
+          "pass that one");
     }
     dispatch.requireCurrent();
     return dispatch;

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the low-latency kernels, 8 bytes each, in the order of {@code LowLatencyParameters} in {@code low_latency.cuh}.
+ * Parameters of the low-latency kernels, 8 bytes each, in the order of {@code LowLatencyParameters}
+ * in {@code low_latency.cuh}.
  */
 enum LowLatencyField {
   PEERS,

@@ -1,6 +1,5 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -8,6 +7,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -36,7 +36,9 @@ final class LowLatencyKernels implements AutoCloseable {
   private static final String DISPATCH_RANK_MAJOR = "low_latency_dispatch_rank_major";
   private static final String COMBINE_RANK_MAJOR = "low_latency_combine_rank_major";
 
-  /** First major compute capability whose kernels may start before the previous kernel has ended. */
+  /**
+   * First major compute capability whose kernels may start before the previous kernel has ended.
+   */
   private static final int FIRST_TO_START_EARLY = 9;
 
   /** The ranks that kernels access; each case has its own files. */
@@ -114,12 +116,15 @@ final class LowLatencyKernels implements AutoCloseable {
     long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
     long most = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
-    // A tile has one counter per expert and rank, and per group of tokens one word for the group and one for each choice.
+    // A tile has one counter per expert and rank, and per group of tokens one word for the group
+    // and one for each choice.
     long counters = (long) config.experts() + ranks;
     long groupWords = counters + (long) GROUP * config.topK();
     long groups = Math.clamp((words - counters) / groupWords, 0, most);
     if (groups == 0) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_EXPERT_COUNTERS,
+          "experts",
           config.experts() + ", " + localExperts + " of them on a rank of " + ranks,
           "few enough for their counters, "
               + (tables + counters + groupWords)
@@ -152,7 +157,8 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
-   * Files to look up while a buffer opens. The ranks of a node have not exchanged their devices yet, so the use of packed flags is a guess.
+   * Files to look up while a buffer opens. The ranks of a node have not exchanged their devices
+   * yet, so the use of packed flags is a guess.
    */
   static Map<String, KernelConstants> files(int device, BufferConfig config, Reach reach) {
     boolean llPackets =

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Kind of a dispatch, as sent in the headers: the properties that all ranks must share to read each other's rows. The lowest bits are the index of a {@link LowLatencyFormat}.
+ * Kind of a dispatch, as sent in the headers: the properties that all ranks must share to read each
+ * other's rows. The lowest bits are the index of a {@link LowLatencyFormat}.
  */
 final class LowLatencyKind {
   private static final long FORMAT = 7;

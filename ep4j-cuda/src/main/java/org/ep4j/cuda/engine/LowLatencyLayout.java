@@ -1,14 +1,15 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.engine.Nodes;
 
 /**
- * Offsets in the low-latency part of each rank, which peers write into; the same on all ranks. {@code kernels/low_latency.cuh} documents the writer and the waiter of each word.
+ * Offsets in the low-latency part of each rank, which peers write into; the same on all ranks.
+ * {@code kernels/low_latency.cuh} documents the writer and the waiter of each word.
  */
 final class LowLatencyLayout {
   private static final long PAGE = 4096;
@@ -99,7 +100,9 @@ final class LowLatencyLayout {
     long ranks = placement.ranks();
     long tokens = config.lowLatencyMaxTokens();
     if (tokens > MAX_TOKENS) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_LOW_LATENCY_TOKENS, "lowLatencyMaxTokens",
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_LOW_LATENCY_TOKENS,
+          "lowLatencyMaxTokens",
           String.valueOf(tokens),
           "at most " + MAX_TOKENS,
           "dispatch large batches with the high-throughput operations");

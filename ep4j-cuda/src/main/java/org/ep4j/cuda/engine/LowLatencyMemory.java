@@ -1,9 +1,9 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -11,7 +11,10 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The low-latency memory of one rank that no peer accesses, and views of it. Memory that every operation needs is allocated at open; the padded rows of a dispatch and the regions of zero-copy combines on first use. Outputs exist twice and alternate. Outgrown memory is freed with the buffer, because freeing waits for kernels of other ranks too.
+ * The low-latency memory of one rank that no peer accesses, and views of it. Memory that every
+ * operation needs is allocated at open; the padded rows of a dispatch and the regions of zero-copy
+ * combines on first use. Outputs exist twice and alternate. Outgrown memory is freed with the
+ * buffer, because freeing waits for kernels of other ranks too.
  */
 final class LowLatencyMemory implements AutoCloseable {
   /** The last two dispatches, and one whose combine may still be queued. */
@@ -102,9 +105,13 @@ final class LowLatencyMemory implements AutoCloseable {
 
   private DeviceMemory allocate(long bytes, boolean capturing) {
     if (capturing) {
-      throw new IllegalUseException(ErrorCode.CUDA_CAPTURE_ALLOCATES, "memory of "
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CAPTURE_ALLOCATES,
+          "memory of "
               + bytes
-              + " bytes is allocated by the first low-latency operation of its kind, which is" + " impossible while a graph is captured: run the same operations twice before capturing them");
+              + " bytes is allocated by the first low-latency operation of its kind, which is"
+              + " impossible while a graph is captured: run the same operations twice before"
+              + " capturing them");
     }
     DeviceMemory memory = owned.own(DeviceMemory.allocate(device, Math.max(1, bytes)));
     grown += memory.bytes();
@@ -165,7 +172,7 @@ final class LowLatencyMemory implements AutoCloseable {
     long rows() {
       DeviceMemory memory = output;
       if (memory == null) {
-        throw new IllegalStateException("there is no room for rows yet");
+        throw new IllegalStateException("rows are not allocated yet");
       }
       return memory.address();
     }

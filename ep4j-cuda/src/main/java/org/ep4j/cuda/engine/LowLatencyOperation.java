@@ -1,9 +1,9 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import org.ep4j.DeviceStream;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
@@ -11,7 +11,9 @@ import org.ep4j.engine.Operation;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One low-latency operation from its start until its results are outdated: state, hook, and the checks of its accessors. Objects are created once and reused in rotation; after a few reuses an outdated reference is no longer distinguishable from a new one.
+ * One low-latency operation from its start until its results are outdated: state, hook, and the
+ * checks of its accessors. Objects are created once and reused in rotation; after a few reuses an
+ * outdated reference is no longer distinguishable from a new one.
  */
 abstract class LowLatencyOperation implements ReceiveHook {
   private static final int FRESH = 0;
@@ -128,7 +130,9 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   final ReceiveHook ownHook() {
     if (!hooked) {
-      throw new IllegalUseException(ErrorCode.NO_HOOK, name() + " was started without returnHook: its results are complete and it has no hook");
+      throw new IllegalUseException(
+          ErrorCode.NO_HOOK,
+          name() + " was started without returnHook: its results are complete and it has no hook");
     }
     return this;
   }
@@ -141,17 +145,22 @@ abstract class LowLatencyOperation implements ReceiveHook {
   final void requireResults() {
     requireCurrent();
     if (state == SENT) {
-      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
+      throw new IllegalUseException(
+          ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
     }
     if (state == FAILED) {
-      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS,
+          name() + " failed or was aborted by reset(): start a new operation");
     }
     settle();
   }
 
   final void requireCurrent() {
     if (outdated()) {
-      throw new IllegalUseException(ErrorCode.RESULTS_OVERWRITTEN, "the results of "
+      throw new IllegalUseException(
+          ErrorCode.RESULTS_OVERWRITTEN,
+          "the results of "
               + name()
               + " are overwritten; they are valid until the second next "
               + operation
@@ -166,10 +175,13 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   private void requireHook() {
     if (hookCalled) {
-      throw new IllegalUseException(ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
+      throw new IllegalUseException(
+          ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
     }
     if (state == FAILED) {
-      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS,
+          name() + " failed or was aborted by reset(): start a new operation");
     }
     ownHook();
   }

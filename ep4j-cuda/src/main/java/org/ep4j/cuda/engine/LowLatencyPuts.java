@@ -6,7 +6,9 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.far.InternodeConnection;
 
 /**
- * Device state of low-latency kernels if a wire transports rows to other nodes: {@code LowLatencyPuts} of {@code kernels/low_latency_puts.cuh}, followed by the counter values at the start of numbering.
+ * Device state of low-latency kernels if a wire transports rows to other nodes: {@code
+ * LowLatencyPuts} of {@code kernels/low_latency_puts.cuh}, followed by the counter values at the
+ * start of numbering.
  */
 final class LowLatencyPuts implements AutoCloseable {
   /** Counters of each pair of ranks. */
@@ -47,7 +49,8 @@ final class LowLatencyPuts implements AutoCloseable {
   }
 
   /**
-   * Resumes after a number that no rank has used; all counters are 0, as if all operations up to that number had already incremented them.
+   * Resumes after a number that no rank has used; all counters are 0, as if all operations up to
+   * that number had already incremented them.
    */
   void resumeAfter(long number) {
     long odd = (number + 1) / 2;

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -16,7 +16,8 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The low-latency part of this rank's memory, those of its peers, and the masks. The host reads and writes here only while no kernel of this rank runs.
+ * The low-latency part of this rank's memory, those of its peers, and the masks. The host reads and
+ * writes here only while no kernel of this rank runs.
  */
 final class LowLatencyRegion implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
@@ -41,7 +42,8 @@ final class LowLatencyRegion implements AutoCloseable {
    * Maps the peers' parts; collective.
    *
    * @param region region of this rank; its owner closes it after this object
-   * @param linked whether rows of this rank may travel as packed flags: requested, and NVLink connects this rank with all others as far as known
+   * @param linked whether rows of this rank may travel as packed flags: requested, and NVLink
+   *     connects this rank with all others as far as known
    * @param internode connection to ranks of other nodes; null with one node
    */
   LowLatencyRegion(
@@ -95,12 +97,14 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   private EngineUnavailableException packetsAreRefused() {
-    return new EngineUnavailableException(ErrorCode.LL_PACKETS_MISMATCH, "low latency: the other ranks use packed flags, which rank "
+    return new EngineUnavailableException(
+        ErrorCode.LL_PACKETS_MISMATCH,
+        "low latency: the other ranks use packed flags, which rank "
             + rank
             + " on "
             + device
-            + " cannot use: start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink, with all GPUs in"
-            + " CUDA_VISIBLE_DEVICES");
+            + " cannot use: start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink, with all"
+            + " GPUs in CUDA_VISIBLE_DEVICES");
   }
 
   /** {@link Peers#stage}. */
@@ -122,7 +126,8 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   /**
-   * Clears all words that peers write, as if all ranks had received all operations up to {@code number}; no kernel runs.
+   * Clears all words that peers write, as if all ranks had received all operations up to {@code
+   * number}; no kernel runs.
    */
   void resumeAfter(long number, CudaStream stream) {
     // Also clears words from other nodes: an interrupted operation leaves some of them.
@@ -144,7 +149,8 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   /**
-   * Whether rows travel as packed flags: only if every rank supports them. A returning rank follows the others, whose published values are what they agreed on.
+   * Whether rows travel as packed flags: only if every rank supports them. A returning rank follows
+   * the others, whose published values are what they agreed on.
    */
   private boolean allUsePackets(Participants meeting) {
     boolean back = meeting.isNew(rank);
@@ -231,7 +237,8 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   /**
-   * Masks or admits a peer. A masked peer gets no acknowledgements, so an admitted peer now gets the missed one.
+   * Masks or admits a peer. A masked peer gets no acknowledgements, so an admitted peer now gets
+   * the missed one.
    */
   void mask(int peer, boolean masked) {
     if (words.masked(peer) == masked) {

@@ -7,7 +7,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Caller-visible views of one set of outputs in one {@link RowLayout}: groups of rows, by local expert or by source rank. Tensors are created on first use and then reused.
+ * Caller-visible views of one set of outputs in one {@link RowLayout}: groups of rows, by local
+ * expert or by source rank. Tensors are created on first use and then reused.
  */
 final class LowLatencyViews {
   private final LowLatencyMemory.Half half;

@@ -68,7 +68,8 @@ final class Peers implements AutoCloseable {
   }
 
   /**
-   * Maps the regions of returning ranks next to their old ones; collective with the constructor there.
+   * Maps the regions of returning ranks next to their old ones; collective with the constructor
+   * there.
    *
    * @return empty, or the reason why a region cannot be mapped
    */

@@ -1,10 +1,10 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.far.InternodeConnection;
@@ -15,9 +15,15 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Recovery from a failed operation, and readmission of returning ranks: the live ranks meet through the group, end the work of their GPUs, agree on the dead ranks, ensure that dead ranks no longer write to them, and clear their words before any of them starts again, with numbers that no rank has used. The words of a returning rank are equally clear.
+ * Recovery from a failed operation, and readmission of returning ranks: the live ranks meet through
+ * the group, end the work of their GPUs, agree on the dead ranks, ensure that dead ranks no longer
+ * write to them, and clear their words before any of them starts again, with numbers that no rank
+ * has used. The words of a returning rank are equally clear.
  *
- * <p>Between nodes, data may still be in flight after kernels have ended; it is awaited before words are cleared, and lanes to dead nodes must end. Wire, memory and all addresses stay. A fence reaches memory of its own node only; kernels of a dead rank of another node reach this rank only through the wire.
+ * <p>Between nodes, data may still be in flight after kernels have ended; it is awaited before
+ * words are cleared, and lanes to dead nodes must end. Wire, memory and all addresses stay. A fence
+ * reaches memory of its own node only; kernels of a dead rank of another node reach this rank only
+ * through the wire.
  */
 final class Recovery {
   private static final int EPOCH = 0;
@@ -30,9 +36,7 @@ final class Recovery {
   /** More operations than a dead rank can have been ahead of the survivors. */
   private static final long LEAP = 8;
 
-  /**
-   * Largest skew between ranks that fence replaced ranks and then dead ranks.
-   */
+  /** Largest skew between ranks that fence replaced ranks and then dead ranks. */
   private static final Duration FENCE_SKEW = StaleRankFence.MAX_DURATION.multipliedBy(2);
 
   private static final String REMEDY =
@@ -57,7 +61,8 @@ final class Recovery {
     quiesce();
     context.completion.requireNotFenced("reset");
     Duration timeout = context.config.timeout();
-    try (SurvivorAgreement reunion = SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
+    try (SurvivorAgreement reunion =
+        SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
       quiesceInternode(reunion);
       return beginAnew(reunion);
     }
@@ -73,7 +78,8 @@ final class Recovery {
     String refused = internode.refusesLoss(gone);
     if (!refused.isEmpty()) {
       // All ranks reach the same decision.
-      throw new UnsupportedOperationException(ErrorCode.RESET_UNSUPPORTED.message("reset: " + refused + ": " + REMEDY));
+      throw new UnsupportedOperationException(
+          ErrorCode.RESET_UNSUPPORTED.message("reset: " + refused + ": " + REMEDY));
     }
     boolean done = false;
     try {
@@ -91,7 +97,8 @@ final class Recovery {
   }
 
   /**
-   * Same as {@link #reset} with ranks that call {@link CudaBufferOpening#rejoin} at the same time. The buffer stays unchanged until all ranks have mapped what they need.
+   * Same as {@link #reset} with ranks that call {@link CudaBufferOpening#rejoin} at the same time.
+   * The buffer stays unchanged until all ranks have mapped what they need.
    */
   Group readmit() {
     context.requireOneNode("readmission of ranks", REMEDY);
@@ -144,7 +151,8 @@ final class Recovery {
     Duration timeout = reunion.timeout();
     boolean done = false;
     try {
-      // Returning ranks open their backend first; their result does not change the backend of this rank.
+      // Returning ranks open their backend first; their result does not change the backend of this
+      // rank.
       BackendWorld.gather(meeting, context.device, timeout, BackendProbe.found("", "", List.of()));
       context.calls.readmit(meeting, timeout);
       String problem = context.peers.stage(meeting, timeout);

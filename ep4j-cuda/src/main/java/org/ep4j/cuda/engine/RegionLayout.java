@@ -9,9 +9,12 @@ import org.ep4j.engine.Rails;
 import org.ep4j.engine.ReceiveCapacity;
 
 /**
- * Offsets in the region of each rank, which peers write into; the same on all ranks. {@code kernels/protocol.cuh} documents the writer and the waiter of each word.
+ * Offsets in the region of each rank, which peers write into; the same on all ranks. {@code
+ * kernels/protocol.cuh} documents the writer and the waiter of each word.
  *
- * <p>Received rows are in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends row metadata with each row, see {@code kernels/row_metadata.cuh}; the metadata uses the memory of a combine's return buffer.
+ * <p>Received rows are in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends row metadata
+ * with each row, see {@code kernels/row_metadata.cuh}; the metadata uses the memory of a combine's
+ * return buffer.
  */
 final class RegionLayout {
   private static final long PAGE = 4096;
@@ -21,7 +24,10 @@ final class RegionLayout {
 
   private static final int MIN_RETURN_ROW = COLUMNS * Float.BYTES;
 
-  /** Fixed bytes of a slot between nodes: its header and the metadata of a token without its choices. */
+  /**
+   * Fixed bytes of a slot between nodes: its header and the metadata of a token without its
+   * choices.
+   */
   private static final long SLOT_HEADER = 512;
 
   /** Bytes of a slot per choice: route, id, weight. */
@@ -49,7 +55,8 @@ final class RegionLayout {
   final long slotToken;
 
   /**
-   * Ranks whose rows return here: this rank, and those of other nodes whose rail it is. Each has {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
+   * Ranks whose rows return here: this rank, and those of other nodes whose rail it is. Each has
+   * {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
    */
   final long returnSources;
 
@@ -73,7 +80,10 @@ final class RegionLayout {
   /** Returning rows; before a combine, row metadata. */
   final long returnBuffer;
 
-  /** Bytes of a returning row: at least the widest row, and at least the minimum that a combine moves. */
+  /**
+   * Bytes of a returning row: at least the widest row, and at least the minimum that a combine
+   * moves.
+   */
   final long returnRowBytes;
 
   /** Weights of returning rows, float [return rows, K]. */
@@ -124,7 +134,8 @@ final class RegionLayout {
                     + InternodeChunks.alignToLine(maxRowBytes),
                 most * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
     returnSources = 1L + maxSenders(nodes);
-    // Within one node, rows that a rank holds for its own tokens do not return; see kernels/token_sums.cuh.
+    // Within one node, rows that a rank holds for its own tokens do not return; see
+    // kernels/token_sums.cuh.
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : most);
     long returnRows = returnSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;

@@ -8,7 +8,8 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Single words of any rank's memory, accessed while kernels run: a separate stream does not wait for the kernels, unlike the default stream. Used by one thread at a time.
+ * Single words of any rank's memory, accessed while kernels run: a separate stream does not wait
+ * for the kernels, unlike the default stream. Used by one thread at a time.
  */
 final class RemoteWords implements StaleRankFence.Words {
   private final ResourceStack owned = new ResourceStack();

@@ -1,7 +1,9 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Size of the metadata that an EXPERT_MAJOR dispatch sends with each row: a factor, its scales and, unless cached, the rows and weights of all choices. The order is that of {@code RowMetadataLayout} in {@code kernels/row_metadata.cuh}.
+ * Size of the metadata that an EXPERT_MAJOR dispatch sends with each row: a factor, its scales and,
+ * unless cached, the rows and weights of all choices. The order is that of {@code
+ * RowMetadataLayout} in {@code kernels/row_metadata.cuh}.
  */
 final class RowMetadataSize {
   /** Granularity of bulk copies. */

@@ -8,7 +8,8 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the kernel that delivers the rows. Only dispatches that request this layout launch it.
+ * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the kernel that
+ * delivers the rows. Only dispatches that request this layout launch it.
  */
 final class ScaleTranspose {
   /** Columns have room for whole units of the smallest scales. */
@@ -28,7 +29,8 @@ final class ScaleTranspose {
   }
 
   /**
-   * The scales that a dispatch must transpose, or null. Allocates the target before any kernel of the dispatch waits for peers.
+   * The scales that a dispatch must transpose, or null. Allocates the target before any kernel of
+   * the dispatch waits for peers.
    */
   @Nullable Tensor prepare(CudaHandle handle, @Nullable Tensor scales) {
     if (scales == null || handle.scaleLayout == ScaleLayout.ROW_MAJOR) {

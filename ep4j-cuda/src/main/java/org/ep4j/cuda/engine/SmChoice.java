@@ -1,24 +1,28 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 
 /**
- * Number of SMs of an operation. All blocks of an operation must run at the same time, including those of other ranks on the same device: they wait for each other.
+ * Number of SMs of an operation. All blocks of an operation must run at the same time, including
+ * those of other ranks on the same device: they wait for each other.
  */
 final class SmChoice {
   /**
-   * A compromise: more SMs still gain (2 GPUs, 64 instead of 32: 6 to 8 %, docs/performance.md), but the remaining SMs run the experts.
+   * A compromise: more SMs still gain (2 GPUs, 64 instead of 32: 6 to 8 %, docs/performance.md),
+   * but the remaining SMs run the experts.
    */
   private static final int ENOUGH = 32;
 
   /**
-   * The compromise between nodes: fewer SMs saturate the host link, and waiting warps of more SMs slow it down (docs/performance.md).
+   * The compromise between nodes: fewer SMs saturate the host link, and waiting warps of more SMs
+   * slow it down (docs/performance.md).
    */
   private static final int ENOUGH_BETWEEN_NODES = 12;
 
   /**
-   * Fewest blocks of a low-latency operation: one publishes the routing, the others move pieces at once. A single token takes longer with 16 or 32 (docs/performance.md).
+   * Fewest blocks of a low-latency operation: one publishes the routing, the others move pieces at
+   * once. A single token takes longer with 16 or 32 (docs/performance.md).
    */
   private static final int MIN_FOR_LATENCY = 8;
 
@@ -28,7 +32,8 @@ final class SmChoice {
   private SmChoice() {}
 
   /**
-   * SMs of a low-latency operation: one piece for every second warp, as far as SMs are available; between nodes the number that saturates the host link.
+   * SMs of a low-latency operation: one piece for every second warp, as far as SMs are available;
+   * between nodes the number that saturates the host link.
    *
    * @param wanted 0 = the engine's choice
    * @param available SMs for one rank
@@ -58,7 +63,10 @@ final class SmChoice {
       return Math.min(severalNodes ? ENOUGH_BETWEEN_NODES : ENOUGH, available);
     }
     if (wanted < 0 || wanted > available) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_SMS, "sms", String.valueOf(wanted),
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_SMS,
+          "sms",
+          String.valueOf(wanted),
           "0.."
               + available
               + " ("

@@ -1,11 +1,12 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.IllegalUseException;
 import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Division of a block's shared memory: stages of the warps that move rows, metadata of the row of a stage, barriers, and words that depend on the kernel. The numbers are those of {@code rows.cuh}.
+ * Division of a block's shared memory: stages of the warps that move rows, metadata of the row of a
+ * stage, barriers, and words that depend on the kernel. The numbers are those of {@code rows.cuh}.
  *
  * @param warps warps that move rows
  * @param stageBytes bytes of a stage: a row, or a piece of a long one
@@ -72,7 +73,9 @@ record Stages(int warps, int stageBytes, int bytes) {
       warp = STAGES * (piece + others);
     }
     if (piece < UNIT) {
-      throw new IllegalUseException(ErrorCode.CUDA_EXPERT_COUNTERS, "the counters of the kernel need "
+      throw new IllegalUseException(
+          ErrorCode.CUDA_EXPERT_COUNTERS,
+          "the counters of the kernel need "
               + wordBytes
               + " of "
               + sharedBytes

@@ -1,10 +1,10 @@
 package org.ep4j.cuda.engine;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.util.EnumMap;
 import java.util.Map;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -16,7 +16,9 @@ import org.ep4j.engine.Arguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Device addresses of a call's tensors: device tensors directly, host tensors through a copy. Memory for copies is allocated on first use and grows; outgrown memory is freed with the buffer, because freeing waits for kernels of other ranks too.
+ * Device addresses of a call's tensors: device tensors directly, host tensors through a copy.
+ * Memory for copies is allocated on first use and grows; outgrown memory is freed with the buffer,
+ * because freeing waits for kernels of other ranks too.
  */
 final class Staging implements AutoCloseable {
   /** Staged arguments; each has its own memory. */
@@ -70,11 +72,19 @@ final class Staging implements AutoCloseable {
     }
     if (!tensor.onDevice()) {
       if (capturing) {
-        throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor.toString(), "on the device while a graph is captured", "copy it to the device first");
+        throw new InvalidArgumentException(
+            ErrorCode.CUDA_TENSOR_MEMORY,
+            name,
+            tensor.toString(),
+            "on the device while a graph is captured",
+            "copy it to the device first");
       }
       Arguments.onHost(name, tensor);
     } else if (tensor.device() != device.ordinal()) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor.toString(),
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_TENSOR_MEMORY,
+          name,
+          tensor.toString(),
           "on device " + device.ordinal() + ", the device of this rank",
           "copy it there");
     }
@@ -84,7 +94,10 @@ final class Staging implements AutoCloseable {
   void checkRows(String name, @Nullable Tensor tensor, boolean capturing) {
     check(name, tensor, capturing);
     if (tensor != null && tensor.onDevice() && tensor.address() % ROW_ALIGNMENT != 0) {
-      throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor + " at 0x" + Long.toHexString(tensor.address()),
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_TENSOR_MEMORY,
+          name,
+          tensor + " at 0x" + Long.toHexString(tensor.address()),
           "at a multiple of " + ROW_ALIGNMENT + " bytes",
           "allocate it aligned");
     }
@@ -119,7 +132,8 @@ final class Staging implements AutoCloseable {
     }
     PinnedMemory source = source(buffer, tensor.byteSize());
     MemorySegment part = source.segment().asSlice(0, tensor.byteSize());
-    // Earlier staged data must have been copied. Page-locked memory keeps the driver from waiting inside the call, where other ranks of this process would be blocked.
+    // Earlier staged data must have been copied. Page-locked memory keeps the driver from waiting
+    // inside the call, where other ranks of this process would be blocked.
     completion.awaitAll();
     part.copyFrom(tensor.segment());
     DeviceCopies.toDevice(target, part, stream);
@@ -156,7 +170,8 @@ final class Staging implements AutoCloseable {
   }
 
   /**
-   * Same as {@link #memory}, zeroed when new: its words carry epochs, and words of an earlier buffer must not look like those of this buffer.
+   * Same as {@link #memory}, zeroed when new: its words carry epochs, and words of an earlier
+   * buffer must not look like those of this buffer.
    */
   long words(Buffer buffer, long wanted, CudaStream stream) {
     DeviceMemory before = buffers.get(buffer);

@@ -10,11 +10,20 @@ import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 
 /**
- * Keeps lost ranks from writing into memory that is in use. The process of a lost rank may only have been stopped: its GPU continues with the launched kernels, and the resumed process launches more kernels, which find all words of the interrupted operation complete and wait for no rank.
+ * Keeps lost ranks from writing into memory that is in use. The process of a lost rank may only
+ * have been stopped: its GPU continues with the launched kernels, and the resumed process launches
+ * more kernels, which find all words of the interrupted operation complete and wait for no rank.
  *
- * <p>Therefore the fence first notifies the kernels of the lost rank, in a word of that rank's memory that kernels read at their start and in every wait. A kernel announces that it runs before it reads the word, and no fence orders the two accesses: a fence in each kernel would cost more than this protection. Instead {@link #GRACE} passes between the two accesses here, then this class waits for the running kernel to end. A kernel of a killed process never reports its end; a notified kernel ends soon, so after {@link #MAX_WAIT} no kernel runs.
+ * <p>Therefore the fence first notifies the kernels of the lost rank, in a word of that rank's
+ * memory that kernels read at their start and in every wait. A kernel announces that it runs before
+ * it reads the word, and no fence orders the two accesses: a fence in each kernel would cost more
+ * than this protection. Instead {@link #GRACE} passes between the two accesses here, then this
+ * class waits for the running kernel to end. A kernel of a killed process never reports its end; a
+ * notified kernel ends soon, so after {@link #MAX_WAIT} no kernel runs.
  *
- * <p>A fenced rank must not fence others: a resumed process may learn that the others are lost just before it learns that it is fenced itself. Therefore a loss counts only after it has been known for {@link #GRACE}, and this rank checks its own word before it writes those of others.
+ * <p>A fenced rank must not fence others: a resumed process may learn that the others are lost just
+ * before it learns that it is fenced itself. Therefore a loss counts only after it has been known
+ * for {@link #GRACE}, and this rank checks its own word before it writes those of others.
  *
  * <p>Thread-safe.
  */
@@ -99,7 +108,8 @@ final class StaleRankFence implements AutoCloseable {
   }
 
   /**
-   * Advances the fence of a dead rank by one step without waiting. Does nothing if another process has replaced the rank or the buffer is closed.
+   * Advances the fence of a dead rank by one step without waiting. Does nothing if another process
+   * has replaced the rank or the buffer is closed.
    */
   synchronized void fenceStep(int lost) {
     if (!closed && !alive.test(lost)) {

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the kernel that transposes scales, 8 bytes each, in the order of {@code TransposeParameters} in {@code transpose_scales.cu}.
+ * Parameters of the kernel that transposes scales, 8 bytes each, in the order of {@code
+ * TransposeParameters} in {@code transpose_scales.cu}.
  */
 enum TransposeField {
   CONTROL,

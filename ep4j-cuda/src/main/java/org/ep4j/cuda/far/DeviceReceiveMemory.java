@@ -1,9 +1,9 @@
 package org.ep4j.cuda.far;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -15,7 +15,9 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireMemory;
 
 /**
- * Memory of the GPU that network cards write. The counters of arrived data stay on the host: a host thread increments them after it has seen a completion of the card, and kernels read the counter and then the bytes. The two reach the GPU on different routes, so the GPU must order them.
+ * Memory of the GPU that network cards write. The counters of arrived data stay on the host: a host
+ * thread increments them after it has seen a completion of the card, and kernels read the counter
+ * and then the bytes. The two reach the GPU on different routes, so the GPU must order them.
  */
 final class DeviceReceiveMemory implements ReceiveMemory {
   private final ResourceStack owned = new ResourceStack();
@@ -25,7 +27,8 @@ final class DeviceReceiveMemory implements ReceiveMemory {
   /**
    * Allocates it, zeroed; collective.
    *
-   * @throws org.ep4j.Ep4jException on all ranks if one has no such memory or its wire does not support it; names the rank and the reason
+   * @throws org.ep4j.Ep4jException on all ranks if one has no such memory or its wire does not
+   *     support it; names the rank and the reason
    */
   DeviceReceiveMemory(BackendWorld world, Wire wire, long bytes, Duration timeout) {
     boolean complete = false;
@@ -47,7 +50,8 @@ final class DeviceReceiveMemory implements ReceiveMemory {
 
   private WireMemory allocate(CudaDevice device, long bytes) {
     if (!device.properties().ordersRemoteWrites()) {
-      throw new EngineUnavailableException(ErrorCode.GPUDIRECT_UNSUPPORTED, 
+      throw new EngineUnavailableException(
+          ErrorCode.GPUDIRECT_UNSUPPORTED,
           device
               + " does not order writes of network cards before later reads of kernels: turn"
               + " GPUDirect off");

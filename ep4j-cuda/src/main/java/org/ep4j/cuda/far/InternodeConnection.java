@@ -13,7 +13,9 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The connection of a rank's GPU with ranks of other nodes: the transport (a wire with its proxy, or the backend's own device functions) and the tables of {@code kernels/internode.cuh} on the device.
+ * The connection of a rank's GPU with ranks of other nodes: the transport (a wire with its proxy,
+ * or the backend's own device functions) and the tables of {@code kernels/internode.cuh} on the
+ * device.
  */
 public final class InternodeConnection implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
@@ -132,7 +134,10 @@ public final class InternodeConnection implements AutoCloseable {
     return layout.slotBytes;
   }
 
-  /** Whether a transport copies what kernels write locally; false if kernels write to the destination. */
+  /**
+   * Whether a transport copies what kernels write locally; false if kernels write to the
+   * destination.
+   */
   public boolean puts() {
     return link.puts();
   }
@@ -182,15 +187,15 @@ public final class InternodeConnection implements AutoCloseable {
     return link.stopped();
   }
 
-  /**
-   * Why {@code peer} no longer sends or this rank no longer sends; null if neither. Any thread.
-   */
+  /** Why {@code peer} no longer sends or this rank no longer sends; null if neither. Any thread. */
   public @Nullable String problem(int peer) {
     return link.problem(peer);
   }
 
   /**
-   * Whether the connection supports the loss of these ranks; the same on all others. Transfers of a dead node must end, but a stopped process may resume. Rails keep their layout only if whole nodes are lost.
+   * Whether the connection supports the loss of these ranks; the same on all others. Transfers of a
+   * dead node must end, but a stopped process may resume. Rails keep their layout only if whole
+   * nodes are lost.
    *
    * @return empty, or the reason why not
    */
@@ -216,7 +221,8 @@ public final class InternodeConnection implements AutoCloseable {
   }
 
   /**
-   * Waits until nothing is in flight between the ranks; called on all survivors while none of them runs a kernel. Allowed next: {@link #beginAnew}, another round, or {@link #close}.
+   * Waits until nothing is in flight between the ranks; called on all survivors while none of them
+   * runs a kernel. Allowed next: {@link #beginAnew}, another round, or {@link #close}.
    *
    * @param gone dead ranks, which {@link #refusesLoss} accepts
    * @param time number of the round: equal on all ranks, above {@link #quiesceRounds} of each
@@ -228,7 +234,8 @@ public final class InternodeConnection implements AutoCloseable {
   }
 
   /**
-   * Restores the initial state at the same addresses, without the dead ranks. All survivors have completed {@link #quiesce}, and none sends before all have returned from this method.
+   * Restores the initial state at the same addresses, without the dead ranks. All survivors have
+   * completed {@link #quiesce}, and none sends before all have returned from this method.
    */
   public void beginAnew(boolean[] gone) {
     link.beginAnew();
@@ -241,9 +248,11 @@ public final class InternodeConnection implements AutoCloseable {
   }
 
   /**
-   * Stops the transport and closes all resources; a second call does nothing. No kernel of this rank, nor of another rank of this process, uses the connection any more.
+   * Stops the transport and closes all resources; a second call does nothing. No kernel of this
+   * rank, nor of another rank of this process, uses the connection any more.
    *
-   * @throws org.ep4j.Ep4jException if a thread of the proxy does not end: its resources stay allocated
+   * @throws org.ep4j.Ep4jException if a thread of the proxy does not end: its resources stay
+   *     allocated
    */
   @Override
   public void close() {

@@ -1,13 +1,18 @@
 package org.ep4j.cuda.far;
 
 /**
- * Offsets in the receive memory of each rank, which ranks of other nodes write into, and in the outgoing memory, which the transport reads if kernels cannot write to the destination; and the numbers of the counters. Receive memory: counts, low-latency part, rings. Outgoing memory: counts, low-latency staging, rings. {@code kernels/internode.cuh} documents the protocol.
+ * Offsets in the receive memory of each rank, which ranks of other nodes write into, and in the
+ * outgoing memory, which the transport reads if kernels cannot write to the destination; and the
+ * numbers of the counters. Receive memory: counts, low-latency part, rings. Outgoing memory:
+ * counts, low-latency staging, rings. {@code kernels/internode.cuh} documents the protocol.
  *
  * <p>Everything is equal on all ranks, except the number of rings and therefore the lengths.
  */
 final class InternodeLayout {
   /**
-   * Slots of a ring, a power of two: several times the slots that warps fill and empty at once, because both sides learn with a delay that a slot is full or free. With half as many slots, combines took a quarter longer.
+   * Slots of a ring, a power of two: several times the slots that warps fill and empty at once,
+   * because both sides learn with a delay that a slot is full or free. With half as many slots,
+   * combines took a quarter longer.
    */
   static final int SLOTS = 128;
 
@@ -98,9 +103,7 @@ final class InternodeLayout {
     return ranks + 2 * maxPartners * SLOTS;
   }
 
-  /**
-   * First of the counters of {@link InternodeQuiesce}, one per rank, after all others.
-   */
+  /** First of the counters of {@link InternodeQuiesce}, one per rank, after all others. */
   int quiesce(int maxPartners) {
     return firstLowLatency(maxPartners) + sizes.lowLatencyCounters();
   }

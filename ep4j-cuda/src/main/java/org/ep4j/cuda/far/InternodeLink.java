@@ -6,7 +6,9 @@ import org.ep4j.cuda.backend.PutTransport;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The transport between nodes ({@code kernels/internode_transport.cuh}) and its zeroed memory on this rank: receive memory, which ranks of other nodes write into; outgoing memory, which holds data that kernels cannot write to the destination; and counters.
+ * The transport between nodes ({@code kernels/internode_transport.cuh}) and its zeroed memory on
+ * this rank: receive memory, which ranks of other nodes write into; outgoing memory, which holds
+ * data that kernels cannot write to the destination; and counters.
  */
 interface InternodeLink extends AutoCloseable {
   /** Name as in {@code BufferConfig.wire()}. */
@@ -18,7 +20,10 @@ interface InternodeLink extends AutoCloseable {
   /** Receive memory of another rank if kernels write it themselves; else 0. */
   long incoming(int rank);
 
-  /** Whether the transport copies what kernels write locally; false if kernels write to the destination. */
+  /**
+   * Whether the transport copies what kernels write locally; false if kernels write to the
+   * destination.
+   */
   boolean puts();
 
   /** Outgoing memory; 0 without puts. */
@@ -40,7 +45,8 @@ interface InternodeLink extends AutoCloseable {
   @Nullable PutTransport transport();
 
   /**
-   * Writes the {@code InternodeTransport} of kernels into {@link InternodeTransportField#BYTES} zeroed bytes.
+   * Writes the {@code InternodeTransport} of kernels into {@link InternodeTransportField#BYTES}
+   * zeroed bytes.
    */
   void describe(MemorySegment transport);
 
@@ -54,7 +60,8 @@ interface InternodeLink extends AutoCloseable {
   String refusesLossOf(int rank);
 
   /**
-   * Waits until nothing is in flight between the survivors; called on all of them while none runs a kernel. Afterwards only {@link #beginAnew}, this method and {@link #close} may be called.
+   * Waits until nothing is in flight between the survivors; called on all of them while none runs a
+   * kernel. Afterwards only {@link #beginAnew}, this method and {@link #close} may be called.
    *
    * @param time number of the round: equal on all ranks, higher than any before
    * @return empty, or the reason why the transport cannot begin anew

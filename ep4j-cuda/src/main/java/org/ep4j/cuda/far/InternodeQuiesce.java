@@ -7,11 +7,19 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Determines that nothing is in flight on a wire, so that its target memory can be cleared: each rank gives every lane one last add and waits for the adds of all others. An add takes effect after all earlier work of its lane. Lanes to dead ranks deliver no last add; they must fail, after which nothing arrives on a wire that {@link Wire#severs}.
+ * Determines that nothing is in flight on a wire, so that its target memory can be cleared: each
+ * rank gives every lane one last add and waits for the adds of all others. An add takes effect
+ * after all earlier work of its lane. Lanes to dead ranks deliver no last add; they must fail,
+ * after which nothing arrives on a wire that {@link Wire#severs}.
  *
- * <p>Runs on all survivors at once, each in a thread that drives all progress contexts; the wire gets no other work before all have ended. Survivors may run several rounds, for example if a rank dies during one: each round has a number that is equal on all ranks and higher than any before.
+ * <p>Runs on all survivors at once, each in a thread that drives all progress contexts; the wire
+ * gets no other work before all have ended. Survivors may run several rounds, for example if a rank
+ * dies during one: each round has a number that is equal on all ranks and higher than any before.
  *
- * <p>One counter per peer holds its last adds: only that peer increments it, to the number of lanes times the round number, whatever it had added before it aborted an earlier round. Therefore the counter is never cleared and shows how many adds of this round are missing, even if ranks aborted at different times.
+ * <p>One counter per peer holds its last adds: only that peer increments it, to the number of lanes
+ * times the round number, whatever it had added before it aborted an earlier round. Therefore the
+ * counter is never cleared and shows how many adds of this round are missing, even if ranks aborted
+ * at different times.
  */
 final class InternodeQuiesce {
   private final Wire wire;

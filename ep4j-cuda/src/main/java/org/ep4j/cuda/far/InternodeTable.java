@@ -9,7 +9,8 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 
 /**
- * {@code InternodeWorld} of {@code kernels/internode.cuh} and everything that it refers to, on the device. Addresses do not change when ranks are lost; only the number of partners decreases.
+ * {@code InternodeWorld} of {@code kernels/internode.cuh} and everything that it refers to, on the
+ * device. Addresses do not change when ranks are lost; only the number of partners decreases.
  */
 final class InternodeTable implements AutoCloseable {
   private static final long WORLD =
@@ -81,9 +82,11 @@ final class InternodeTable implements AutoCloseable {
   }
 
   /**
-   * Resets the table to the state before the first transfer, with the current transport. No kernel runs.
+   * Resets the table to the state before the first transfer, with the current transport. No kernel
+   * runs.
    *
-   * @param gone dead ranks; a node is lost as a whole, since otherwise the rails would differ from the memory layout
+   * @param gone dead ranks; a node is lost as a whole, since otherwise the rails would differ from
+   *     the memory layout
    */
   void write(boolean[] gone) {
     Rails rails = new Rails(nodes, gone);

@@ -1,11 +1,11 @@
 package org.ep4j.cuda.far;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.proxy.ProxyConfig;
 import org.ep4j.group.Group;
@@ -54,7 +54,9 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
     try {
       return Integer.parseInt(text);
     } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, variable,
+      throw new InvalidArgumentException(
+          ErrorCode.PROXY_CONFIG,
+          variable,
           text,
           variable.equals(ProxyConfig.THREADS_VARIABLE) ? "1 to 8" : "numbers of cores, or none",
           "unset it");
@@ -85,7 +87,8 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
 
   void requireReach(Wire opened, boolean puts) {
     if (puts && wire.equals(WireConfig.STAGED)) {
-      throw new WireException(ErrorCode.WIRE_FAILED, 
+      throw new WireException(
+          ErrorCode.WIRE_FAILED,
           "wire '"
               + wire
               + "' needs memory that all ranks map, which '"

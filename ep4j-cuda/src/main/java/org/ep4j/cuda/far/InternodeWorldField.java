@@ -1,7 +1,8 @@
 package org.ep4j.cuda.far;
 
 /**
- * Fields of {@code InternodeWorld} in {@code kernels/internode.cuh} before its transport, 8 bytes each.
+ * Fields of {@code InternodeWorld} in {@code kernels/internode.cuh} before its transport, 8 bytes
+ * each.
  */
 enum InternodeWorldField {
   FIRST,

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.far;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.PutTransport;
@@ -17,9 +17,11 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Device functions of the backend's library that kernels call: receive memory, outgoing memory and counters are one window in GPU memory.
+ * Device functions of the backend's library that kernels call: receive memory, outgoing memory and
+ * counters are one window in GPU memory.
  *
- * <p>Libraries do not report failures. Waits end by their deadline, or because the group reports a death. Data that a dead rank has put may still arrive, so ranks cannot be excluded.
+ * <p>Libraries do not report failures. Waits end by their deadline, or because the group reports a
+ * death. Data that a dead rank has put may still arrive, so ranks cannot be excluded.
  */
 final class LibraryLink implements InternodeLink {
   /** Lanes: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
@@ -47,7 +49,8 @@ final class LibraryLink implements InternodeLink {
    * Requests the transport from the backend; collective.
    *
    * @param sizes sizes, equal on all ranks
-   * @throws EngineUnavailableException on all ranks if the backend has no transport on one; contains the reason and the remedy
+   * @throws EngineUnavailableException on all ranks if the backend has no transport on one;
+   *     contains the reason and the remedy
    */
   LibraryLink(
       Group group,
@@ -93,7 +96,8 @@ final class LibraryLink implements InternodeLink {
   private PutTransport offered() {
     PutTransport offered = window.transport();
     if (offered == null) {
-      throw new EngineUnavailableException(ErrorCode.BACKEND_NO_TRANSPORT, 
+      throw new EngineUnavailableException(
+          ErrorCode.BACKEND_NO_TRANSPORT,
           "backend '%s' has no transport between nodes, which wire '%s' needs: choose backend 'nccl' or 'nvshmem', or another wire. %s"
               .formatted(backend.name(), WireConfig.BACKEND, window.obstacle()));
     }

@@ -9,7 +9,10 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Cores for the threads of a proxy: from the NUMA node of the GPU, in descending order from its last core, separate for each GPU of the node by the order of bus addresses, so that processes with one visible GPU each choose different cores. None if too few cores exist: a polling thread must not occupy the only core of others.
+ * Cores for the threads of a proxy: from the NUMA node of the GPU, in descending order from its
+ * last core, separate for each GPU of the node by the order of bus addresses, so that processes
+ * with one visible GPU each choose different cores. None if too few cores exist: a polling thread
+ * must not occupy the only core of others.
  */
 final class ProxyCores {
   private static final String NVIDIA = "0x10de";
@@ -34,7 +37,8 @@ final class ProxyCores {
   }
 
   /**
-   * Cores for {@code threads} threads of the GPU at a bus address; empty if no cores are free or the system does not report them.
+   * Cores for {@code threads} threads of the GPU at a bus address; empty if no cores are free or
+   * the system does not report them.
    *
    * @param bus address as the driver writes it, {@code 0000:1b:00.0}
    */

@@ -15,7 +15,8 @@ import org.ep4j.wire.WireMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Transport of puts of kernels to ranks of other nodes without a library ({@code PUT_RINGS} of {@code kernels/device_put.cuh}): a wire, its memory as mapped for kernels, and the proxy.
+ * Transport of puts of kernels to ranks of other nodes without a library ({@code PUT_RINGS} of
+ * {@code kernels/device_put.cuh}): a wire, its memory as mapped for kernels, and the proxy.
  */
 public final class RingPuts implements AutoCloseable {
   private static final int PAGE = 4096;
@@ -119,7 +120,8 @@ public final class RingPuts implements AutoCloseable {
   }
 
   /**
-   * Ends the proxy and closes all resources; a second call does nothing. No kernel of this rank uses the transport any more.
+   * Ends the proxy and closes all resources; a second call does nothing. No kernel of this rank
+   * uses the transport any more.
    *
    * @throws Ep4jException if a thread of the proxy does not end: its resources stay allocated
    */

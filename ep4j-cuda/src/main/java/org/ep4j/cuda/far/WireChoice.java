@@ -12,7 +12,8 @@ public final class WireChoice {
   private WireChoice() {}
 
   /**
-   * The wire that the buffer's configuration or else the environment selects. Backend nccl without a selected wire uses NCCL between nodes too.
+   * The wire that the buffer's configuration or else the environment selects. Backend nccl without
+   * a selected wire uses NCCL between nodes too.
    */
   public static String of(String backend, String wire) {
     String chosen = wire.equals(AUTO) ? WireConfig.builder().build().wire() : wire;

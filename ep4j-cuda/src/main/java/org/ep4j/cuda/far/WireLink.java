@@ -22,9 +22,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * A wire whose memory kernels access, and the proxy that drives the wire.
  *
- * <p>The memory is host memory, or GPU memory if the wire supports it: outgoing memory then follows receive memory. Counters are always host memory.
+ * <p>The memory is host memory, or GPU memory if the wire supports it: outgoing memory then follows
+ * receive memory. Counters are always host memory.
  *
- * <p>If the wire's memory of other ranks can be mapped, kernels write it directly; otherwise they write outgoing memory and the proxy puts it. The mode is the same on all ranks, as is the kind of wire.
+ * <p>If the wire's memory of other ranks can be mapped, kernels write it directly; otherwise they
+ * write outgoing memory and the proxy puts it. The mode is the same on all ranks, as is the kind of
+ * wire.
  */
 final class WireLink implements InternodeLink {
   /** All resources except the proxy, whose threads use them. */

@@ -1,6 +1,5 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.nio.file.DirectoryStream;
@@ -17,17 +16,25 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Pattern;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Cubins in a directory, shared by all processes of a user without locks. A file appears atomically by a rename, is never changed, and contains its own hash; a reader deletes a damaged file, and its kernel is compiled again. Reading a file updates its time of modification, so the oldest files are the least recently used; they are deleted first when the directory exceeds its limit. Disk errors are not thrown: an unusable cache costs time and is logged once.
+ * Cubins in a directory, shared by all processes of a user without locks. A file appears atomically
+ * by a rename, is never changed, and contains its own hash; a reader deletes a damaged file, and
+ * its kernel is compiled again. Reading a file updates its time of modification, so the oldest
+ * files are the least recently used; they are deleted first when the directory exceeds its limit.
+ * Disk errors are not thrown: an unusable cache costs time and is logged once.
  */
 public final class CubinCache {
   /** Environment variable with the directory; the default is {@code ~/.cache/ep4j/cubin}. */
   public static final String DIRECTORY_VARIABLE = "EP4J_CUDA_CACHE";
 
-  /** Environment variable with the size in MiB above which old files are deleted; the default is 512. */
+  /**
+   * Environment variable with the size in MiB above which old files are deleted; the default is
+   * 512.
+   */
   public static final String SIZE_VARIABLE = "EP4J_CUDA_CACHE_MB";
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
@@ -83,7 +90,12 @@ public final class CubinCache {
       return DEFAULT_MIB;
     }
     if (!value.matches("[0-9]{1,9}") || value.matches("0+")) {
-      throw new InvalidArgumentException(ErrorCode.KERNEL_CACHE_SETTING, SIZE_VARIABLE, "'" + value + "'", "a number of MiB, at least 1", "unset it for the default, 512");
+      throw new InvalidArgumentException(
+          ErrorCode.KERNEL_CACHE_SETTING,
+          SIZE_VARIABLE,
+          "'" + value + "'",
+          "a number of MiB, at least 1",
+          "unset it for the default, 512");
     }
     return Long.parseLong(value);
   }
@@ -210,7 +222,12 @@ public final class CubinCache {
 
   private Path file(String key) {
     if (!KEY.matcher(key).matches()) {
-      throw new InvalidArgumentException(ErrorCode.KERNEL_CACHE_SETTING, "key", "'" + key + "'", "a file name", "use letters, digits, dot, hyphen and _");
+      throw new InvalidArgumentException(
+          ErrorCode.KERNEL_CACHE_SETTING,
+          "key",
+          "'" + key + "'",
+          "a file name",
+          "use letters, digits, dot, hyphen and _");
     }
     return directory.resolve(key + SUFFIX);
   }

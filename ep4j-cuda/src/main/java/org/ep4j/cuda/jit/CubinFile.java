@@ -6,7 +6,9 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Format of a file of the cache: magic, SHA-256 of everything after it, length and text of the description, length and bytes of the cubin; numbers are big-endian. A file is written once, under another name, and never changed; a reader accepts it only if the hash matches.
+ * Format of a file of the cache: magic, SHA-256 of everything after it, length and text of the
+ * description, length and bytes of the cubin; numbers are big-endian. A file is written once, under
+ * another name, and never changed; a reader accepts it only if the hash matches.
  *
  * @param description description of the kernel, for display
  * @param image the cubin

@@ -1,6 +1,5 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.nio.file.Path;
 import java.util.Map;
@@ -9,22 +8,26 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds the cubin of a spec: in memory, in the cache on disk, among shipped cubins, or by compilation. Any thread; concurrent requests for the same spec share one compilation.
+ * Finds the cubin of a spec: in memory, in the cache on disk, among shipped cubins, or by
+ * compilation. Any thread; concurrent requests for the same spec share one compilation.
  */
 public final class KernelCompiler {
   /**
-   * Environment variable with a read-only directory of precompiled cubins, for example from {@code ep4j bundle}. Sources must match; the compiler may differ.
+   * Environment variable with a read-only directory of precompiled cubins, for example from {@code
+   * ep4j bundle}. Sources must match; the compiler may differ.
    */
   public static final String SHIPPED_VARIABLE = "EP4J_CUDA_PREBUILT";
 
   /**
-   * {@code 0} disables kernels that are specialised for the constants of one buffer; only general kernels are used.
+   * {@code 0} disables kernels that are specialised for the constants of one buffer; only general
+   * kernels are used.
    */
   public static final String SPECIAL_VARIABLE = "EP4J_CUDA_SPECIALIZE";
 
@@ -155,7 +158,9 @@ public final class KernelCompiler {
   }
 
   /**
-   * Same as {@link #load(CudaDevice, String, Map)} for a kernel that may be specialised for the shape of one buffer. If the specialised kernel is missing and cannot be compiled, the compatible general kernel is loaded.
+   * Same as {@link #load(CudaDevice, String, Map)} for a kernel that may be specialised for the
+   * shape of one buffer. If the specialised kernel is missing and cannot be compiled, the
+   * compatible general kernel is loaded.
    */
   public CudaModule load(CudaDevice device, String entry, KernelConstants constants) {
     return load(device, best(entry, constants, device.architecture()));
@@ -175,7 +180,8 @@ public final class KernelCompiler {
       KernelSpec general = spec(entry, constants.general(), architecture);
       compile(general);
       if (replaced.add(wanted.fingerprint())) {
-        LOG.log(Level.INFO, "Using a general kernel instead of a specialised one: {0}", e.getMessage());
+        LOG.log(
+            Level.INFO, "Using a general kernel instead of a specialised one: {0}", e.getMessage());
       }
       return general;
     }
@@ -192,7 +198,8 @@ public final class KernelCompiler {
   }
 
   /**
-   * Starts to look up kernels of this jar, each on its own thread, so that {@link #load} finds them in memory or waits for the rest of the work. Each kernel once per architecture.
+   * Starts to look up kernels of this jar, each on its own thread, so that {@link #load} finds them
+   * in memory or waits for the rest of the work. Each kernel once per architecture.
    *
    * @param entries kernel files, with the constants of the later {@link #load}
    */
@@ -236,7 +243,8 @@ public final class KernelCompiler {
               .getNewest(fingerprint + "-")
               .orElseThrow(
                   () ->
-                      new EngineUnavailableException(ErrorCode.KERNEL_COMPILER_MISSING, 
+                      new EngineUnavailableException(
+                          ErrorCode.KERNEL_COMPILER_MISSING,
                           backend.find().problem()
                               + "; the cache "
                               + cache.directory()

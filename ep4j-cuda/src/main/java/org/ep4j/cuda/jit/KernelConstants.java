@@ -7,7 +7,8 @@ import java.util.TreeMap;
  * Compile-time constants of a kernel.
  *
  * @param way constants of the protocol, equal on all cooperating ranks and always required
- * @param shape constants that make the kernel faster for one shape of buffers: a kernel without them reads the values from its parameters and cooperates with kernels that have them
+ * @param shape constants that make the kernel faster for one shape of buffers: a kernel without
+ *     them reads the values from its parameters and cooperates with kernels that have them
  */
 public record KernelConstants(Map<String, String> way, Map<String, String> shape) {
   /** No constants: one kernel for all buffers. */

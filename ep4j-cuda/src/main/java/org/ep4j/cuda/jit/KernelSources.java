@@ -1,7 +1,5 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -12,9 +10,13 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 
 /**
- * The source of a kernel: a file of this jar and everything that it includes, directly or indirectly. Includes name files below {@code org/ep4j/cuda/kernels}; CUDA headers cannot be included, because machines that run kernels may not have them.
+ * The source of a kernel: a file of this jar and everything that it includes, directly or
+ * indirectly. Includes name files below {@code org/ep4j/cuda/kernels}; CUDA headers cannot be
+ * included, because machines that run kernels may not have them.
  *
  * @param entry the file that is compiled
  * @param files text by name, including the entry
@@ -28,7 +30,12 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
   public KernelSources {
     files = Collections.unmodifiableSortedMap(new TreeMap<>(files));
     if (!files.containsKey(entry)) {
-      throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "files", files.keySet().toString(), "a set with the entry " + entry, "add the entry");
+      throw new InvalidArgumentException(
+          ErrorCode.KERNEL_SPEC,
+          "files",
+          files.keySet().toString(),
+          "a set with the entry " + entry,
+          "add the entry");
     }
   }
 
@@ -75,7 +82,8 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
   private static String read(String name) {
     try (InputStream in = KernelSources.class.getResourceAsStream(ROOT + name)) {
       if (in == null) {
-        throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "kernel source", name, "a file of this jar", "check the name");
+        throw new InvalidArgumentException(
+            ErrorCode.KERNEL_SPEC, "kernel source", name, "a file of this jar", "check the name");
       }
       return new String(in.readAllBytes(), StandardCharsets.UTF_8);
     } catch (IOException e) {

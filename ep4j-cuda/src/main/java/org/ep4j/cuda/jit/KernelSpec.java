@@ -1,6 +1,5 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.ErrorCode;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -12,6 +11,7 @@ import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /**
@@ -37,14 +37,21 @@ public record KernelSpec(
   public KernelSpec {
     defines = Collections.unmodifiableSortedMap(new TreeMap<>(defines));
     if (!ARCHITECTURE.matcher(architecture).matches()) {
-      throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "architecture",
+      throw new InvalidArgumentException(
+          ErrorCode.KERNEL_SPEC,
+          "architecture",
           "'" + architecture + "'",
           "like sm_90a or sm_80",
           "use CudaDevice.architecture() of the device");
     }
     for (String name : defines.keySet()) {
       if (!MACRO.matcher(name).matches()) {
-        throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "defines", "'" + name + "'", "names of macros", "use letters, digits and _");
+        throw new InvalidArgumentException(
+            ErrorCode.KERNEL_SPEC,
+            "defines",
+            "'" + name + "'",
+            "names of macros",
+            "use letters, digits and _");
       }
     }
   }

@@ -1,17 +1,20 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.ErrorCode;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.cuda.driver.NvJitLink;
 
 /**
- * Device functions of a library, wrapped under names of ep4j. Library headers require nvcc and differ between versions; therefore a file that includes them is compiled to intermediate code once per version, on a machine with nvcc and the headers, stored with the compiled kernels, and linked to kernels on machines that have neither.
+ * Device functions of a library, wrapped under names of ep4j. Library headers require nvcc and
+ * differ between versions; therefore a file that includes them is compiled to intermediate code
+ * once per version, on a machine with nvcc and the headers, stored with the compiled kernels, and
+ * linked to kernels on machines that have neither.
  *
  * @param library name and version, {@code NCCL 2.28.9}
  * @param source text that includes the headers and rejects those of other versions
@@ -37,7 +40,8 @@ public record LibraryShim(
   /**
    * The intermediate code.
    *
-   * @throws EngineUnavailableException with the remedy if no cache contains the shim and it cannot be compiled here
+   * @throws EngineUnavailableException with the remedy if no cache contains the shim and it cannot
+   *     be compiled here
    */
   public DevicePart compile(String architecture) {
     KernelSpec spec =
@@ -49,7 +53,8 @@ public record LibraryShim(
       byte[] image = KernelCompiler.beside(compiling()).compile(spec).image();
       return new DevicePart(NvJitLink.Input.FATBIN, image, "shim of " + library);
     } catch (EngineUnavailableException | UncheckedIOException e) {
-      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILER_MISSING, 
+      throw new EngineUnavailableException(
+          ErrorCode.KERNEL_COMPILER_MISSING,
           "no device functions of %s for %s: compile them from %s, here or with ep4j cache warm on another machine. %s"
               .formatted(library, architecture, remedy, e.getMessage()));
     }

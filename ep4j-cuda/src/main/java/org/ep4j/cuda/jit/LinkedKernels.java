@@ -1,6 +1,5 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -11,6 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.LibrarySearch;
@@ -18,7 +18,9 @@ import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.driver.Nvrtc;
 
 /**
- * Kernels that call device functions of a library: compiled to intermediate code by NVRTC, linked to those functions by nvJitLink in this process, and stored in the cache of compiled kernels. Any thread.
+ * Kernels that call device functions of a library: compiled to intermediate code by NVRTC, linked
+ * to those functions by nvJitLink in this process, and stored in the cache of compiled kernels. Any
+ * thread.
  */
 public final class LinkedKernels {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
@@ -32,7 +34,9 @@ public final class LinkedKernels {
   private static final String TELLS_RESOURCES = "-Xptxas=-v";
 
   /**
-   * From -O2 on, the assembler (13.0 to 13.4) loses predicates that are live across calls: in an exact internode combine, the branch of the lane that stores a piece tested the end of the row instead, so that no lane stored short rows. The intermediate code was correct.
+   * From -O2 on, the assembler (13.0 to 13.4) loses predicates that are live across calls: in an
+   * exact internode combine, the branch of the lane that stores a piece tested the end of the row
+   * instead, so that no lane stored short rows. The intermediate code was correct.
    */
   private static final String KEEPS_PREDICATES = "-Xptxas=-O1";
 
@@ -60,7 +64,8 @@ public final class LinkedKernels {
   }
 
   /**
-   * Starts to link a kernel of this jar on its own thread, so that {@link #load} finds it or waits for the rest of the work.
+   * Starts to link a kernel of this jar on its own thread, so that {@link #load} finds it or waits
+   * for the rest of the work.
    */
   public static void prepare(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
@@ -110,7 +115,10 @@ public final class LinkedKernels {
       return problem.isEmpty() ? Nvrtc.find() : new LibrarySearch("", problem);
     }
 
-    /** Includes the optimisation level: cubins that older ep4j linked with another level are not used. */
+    /**
+     * Includes the optimisation level: cubins that older ep4j linked with another level are not
+     * used.
+     */
     @Override
     public String identity() {
       return "nvrtc" + Nvrtc.version() + "-nvjitlink" + NvJitLink.version() + "-o1";
@@ -135,7 +143,8 @@ public final class LinkedKernels {
   public static CompilerBackend.Compiled link(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
     if (!problem().isEmpty()) {
-      throw new EngineUnavailableException(ErrorCode.KERNEL_LINKER_MISSING, entry + " cannot be linked: " + problem());
+      throw new EngineUnavailableException(
+          ErrorCode.KERNEL_LINKER_MISSING, entry + " cannot be linked: " + problem());
     }
     return link(KernelSpec.of(entry, defines, architecture), parts);
   }

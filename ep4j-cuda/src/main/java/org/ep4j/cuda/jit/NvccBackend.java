@@ -1,6 +1,5 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -16,14 +15,18 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.LibrarySearch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compiles with nvcc, on machines without NVRTC and for sources that include library headers. Each compilation is a process.
+ * Compiles with nvcc, on machines without NVRTC and for sources that include library headers. Each
+ * compilation is a process.
  */
 public final class NvccBackend implements CompilerBackend {
-  /** Environment variable with the program, if it is neither on the PATH nor in /usr/local/cuda/bin. */
+  /**
+   * Environment variable with the program, if it is neither on the PATH nor in /usr/local/cuda/bin.
+   */
   public static final String PROGRAM_VARIABLE = "EP4J_NVCC";
 
   private static final Pattern VERSION = Pattern.compile("release ([0-9]+\\.[0-9]+)");
@@ -63,7 +66,10 @@ public final class NvccBackend implements CompilerBackend {
   public LibrarySearch find() {
     return program.isEmpty()
         ? new LibrarySearch(
-            "", "no nvcc in " + PROGRAM_VARIABLE + ", on the PATH or in /usr/local/cuda/bin: install the CUDA toolkit")
+            "",
+            "no nvcc in "
+                + PROGRAM_VARIABLE
+                + ", on the PATH or in /usr/local/cuda/bin: install the CUDA toolkit")
         : new LibrarySearch(program, "");
   }
 
@@ -129,9 +135,7 @@ public final class NvccBackend implements CompilerBackend {
     return options;
   }
 
-  /**
-   * Runs the program; its output goes to a file, so that no read outlasts the deadline.
-   */
+  /** Runs the program; its output goes to a file, so that no read outlasts the deadline. */
   private static String execute(List<String> command) {
     try {
       Path log = Files.createTempFile("ep4j-nvcc", ".log");
@@ -144,7 +148,8 @@ public final class NvccBackend implements CompilerBackend {
       throw new UncheckedIOException(e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILATION_FAILED, "interrupted while nvcc was compiling");
+      throw new EngineUnavailableException(
+          ErrorCode.KERNEL_COMPILATION_FAILED, "interrupted while nvcc was compiling");
     }
   }
 
@@ -162,7 +167,9 @@ public final class NvccBackend implements CompilerBackend {
     }
     String output = Files.readString(log, StandardCharsets.UTF_8);
     if (!ended || process.exitValue() != 0) {
-      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILATION_FAILED, String.join(" ", command)
+      throw new EngineUnavailableException(
+          ErrorCode.KERNEL_COMPILATION_FAILED,
+          String.join(" ", command)
               + (ended ? " failed" : " has not ended after " + LONGEST_SECONDS + " s")
               + ":\n"
               + output);

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.cuda.driver.Nvrtc;
 
@@ -40,7 +40,8 @@ final class NvrtcBackend implements CompilerBackend {
   private static void checkArchitecture(KernelSpec spec) {
     int number = spec.architectureNumber();
     if (!Nvrtc.architectures().contains(number)) {
-      throw new EngineUnavailableException(ErrorCode.KERNEL_ARCHITECTURE, 
+      throw new EngineUnavailableException(
+          ErrorCode.KERNEL_ARCHITECTURE,
           "NVRTC "
               + Nvrtc.version()
               + " in "

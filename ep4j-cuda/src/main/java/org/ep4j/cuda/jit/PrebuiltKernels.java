@@ -5,11 +5,14 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * The kernels for common shapes: tests compile them for every architecture, {@code ep4j cache warm} prepares them. Kernel files outside this list are not tested.
+ * The kernels for common shapes: tests compile them for every architecture, {@code ep4j cache warm}
+ * prepares them. Kernel files outside this list are not tested.
  */
 public final class PrebuiltKernels {
   /**
-   * Environment variable that turns packed flags off ({@code 0}): rows between GPUs of a node then use separate flags behind fences instead of carrying the number of their operation, as without NVLink between all GPUs.
+   * Environment variable that turns packed flags off ({@code 0}): rows between GPUs of a node then
+   * use separate flags behind fences instead of carrying the number of their operation, as without
+   * NVLink between all GPUs.
    */
   public static final String LL_PACKETS_VARIABLE = "EP4J_CUDA_LL_PACKETS";
 
@@ -47,9 +50,7 @@ public final class PrebuiltKernels {
 
   private PrebuiltKernels() {}
 
-  /**
-   * Compile-time constants of low-latency kernels for one buffer; see {@code low_latency.cuh}.
-   */
+  /** Compile-time constants of low-latency kernels for one buffer; see {@code low_latency.cuh}. */
   public static Map<String, String> lowLatencyConstants(
       int hidden, int ranks, int experts, int topK, boolean masking) {
     return Map.of(

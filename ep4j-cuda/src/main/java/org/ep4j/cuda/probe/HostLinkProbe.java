@@ -8,7 +8,8 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 
 /**
- * Bandwidth of a GPU's copy engines to and from page-locked host memory in both directions at once: the upper bound for rows that travel between nodes through that memory. Used by one thread.
+ * Bandwidth of a GPU's copy engines to and from page-locked host memory in both directions at once:
+ * the upper bound for rows that travel between nodes through that memory. Used by one thread.
  */
 public final class HostLinkProbe implements AutoCloseable {
   /** Larger than the caches near the link. */
@@ -44,14 +45,17 @@ public final class HostLinkProbe implements AutoCloseable {
     return made;
   }
 
-  /** A probe of a device, whose context becomes current. Uses 128 MiB on the device and on the host. */
+  /**
+   * A probe of a device, whose context becomes current. Uses 128 MiB on the device and on the host.
+   */
   public static HostLinkProbe open(CudaDevice device) {
     device.makeCurrent();
     return new HostLinkProbe(device);
   }
 
   /**
-   * Copies 64 MiB {@code copies} times in each direction, both at once, and waits; returns 10^9 bytes per second of the slower direction.
+   * Copies 64 MiB {@code copies} times in each direction, both at once, and waits; returns 10^9
+   * bytes per second of the slower direction.
    *
    * @param copies at least 1
    */

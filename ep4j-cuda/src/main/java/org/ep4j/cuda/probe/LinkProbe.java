@@ -1,10 +1,10 @@
 package org.ep4j.cuda.probe;
 
-import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.PinnedMemory;
@@ -13,14 +13,14 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * All GPUs of this process push rows to each other at the same time, without a protocol: the upper bound for a dispatch of the same rows. One kernel per GPU; a gate before each kernel makes them start together; events around the kernel measure the time. Used by one thread.
+ * All GPUs of this process push rows to each other at the same time, without a protocol: the upper
+ * bound for a dispatch of the same rows. One kernel per GPU; a gate before each kernel makes them
+ * start together; events around the kernel measure the time. Used by one thread.
  */
 public final class LinkProbe implements AutoCloseable {
   private static final int WARMUP = 3;
 
-  /**
-   * The host opens the gate within microseconds; if it has died, kernels must not wait forever.
-   */
+  /** The host opens the gate within microseconds; if it has died, kernels must not wait forever. */
   private static final long GATE_LIMIT_NANOS = 5_000_000_000L;
 
   private static final int SEEDS_OF_DEVICE = 1 << 16;
@@ -51,7 +51,9 @@ public final class LinkProbe implements AutoCloseable {
     for (ProbedDevice from : devices) {
       for (ProbedDevice to : devices) {
         if (!from.device.canAccess(to.device)) {
-          throw new EngineUnavailableException(ErrorCode.PEER_ACCESS_MISSING, from.device
+          throw new EngineUnavailableException(
+              ErrorCode.PEER_ACCESS_MISSING,
+              from.device
                   + " cannot reach the memory of "
                   + to.device
                   + ": run nvidia-smi topo -p2p r to list the devices that can");
@@ -69,7 +71,12 @@ public final class LinkProbe implements AutoCloseable {
   public static LinkProbe open(int count) {
     int present = CudaDevice.count();
     if (count < 1 || count > present) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "devices", String.valueOf(count), "1.." + present, "this process sees " + present);
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD,
+          "devices",
+          String.valueOf(count),
+          "1.." + present,
+          "this process sees " + present);
     }
     return new LinkProbe(count);
   }
@@ -88,10 +95,16 @@ public final class LinkProbe implements AutoCloseable {
   public ProbeSpeed measure(ProbeLoad load, int sms, int repetitions) {
     int most = devices.getFirst().device.properties().multiprocessors();
     if (sms < 1 || sms > most) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "sms", String.valueOf(sms), "1.." + most, "use fewer");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD, "sms", String.valueOf(sms), "1.." + most, "use fewer");
     }
     if (repetitions < 1) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "repetitions", String.valueOf(repetitions), ">= 1", "time it at least once");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD,
+          "repetitions",
+          String.valueOf(repetitions),
+          ">= 1",
+          "time it at least once");
     }
     if (!load.equals(prepared)) {
       prepare(load);
@@ -108,7 +121,9 @@ public final class LinkProbe implements AutoCloseable {
     return new ProbeSpeed(load, devices.size(), sms, micros);
   }
 
-  /** Destinations of a GPU in round-robin order from the next one; the GPU itself last if included. */
+  /**
+   * Destinations of a GPU in round-robin order from the next one; the GPU itself last if included.
+   */
   private List<Integer> destinations(ProbeLoad load, int from) {
     List<Integer> destinations = new ArrayList<>();
     for (int i = 1; i <= devices.size(); i++) {
@@ -126,7 +141,12 @@ public final class LinkProbe implements AutoCloseable {
 
   private void prepare(ProbeLoad load) {
     if (destinations(load, 0).isEmpty()) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "load", load.toString(), "local on a single GPU", "there is no other GPU to push to");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD,
+          "load",
+          load.toString(),
+          "local on a single GPU",
+          "there is no other GPU to push to");
     }
     prepared = null;
     for (int d = 0; d < devices.size(); d++) {
@@ -163,7 +183,8 @@ public final class LinkProbe implements AutoCloseable {
       for (int to : destinations(load, from)) {
         long wrong = devices.get(to).wrongWords(load, from, seed(from, to));
         if (wrong > 0) {
-          throw new Ep4jException(ErrorCode.GPU_LINK_CORRUPT, 
+          throw new Ep4jException(
+              ErrorCode.GPU_LINK_CORRUPT,
               "%d of %d words that GPU %d pushed to GPU %d are wrong there: the link, the memory or"
                       .formatted(wrong, load.bytesOfPair() / Integer.BYTES, from, to)
                   + " the driver loses data; check nvidia-smi nvlink -e");

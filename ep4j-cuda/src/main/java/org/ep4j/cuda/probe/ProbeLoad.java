@@ -17,10 +17,20 @@ public record ProbeLoad(int rowBytes, int rows, boolean local) {
   /** Checks the limits of the kernels. */
   public ProbeLoad {
     if (rowBytes < UNIT || rowBytes % UNIT != 0) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "rowBytes", String.valueOf(rowBytes), "a positive multiple of 16", "round it up");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD,
+          "rowBytes",
+          String.valueOf(rowBytes),
+          "a positive multiple of 16",
+          "round it up");
     }
     if (rows < 1 || rows > MAX_ROWS) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "rows", String.valueOf(rows), "1.." + MAX_ROWS, "push fewer rows, more often");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD,
+          "rows",
+          String.valueOf(rows),
+          "1.." + MAX_ROWS,
+          "push fewer rows, more often");
     }
   }
 

@@ -86,7 +86,9 @@ final class ProbedDevice implements AutoCloseable {
     return device.properties().sharedBytesPerBlock();
   }
 
-  /** Allocates memory for a load: rows to {@code destinations} GPUs, and from {@code devices} GPUs. */
+  /**
+   * Allocates memory for a load: rows to {@code destinations} GPUs, and from {@code devices} GPUs.
+   */
   void makeRoom(ProbeLoad load, int destinations, int devices) {
     release();
     DeviceMemory rows = memory(destinations * load.bytesOfPair());

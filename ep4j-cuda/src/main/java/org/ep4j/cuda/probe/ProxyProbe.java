@@ -59,7 +59,8 @@ public final class ProxyProbe implements AutoCloseable {
   }
 
   /**
-   * Every warp pushes its commands; returns when the kernel has ended and all commands are in the rings.
+   * Every warp pushes its commands; returns when the kernel has ended and all commands are in the
+   * rings.
    *
    * @param warpCommands commands of each warp
    * @param together commands of a push, 1 to 32

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.probe;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
@@ -14,7 +14,8 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 
 /**
- * Blocks a stream for a while: work that the host enqueues meanwhile then runs without waiting for the host, so that events around it measure only its kernels. Used by one thread.
+ * Blocks a stream for a while: work that the host enqueues meanwhile then runs without waiting for
+ * the host, so that events around it measure only its kernels. Used by one thread.
  */
 public final class StreamGate implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
@@ -49,7 +50,8 @@ public final class StreamGate implements AutoCloseable {
   /** Delays work enqueued in {@code stream} from now on by {@code time} after the earlier work. */
   public void hold(CudaStream stream, Duration time) {
     if (time.isNegative() || time.isZero()) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "time", time.toString(), "positive", "hold the stream for a while");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD, "time", time.toString(), "positive", "hold the stream for a while");
     }
     gate.setLong(2, time.toNanos());
     gate.launch(stream);

@@ -1,6 +1,5 @@
 package org.ep4j.cuda.proxy;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -8,9 +7,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 
 /**
- * Binding of the Linux calls that read and set the allowed cores of the calling thread and of threads that it creates later. A mask has one bit per core, the first in the lowest bit of the first byte.
+ * Binding of the Linux calls that read and set the allowed cores of the calling thread and of
+ * threads that it creates later. A mask has one bit per core, the first in the lowest bit of the
+ * first byte.
  */
 @SuppressWarnings("restricted") // links native functions
 public final class CpuAffinity {
@@ -58,7 +60,9 @@ public final class CpuAffinity {
       MemorySegment mask = arena.allocate(MASK_BYTES, Long.BYTES);
       mask.set(ValueLayout.JAVA_BYTE, core / Byte.SIZE, (byte) (1 << core % Byte.SIZE));
       if (!write(mask)) {
-        throw new Ep4jException(ErrorCode.CORE_PINNING_FAILED, "sched_setaffinity to core "
+        throw new Ep4jException(
+            ErrorCode.CORE_PINNING_FAILED,
+            "sched_setaffinity to core "
                 + core
                 + " failed: choose one of the cores that taskset -p $$ shows");
       }

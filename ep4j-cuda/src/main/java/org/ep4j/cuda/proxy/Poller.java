@@ -1,10 +1,10 @@
 package org.ep4j.cuda.proxy;
 
-import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
@@ -13,9 +13,13 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A thread that reads some rings and posts their commands to the lanes of one progress context. A lane that accepts no more work gets a queue, so that other lanes continue; when the queue is full, the ring waits, and finally the kernel. After each batch, every lane with new work is flushed once.
+ * A thread that reads some rings and posts their commands to the lanes of one progress context. A
+ * lane that accepts no more work gets a queue, so that other lanes continue; when the queue is
+ * full, the ring waits, and finally the kernel. After each batch, every lane with new work is
+ * flushed once.
  *
- * <p>An invalid command or a wire error stops the rings of this thread and is stored for {@link #problem()}; a failed lane discards its commands, and its peer's word notifies the kernels.
+ * <p>An invalid command or a wire error stops the rings of this thread and is stored for {@link
+ * #problem()}; a failed lane discards its commands, and its peer's word notifies the kernels.
  */
 final class Poller implements Runnable, CommandRing.Taker {
   /** Commands of a ring between checks of the other rings and of the wire. */
@@ -28,7 +32,8 @@ final class Poller implements Runnable, CommandRing.Taker {
   private static final int SPINS = 4096;
 
   /**
-   * Rounds without work, a large part of a second, after which the thread sleeps between rounds: after such a pause a little more latency is acceptable.
+   * Rounds without work, a large part of a second, after which the thread sleeps between rounds:
+   * after such a pause a little more latency is acceptable.
    */
   private static final int REST = 1 << 22;
 
@@ -139,7 +144,9 @@ final class Poller implements Runnable, CommandRing.Taker {
       }
       if (System.nanoTime() - start > timeoutNanos) {
         fail(
-            new Ep4jException(ErrorCode.PROXY_UNSENT, "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
+            new Ep4jException(
+                ErrorCode.PROXY_UNSENT,
+                "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
       }
     }
   }
@@ -262,7 +269,8 @@ final class Poller implements Runnable, CommandRing.Taker {
 
   private long flush(Lane lane, int flushCounter) {
     if (flushCounter >= memory.flushCounters()) {
-      throw new IllegalStateException("flush counter " + flushCounter + " of " + memory.flushCounters());
+      throw new IllegalStateException(
+          "flush counter " + flushCounter + " of " + memory.flushCounters());
     }
     if (!lane.flush()) {
       return Lane.BACK_PRESSURED;
@@ -274,7 +282,9 @@ final class Poller implements Runnable, CommandRing.Taker {
 
   private boolean refuse(long first, long second, @Nullable RuntimeException cause) {
     fail(
-        new Ep4jException(ErrorCode.PROXY_STOPPED, ("a kernel pushed an invalid command: operation %d, destination %d, lane %d,"
+        new Ep4jException(
+            ErrorCode.PROXY_STOPPED,
+            ("a kernel pushed an invalid command: operation %d, destination %d, lane %d,"
                     + " source %d, target %d, %d bytes, counter %d%s")
                 .formatted(
                     Command.operation(first),
@@ -289,7 +299,9 @@ final class Poller implements Runnable, CommandRing.Taker {
     return false;
   }
 
-  /** Writes one word per rank, counted from 1 so that 0 means none. Several threads may write it. */
+  /**
+   * Writes one word per rank, counted from 1 so that 0 means none. Several threads may write it.
+   */
   private void tellFailures() {
     for (int peer = 0; peer < wire.size(); peer++) {
       LaneFailure failure = peer == wire.rank() ? null : LaneFailure.of(wire, peer);

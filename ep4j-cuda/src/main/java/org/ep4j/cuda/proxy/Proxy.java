@@ -1,7 +1,5 @@
 package org.ep4j.cuda.proxy;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -9,6 +7,8 @@ import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.ToLongFunction;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -21,9 +21,12 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Rings that kernels of one device push commands into ({@code kernels/command_ring.cuh}), and the threads that post the commands to a wire. While the proxy is open, only its threads drive the wire's progress contexts.
+ * Rings that kernels of one device push commands into ({@code kernels/command_ring.cuh}), and the
+ * threads that post the commands to a wire. While the proxy is open, only its threads drive the
+ * wire's progress contexts.
  *
- * <p>Errors are reported as values: kernels see them in the rings' words, the host calls {@link #problem()}.
+ * <p>Errors are reported as values: kernels see them in the rings' words, the host calls {@link
+ * #problem()}.
  */
 public final class Proxy implements AutoCloseable {
   /** Size of the kernels' parameter, see {@link #describe}. */
@@ -32,7 +35,10 @@ public final class Proxy implements AutoCloseable {
   /** Largest number of ranks that a command can address. */
   public static final int MAX_RANKS = 1 << 12;
 
-  /** Additional wait for threads, which end within the timeout once notified; a busy machine delays them. */
+  /**
+   * Additional wait for threads, which end within the timeout once notified; a busy machine delays
+   * them.
+   */
   private static final Duration GRACE = Duration.ofSeconds(10);
 
   private final RingMemory memory;
@@ -70,7 +76,8 @@ public final class Proxy implements AutoCloseable {
   }
 
   /**
-   * Starts the threads. If one cannot be started, the others end before this throws: then the wire and the memory have no user.
+   * Starts the threads. If one cannot be started, the others end before this throws: then the wire
+   * and the memory have no user.
    *
    * @param starter starts a thread, or throws the system's error
    */
@@ -155,13 +162,20 @@ public final class Proxy implements AutoCloseable {
 
   private static void check(Wire wire, ProxyConfig config) {
     if (wire.config().progressContexts() != config.threads()) {
-      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, "threads",
+      throw new InvalidArgumentException(
+          ErrorCode.PROXY_CONFIG,
+          "threads",
           String.valueOf(config.threads()),
-          "the progress contexts of the wire, " + wire.config().progressContexts(),
+          "the number of progress contexts of the wire, " + wire.config().progressContexts(),
           "open the wire with as many progress contexts as the proxy has threads");
     }
     if (wire.size() > MAX_RANKS) {
-      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, "ranks", String.valueOf(wire.size()), "at most " + MAX_RANKS, "use another backend");
+      throw new InvalidArgumentException(
+          ErrorCode.PROXY_CONFIG,
+          "ranks",
+          String.valueOf(wire.size()),
+          "at most " + MAX_RANKS,
+          "use another backend");
     }
   }
 
@@ -188,7 +202,8 @@ public final class Proxy implements AutoCloseable {
    */
   public void describe(MemorySegment parameter) {
     if (closed || pinned == null || control == null) {
-      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the proxy is closed or has no device: create a new one");
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CLOSED, "the proxy is closed or has no device: create a new one");
     }
     memory.describe(parameter, pinned.deviceAddress(), control.address());
   }
@@ -208,7 +223,8 @@ public final class Proxy implements AutoCloseable {
   }
 
   /**
-   * Why rings have stopped: a push without room until its deadline, an invalid command, or a wire error; null if none has. Failed lanes stop no ring. Any thread.
+   * Why rings have stopped: a push without room until its deadline, an invalid command, or a wire
+   * error; null if none has. Failed lanes stop no ring. Any thread.
    */
   public @Nullable String problem() {
     for (int thread = 0; thread < pollers.size(); thread++) {
@@ -239,9 +255,11 @@ public final class Proxy implements AutoCloseable {
   }
 
   /**
-   * Posts and flushes pending commands and ends the threads. No kernel that pushes runs any more. The wire stays open.
+   * Posts and flushes pending commands and ends the threads. No kernel that pushes runs any more.
+   * The wire stays open.
    *
-   * @throws Ep4jException if a thread does not end or this thread is interrupted; the rings' memory then stays allocated, and the call may be repeated
+   * @throws Ep4jException if a thread does not end or this thread is interrupted; the rings' memory
+   *     then stays allocated, and the call may be repeated
    */
   @Override
   public synchronized void close() {
@@ -266,7 +284,8 @@ public final class Proxy implements AutoCloseable {
       when = "before the wait for it was interrupted";
     }
     if (thread.isAlive()) {
-      throw new Ep4jException(ErrorCode.PROXY_STUCK, thread.getName() + " has not ended " + when + ": " + problem());
+      throw new Ep4jException(
+          ErrorCode.PROXY_STUCK, thread.getName() + " has not ended " + when + ": " + problem());
     }
   }
 }

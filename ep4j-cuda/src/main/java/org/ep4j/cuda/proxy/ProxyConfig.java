@@ -1,15 +1,16 @@
 package org.ep4j.cuda.proxy;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /**
  * Configuration of a proxy.
  *
  * @param threads threads that post, each with one progress context of the wire; 1 to 8
- * @param rings rings, a multiple of {@code threads}: thread {@code r % threads} reads ring {@code r}
+ * @param rings rings, a multiple of {@code threads}: thread {@code r % threads} reads ring {@code
+ *     r}
  * @param capacity commands per ring, a power of two, 64 to 65536
  * @param flushCounters words that count flushes
  * @param cores cores of the threads, one each; empty: the system chooses
@@ -26,7 +27,8 @@ public record ProxyConfig(
   public static final String THREADS_VARIABLE = "EP4J_PROXY_THREADS";
 
   /**
-   * Environment variable with the cores of the threads, one each, separated by commas; {@code none}: the system chooses.
+   * Environment variable with the cores of the threads, one each, separated by commas; {@code
+   * none}: the system chooses.
    */
   public static final String CORES_VARIABLE = "EP4J_PROXY_CORES";
 
@@ -73,7 +75,8 @@ public record ProxyConfig(
 
   private static void require(boolean holds, String field, Object value, String allowed) {
     if (!holds) {
-      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, field, value.toString(), allowed, "use ProxyConfig.of(4)");
+      throw new InvalidArgumentException(
+          ErrorCode.PROXY_CONFIG, field, value.toString(), allowed, "use ProxyConfig.of(4)");
     }
   }
 }

@@ -1,6 +1,5 @@
 package org.ep4j.cuda.put;
 
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -10,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.Backends;
@@ -34,9 +34,12 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of equal size on all ranks, and the parameters for kernels that put into it, signal and flush: {@code kernels/device_put.cuh}. This class loads the kernels, because compilation and linking depend on the backend. Used by one thread.
+ * Memory of equal size on all ranks, and the parameters for kernels that put into it, signal and
+ * flush: {@code kernels/device_put.cuh}. This class loads the kernels, because compilation and
+ * linking depend on the backend. Used by one thread.
  *
- * <p>Ranks that access each other by stores signal with atomics, which GPUs support on each other's memory over NVLink, not over PCIe.
+ * <p>Ranks that access each other by stores signal with atomics, which GPUs support on each other's
+ * memory over NVLink, not over PCIe.
  */
 public final class DevicePut implements AutoCloseable {
   /** Size of the parameter that kernels take by value, see {@link #describe}. */
@@ -103,7 +106,10 @@ public final class DevicePut implements AutoCloseable {
     return new DevicePut(group, config);
   }
 
-  /** The configuration with the backend and the wire from variables, so that ranks compare effective values. */
+  /**
+   * The configuration with the backend and the wire from variables, so that ranks compare effective
+   * values.
+   */
   private static PutConfig settled(PutConfig config) {
     String backend = BackendChoice.of(config.backend()).name();
     return new PutConfig(
@@ -120,7 +126,9 @@ public final class DevicePut implements AutoCloseable {
     for (int r = 0; r < all.length; r++) {
       String other = new String(all[r], StandardCharsets.UTF_8);
       if (!other.equals(mine)) {
-        throw new ConfigurationMismatchException(ErrorCode.PUT_CONFIG_MISMATCH, "the ranks cannot put to each other: rank %d has %s, rank %d has %s: use one configuration"
+        throw new ConfigurationMismatchException(
+            ErrorCode.PUT_CONFIG_MISMATCH,
+            "the ranks cannot put to each other: rank %d has %s, rank %d has %s: use one configuration"
                 .formatted(group.rank(), mine, r, other));
       }
     }
@@ -138,8 +146,8 @@ public final class DevicePut implements AutoCloseable {
     if (!obstacle.isEmpty()) {
       LOG.log(
           Level.WARNING,
-          "Backend ''{0}'' has no transport for puts of kernels here: within a node they are stores, between"
-              + " nodes the proxy posts them to a wire. {1}",
+          "Backend ''{0}'' has no transport for puts of kernels here: within a node they are"
+              + " stores, between nodes the proxy posts them to a wire. {1}",
           backend.name(),
           obstacle);
     }
@@ -196,7 +204,10 @@ public final class DevicePut implements AutoCloseable {
   }
 
   /**
-   * Compiles a file of this jar that uses {@code device_put.cuh} for the transport of these ranks, and loads kernels of it; collective. The module is closed before this object. No rank returns before all have loaded theirs: loading waits for kernels that run on the same GPU, which may wait for a rank that has no kernels yet.
+   * Compiles a file of this jar that uses {@code device_put.cuh} for the transport of these ranks,
+   * and loads kernels of it; collective. The module is closed before this object. No rank returns
+   * before all have loaded theirs: loading waits for kernels that run on the same GPU, which may
+   * wait for a rank that has no kernels yet.
    *
    * @param kernels names of the kernels to use: no others can be loaded later
    */
@@ -279,7 +290,9 @@ public final class DevicePut implements AutoCloseable {
     group.barrier(config.timeout());
   }
 
-  /** Closes all resources; no kernel of this rank uses them any more, and the other ranks close too. */
+  /**
+   * Closes all resources; no kernel of this rank uses them any more, and the other ranks close too.
+   */
   @Override
   public void close() {
     if (closed) {

@@ -1,14 +1,15 @@
 package org.ep4j.cuda.put;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.PutShape;
 
 /**
  * Configuration of memory that kernels put into, equal on all ranks.
  *
- * @param backend backend between GPUs; {@code auto} as in {@link org.ep4j.cuda.backend.BackendChoice}
+ * @param backend backend between GPUs; {@code auto} as in {@link
+ *     org.ep4j.cuda.backend.BackendChoice}
  * @param shape shape of the memory
  * @param ranksPerNode ranks that access each other by stores; 0: the ranks of a host
  * @param wire wire between nodes, if the backend has no transport of its own
@@ -21,7 +22,12 @@ public record PutConfig(
   /** Checks the values. */
   public PutConfig {
     if (ranksPerNode < 0) {
-      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, "ranksPerNode", String.valueOf(ranksPerNode), ">= 0", "use 0 for the ranks of a host");
+      throw new InvalidArgumentException(
+          ErrorCode.PUT_SHAPE,
+          "ranksPerNode",
+          String.valueOf(ranksPerNode),
+          ">= 0",
+          "use 0 for the ranks of a host");
     }
   }
 

@@ -1,10 +1,10 @@
 package org.ep4j.cuda.put;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -32,7 +32,12 @@ public final class PutModule implements AutoCloseable {
   public Kernel kernel(String name) {
     Kernel kernel = kernels.get(name);
     if (kernel == null) {
-      throw new InvalidArgumentException(ErrorCode.PUT_KERNEL_NOT_LOADED, "kernel", name, "one of " + kernels.keySet().stream().sorted().toList(), "add it to the list of DevicePut.load");
+      throw new InvalidArgumentException(
+          ErrorCode.PUT_KERNEL_NOT_LOADED,
+          "kernel",
+          name,
+          "one of " + kernels.keySet().stream().sorted().toList(),
+          "add it to the list of DevicePut.load");
     }
     return kernel;
   }

@@ -1,13 +1,13 @@
 package org.ep4j.cuda.put;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -30,7 +30,9 @@ public final class PutProbe implements AutoCloseable {
   private static final int UNIT = 16;
   private static final int ROUNDING = 256;
 
-  /** Kernels must be resident at once, so that both ranks progress: one block per SM always fits. */
+  /**
+   * Kernels must be resident at once, so that both ranks progress: one block per SM always fits.
+   */
   private static final int MAX_WARPS = 64 * WARPS_OF_BLOCK;
 
   private final ResourceStack owned = new ResourceStack();
@@ -69,7 +71,8 @@ public final class PutProbe implements AutoCloseable {
   }
 
   /**
-   * Memory for {@code warps} warps, each with a lane and a block of {@code bytes} in each direction.
+   * Memory for {@code warps} warps, each with a lane and a block of {@code bytes} in each
+   * direction.
    *
    * @param like backend, nodes, wire and timeout; its shape is ignored
    * @param warps a multiple of 8, at most 512
@@ -83,7 +86,13 @@ public final class PutProbe implements AutoCloseable {
         || bytes < UNIT
         || bytes > PutShape.MAX_BYTES
         || bytes % UNIT != 0) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "ranks, warps, bytes", "%d, %d, %d".formatted(group.size(), warps, bytes), "2 ranks, a multiple of 8 warps, at most %d, and a multiple of 16 bytes".formatted(MAX_WARPS), "use such a shape");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD,
+          "ranks, warps, bytes",
+          "%d, %d, %d".formatted(group.size(), warps, bytes),
+          "2 ranks, a multiple of 8 warps, at most %d, and a multiple of 16 bytes"
+              .formatted(MAX_WARPS),
+          "use such a shape");
     }
     long memory = Math.ceilDiv(2L * warps * bytes, ROUNDING) * ROUNDING;
     PutShape shape = new PutShape(memory, warps, signals(warps));
@@ -102,7 +111,8 @@ public final class PutProbe implements AutoCloseable {
   }
 
   /**
-   * All warps exchange blocks that differ in each round, and overwrite their source blocks as soon as they are flushed.
+   * All warps exchange blocks that differ in each round, and overwrite their source blocks as soon
+   * as they are flushed.
    *
    * @param block bytes of each block, at most those of the probe
    * @return number of wrong 16-byte vectors received here
@@ -147,7 +157,8 @@ public final class PutProbe implements AutoCloseable {
 
   private Ep4jException timedOut(String what, long block, String where) {
     String problem = puts.problem();
-    return new Ep4jException(ErrorCode.PUT_TIMEOUT, 
+    return new Ep4jException(
+        ErrorCode.PUT_TIMEOUT,
         "rank %d did not receive puts of %d bytes in time (%s) %s%s"
             .formatted(rank, block, what, where, problem == null ? "" : ": " + problem));
   }
@@ -162,7 +173,12 @@ public final class PutProbe implements AutoCloseable {
         || warpsNow > warps
         || !wholeBlocks
         || count < 1) {
-      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "count, block, warps", "%d, %d, %d".formatted(count, block, warpsNow), "within %d warps and %d bytes of the probe".formatted(warps, bytes), "use fewer, or open a larger probe");
+      throw new InvalidArgumentException(
+          ErrorCode.PROBE_LOAD,
+          "count, block, warps",
+          "%d, %d, %d".formatted(count, block, warpsNow),
+          "within %d warps and %d bytes of the probe".formatted(warps, bytes),
+          "use fewer, or open a larger probe");
     }
     int blocks = Math.ceilDiv(warpsNow, WARPS_OF_BLOCK);
     int threads = Math.min(warpsNow, WARPS_OF_BLOCK) * 32;

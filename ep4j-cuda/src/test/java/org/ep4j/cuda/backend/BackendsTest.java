@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
@@ -12,6 +11,7 @@ import java.util.stream.IntStream;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.Group;
@@ -92,7 +92,8 @@ class BackendsTest {
         2,
         group -> {
           try (CudaDevice device = CudaDevice.open(0)) {
-            assertThatThrownBy(() -> Backends.open("ncll", Participants.ofAll(group), device, TIMEOUT))
+            assertThatThrownBy(
+                    () -> Backends.open("ncll", Participants.ofAll(group), device, TIMEOUT))
                 .isInstanceOf(EngineUnavailableException.class)
                 .hasMessageStartingWith(ErrorCode.BACKEND_UNUSABLE.id())
                 .hasMessageContaining("rank 0: no such backend; use one of: auto, direct");

@@ -47,7 +47,8 @@ class BindingsMatchHeadersTest {
     Map<String, String> ours = new LinkedHashMap<>();
     for (DriverFunction function : DriverFunction.values()) {
       String symbol = function.symbol();
-      // Not called and so not linked; the text keeps the name that a macro of the header may replace.
+      // Not called and so not linked; the text keeps the name that a macro of the header may
+      // replace.
       body.append("show(\"").append(symbol).append("\", decltype(&").append(symbol);
       body.append(")(nullptr));\n");
       ours.put(symbol, "-" + letters(function));

@@ -6,7 +6,10 @@ import java.util.TreeMap;
 import org.ep4j.cuda.jit.KernelSources;
 import org.ep4j.cuda.jit.KernelSpec;
 
-/** Requirements of tests that not every machine meets; a test without them is skipped with the reason. */
+/**
+ * Requirements of tests that not every machine meets; a test without them is skipped with the
+ * reason.
+ */
 public final class Gpu {
   private Gpu() {}
 

@@ -4,10 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
-import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 /** Without a driver, the error names the searched libraries and what to install. */

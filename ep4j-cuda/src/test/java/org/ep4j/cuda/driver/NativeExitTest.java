@@ -14,7 +14,9 @@ import org.junit.jupiter.api.Test;
 class NativeExitTest {
   private static final int ABORTED = 128 + 6;
 
-  /** Arguments: whether to skip destructors, and the exit status; without a status, main returns. */
+  /**
+   * Arguments: whether to skip destructors, and the exit status; without a status, main returns.
+   */
   @SuppressWarnings("restricted") // registers a failing exit handler
   static final class Program {
     private Program() {}

@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
@@ -13,6 +12,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 /** Memory shared between two processes; needs a GPU, and uses a second one if available. */
@@ -71,7 +71,8 @@ class SharingTest {
   @Test
   void anotherProcessWritesThroughADescriptor() throws Exception {
     try (CudaDevice device = Gpu.open()) {
-      assumeTrue(device.properties().posixHandles(), "the device does not share memory by descriptor");
+      assumeTrue(
+          device.properties().posixHandles(), "the device does not share memory by descriptor");
       requireDescriptorCopies();
       try (VmmMemory memory =
           VmmMemory.allocate(device, BYTES, VmmMemory.Sharing.DESCRIPTOR, false)) {

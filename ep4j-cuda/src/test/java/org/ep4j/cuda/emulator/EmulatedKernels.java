@@ -25,7 +25,8 @@ import org.ep4j.cuda.jit.BuildCache;
 import org.ep4j.cuda.jit.KernelSources;
 
 /**
- * Kernels in a directory with the emulator, which replaces the machine's instructions, so that a C++ compiler of the host builds a program.
+ * Kernels in a directory with the emulator, which replaces the machine's instructions, so that a
+ * C++ compiler of the host builds a program.
  */
 final class EmulatedKernels {
   private static final List<String> EMULATOR =
@@ -102,7 +103,8 @@ final class EmulatedKernels {
           "put_probe.cu");
 
   /**
-   * Sums as on the GPU: the host's compiler must not fuse two roundings into one. _FORTIFY_SOURCE rejects switching stacks by longjmp.
+   * Sums as on the GPU: the host's compiler must not fuse two roundings into one. _FORTIFY_SOURCE
+   * rejects switching stacks by longjmp.
    */
   private static final List<String> OPTIONS =
       List.of("-O1", "-std=c++20", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE");

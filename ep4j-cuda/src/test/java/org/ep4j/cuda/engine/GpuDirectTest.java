@@ -10,7 +10,8 @@ import org.ep4j.conformance.World;
 import org.junit.jupiter.api.Nested;
 
 /**
- * GPU memory as the target of transfers between nodes. The wire is {@code org.ep4j.cuda.far.CopyingWire}: copy engines instead of network cards.
+ * GPU memory as the target of transfers between nodes. The wire is {@code
+ * org.ep4j.cuda.far.CopyingWire}: copy engines instead of network cards.
  */
 class GpuDirectTest {
   private static final String WIRE = "copying";

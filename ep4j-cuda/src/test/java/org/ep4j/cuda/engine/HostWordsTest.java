@@ -25,7 +25,9 @@ class HostWordsTest {
   private static final long ATTRIBUTED = 72;
   private static final long LOW_LATENCY = 1L << 62;
 
-  /** Reads return what kernels write while the memory is allocated, and the last values afterwards. */
+  /**
+   * Reads return what kernels write while the memory is allocated, and the last values afterwards.
+   */
   @Test
   void lateQueriesSeeTheFinalState() {
     Arena arena = Arena.ofShared();

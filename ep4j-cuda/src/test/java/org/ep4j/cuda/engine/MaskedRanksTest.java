@@ -29,7 +29,8 @@ import org.ep4j.verify.WorldRouting;
 import org.junit.jupiter.api.Test;
 
 /**
- * Ranks that miss the deadline are masked and admitted again; the sums are those of the other ranks.
+ * Ranks that miss the deadline are masked and admitted again; the sums are those of the other
+ * ranks.
  */
 class MaskedRanksTest {
   private static final int RANKS = 3;

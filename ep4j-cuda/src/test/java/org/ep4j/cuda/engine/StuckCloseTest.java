@@ -3,12 +3,12 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.Map;
 import org.ep4j.DeviceStream;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Sizing;
 import org.ep4j.Tokens;

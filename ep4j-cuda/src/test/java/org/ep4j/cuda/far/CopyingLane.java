@@ -10,7 +10,8 @@ import org.ep4j.wire.support.GroupLane;
 import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * Copies work and counts it once the copies of its progress context are done: {@code delivered <= copied}.
+ * Copies work and counts it once the copies of its progress context are done: {@code delivered <=
+ * copied}.
  */
 final class CopyingLane extends GroupLane<CopyingRegion> {
   private final CopyingWire wire;

@@ -24,7 +24,10 @@ import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A wire between threads of this JVM for memory of GPUs, on machines without a network card: the GPU's copy engines read and write instead of a card, in streams concurrent with kernels. The sender's thread increments counters after its copies are done. Host memory is rejected: a caller that sees a wire with device memory should use device memory.
+ * A wire between threads of this JVM for memory of GPUs, on machines without a network card: the
+ * GPU's copy engines read and write instead of a card, in streams concurrent with kernels. The
+ * sender's thread increments counters after its copies are done. Host memory is rejected: a caller
+ * that sees a wire with device memory should use device memory.
  */
 final class CopyingWire extends GroupWire {
   static final String NAME = "copying";

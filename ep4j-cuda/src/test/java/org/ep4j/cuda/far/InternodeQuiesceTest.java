@@ -118,7 +118,8 @@ class InternodeQuiesceTest {
   }
 
   /**
-   * On wires that sever: data that a stopped rank has sent, or sends later, must not reach cleared memory.
+   * On wires that sever: data that a stopped rank has sent, or sends later, must not reach cleared
+   * memory.
    */
   @Test
   void nothingArrivesFromALostRank() {
@@ -183,8 +184,7 @@ class InternodeQuiesceTest {
             if (group.rank() == 0) {
               String problem =
                   new InternodeQuiesce(wire, QUIET).await(last(wire), 1, Duration.ofMillis(200));
-              assertThat(problem)
-                  .isEqualTo("lane 0 to dead rank 1 did not end in time");
+              assertThat(problem).isEqualTo("lane 0 to dead rank 1 did not end in time");
             }
             group.barrier(PATIENCE);
           }

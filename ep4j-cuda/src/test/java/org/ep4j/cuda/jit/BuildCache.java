@@ -8,7 +8,9 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Outputs of compilers for tests, cached between builds in {@code ~/.cache/ep4j/tests} by the hash of all inputs: sources, options and the compiler's version. {@code EP4J_TEST_CACHE} selects another directory; {@code mvn clean} does not delete this cache.
+ * Outputs of compilers for tests, cached between builds in {@code ~/.cache/ep4j/tests} by the hash
+ * of all inputs: sources, options and the compiler's version. {@code EP4J_TEST_CACHE} selects
+ * another directory; {@code mvn clean} does not delete this cache.
  */
 public final class BuildCache {
   private static final long LIMIT_BYTES = 256L << 20;

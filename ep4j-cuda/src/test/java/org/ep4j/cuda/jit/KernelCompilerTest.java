@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -14,6 +13,7 @@ import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
@@ -210,7 +210,8 @@ class KernelCompilerTest {
   private static CompilerBackend anyCompiler() {
     NvrtcBackend nvrtc = new NvrtcBackend();
     NvccBackend nvcc = new NvccBackend();
-    assumeTrue(nvrtc.find().found() || nvcc.find().found(), "this machine has neither NVRTC nor nvcc");
+    assumeTrue(
+        nvrtc.find().found() || nvcc.find().found(), "this machine has neither NVRTC nor nvcc");
     return nvrtc.find().found() ? nvrtc : nvcc;
   }
 }

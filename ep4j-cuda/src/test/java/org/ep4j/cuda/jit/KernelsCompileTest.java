@@ -21,7 +21,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * Every kernel of {@link PrebuiltKernels} compiles: with NVRTC if available, as at run time, otherwise with nvcc. Skipped without both. By default for one architecture and without the kernels of one shape, which differ only in constants; with {@code -Dep4j.full=true} all of them for every architecture that ep4j supports. Kernels already compiled from the same sources by the same compiler are not compiled again.
+ * Every kernel of {@link PrebuiltKernels} compiles: with NVRTC if available, as at run time,
+ * otherwise with nvcc. Skipped without both. By default for one architecture and without the
+ * kernels of one shape, which differ only in constants; with {@code -Dep4j.full=true} all of them
+ * for every architecture that ep4j supports. Kernels already compiled from the same sources by the
+ * same compiler are not compiled again.
  */
 class KernelsCompileTest {
   private static final boolean FULL = Boolean.getBoolean("ep4j.full");

@@ -4,7 +4,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Host threads instead of a kernel, which push as {@code command_ring.cuh} does: the same words in the same order. Tickets are from an atomic counter instead of the device's head.
+ * Host threads instead of a kernel, which push as {@code command_ring.cuh} does: the same words in
+ * the same order. Tickets are from an atomic counter instead of the device's head.
  */
 final class HostProducer {
   private final RingMemory memory;

@@ -25,7 +25,10 @@ class ProxyCostTest {
   private static final int LANES = 2;
   private static final int COMMANDS = 2000;
 
-  /** The first rounds warm up; the best of the others counts, because JIT compilation happens at any time. */
+  /**
+   * The first rounds warm up; the best of the others counts, because JIT compilation happens at any
+   * time.
+   */
   private static final int ROUNDS = 40;
 
   private static final int WARM = 10;

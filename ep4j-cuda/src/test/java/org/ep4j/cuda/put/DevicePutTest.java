@@ -4,10 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
@@ -81,7 +81,8 @@ class DevicePutTest {
     assertThatThrownBy(() -> new PutShape(100, 1, 1))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageContaining("256");
-    assertThatThrownBy(() -> new PutShape(128L << 30, 1, 1)).hasMessageStartingWith(ErrorCode.PUT_SHAPE.id());
+    assertThatThrownBy(() -> new PutShape(128L << 30, 1, 1))
+        .hasMessageStartingWith(ErrorCode.PUT_SHAPE.id());
     assertThatThrownBy(() -> new PutShape(256, 0, 1)).hasMessageContaining("lanes");
     assertThatThrownBy(() -> new PutShape(256, 1, 1 << 20)).hasMessageContaining("signals");
   }
@@ -116,7 +117,8 @@ class DevicePutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: backend, ranks per node (0: those of a host), wire between nodes, a part of the description of the transport.
+   * Two ranks exchange blocks from kernels. Arguments: backend, ranks per node (0: those of a
+   * host), wire between nodes, a part of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);

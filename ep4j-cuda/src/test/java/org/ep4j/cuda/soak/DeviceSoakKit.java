@@ -19,9 +19,13 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Many operations on one buffer with a new routing each time. Kernels that share no code with the engine's create the inputs and check every byte of the results on the device. Subclasses name the engine and the machine.
+ * Many operations on one buffer with a new routing each time. Kernels that share no code with the
+ * engine's create the inputs and check every byte of the results on the device. Subclasses name the
+ * engine and the machine.
  *
- * <p>System properties: {@code ep4j.epochs} is the number of epochs of each kind of operations, a third of them with each world; {@code ep4j.kinds} lists kinds of {@link SoakKind}, separated by commas; {@code ep4j.seed} repeats a run.
+ * <p>System properties: {@code ep4j.epochs} is the number of epochs of each kind of operations, a
+ * third of them with each world; {@code ep4j.kinds} lists kinds of {@link SoakKind}, separated by
+ * commas; {@code ep4j.seed} repeats a run.
  */
 abstract class DeviceSoakKit {
   private static final int WORLDS = 3;
@@ -136,7 +140,8 @@ abstract class DeviceSoakKit {
   }
 
   /**
-   * Flips a bit of the first byte in each epoch from the 50th on, on rank 1: the check must find the first row that has a token there.
+   * Flips a bit of the first byte in each epoch from the 50th on, on rank 1: the check must find
+   * the first row that has a token there.
    */
   private void damageIsFound(SoakCheck what, SoakKind kind) {
     long seed = 7;

@@ -35,7 +35,8 @@ final class HighThroughputSoak implements SoakEpochs {
    * @param scaleType null for BF16 rows without scales
    * @param looks whether the host reads counts, which waits for the dispatch
    * @param inOrder whether operations run on the stream of the kernels
-   * @param place memory of the answers: 0 the region of the buffer, 1 the received rows, 2 other memory
+   * @param place memory of the answers: 0 the region of the buffer, 1 the received rows, 2 other
+   *     memory
    */
   private record Draw(
       SoakTraffic traffic,

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.soak;
 
 /**
- * Parameters of the soak's kernels, 8 bytes each: the fields of their structure {@code Words}, in this order. An address of 0 means none.
+ * Parameters of the soak's kernels, 8 bytes each: the fields of their structure {@code Words}, in
+ * this order. An address of 0 means none.
  */
 enum SoakField {
   SEED,
@@ -25,9 +26,7 @@ enum SoakField {
   EMPTY,
   /** One row per choice of a local expert, in groups, instead of one per token. */
   BY_EXPERT,
-  /**
-   * Groups, of experts or of source ranks, have fixed offsets; answers of experts are weighted.
-   */
+  /** Groups, of experts or of source ranks, have fixed offsets; answers of experts are weighted. */
   LOW_LATENCY,
   /** Low latency: BF16 rows arrive as FP8 with scales. */
   QUANTISED,

@@ -27,7 +27,9 @@ interface SoakMachine extends AutoCloseable {
   /** Runs a kernel after all earlier launches. The words are copied. */
   void launch(SoakKernel kernel, MemorySegment words);
 
-  /** Stream of operations that run in order with the kernels; null if calls return after completion. */
+  /**
+   * Stream of operations that run in order with the kernels; null if calls return after completion.
+   */
   @Nullable DeviceStream stream();
 
   /** Whether that many ranks share a driver context. */

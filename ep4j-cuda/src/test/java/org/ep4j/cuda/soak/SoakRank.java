@@ -16,7 +16,8 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank of a soak: its memory, the words of the epoch, and the results of its checks. The report is read once per window, because reading waits for the machine.
+ * One rank of a soak: its memory, the words of the epoch, and the results of its checks. The report
+ * is read once per window, because reading waits for the machine.
  */
 final class SoakRank {
   /** Is notified before each check, and may damage its target. */
@@ -28,12 +29,15 @@ final class SoakRank {
   static final int WINDOW = 64;
 
   /**
-   * Initial epochs in which ranks wait for each other after each operation: the engine allocates memory on first use, and an allocation may wait for kernels that wait for this rank.
+   * Initial epochs in which ranks wait for each other after each operation: the engine allocates
+   * memory on first use, and an allocation may wait for kernels that wait for this rank.
    */
   private static final int SETTLING = 40;
 
   /**
-   * Limit of enqueued epochs if ranks share a machine. If more are queued than the driver holds, a launch of one rank waits inside the driver, where it blocks the launch of the other rank that all of them wait for.
+   * Limit of enqueued epochs if ranks share a machine. If more are queued than the driver holds, a
+   * launch of one rank waits inside the driver, where it blocks the launch of the other rank that
+   * all of them wait for.
    */
   private static final int RUN_AHEAD = 8;
 
@@ -179,7 +183,8 @@ final class SoakRank {
   }
 
   /**
-   * The stream of an operation that runs in order with the kernels; an operation without a stream starts after they have ended.
+   * The stream of an operation that runs in order with the kernels; an operation without a stream
+   * starts after they have ended.
    */
   @Nullable DeviceStream stream(boolean inOrder) {
     if (inOrder) {
@@ -212,7 +217,8 @@ final class SoakRank {
   }
 
   /**
-   * Sets the scales to check: [..., rows, columns] or, column-major, [..., columns, rows], possibly with more rows than used.
+   * Sets the scales to check: [..., rows, columns] or, column-major, [..., columns, rows], possibly
+   * with more rows than used.
    *
    * @param groupRows rows of a group, at least 1
    */
@@ -270,7 +276,8 @@ final class SoakRank {
   }
 
   /**
-   * Waits for all kernels of all ranks; returns the number of rows that this rank has compared so far. Throws the first error.
+   * Waits for all kernels of all ranks; returns the number of rows that this rank has compared so
+   * far. Throws the first error.
    */
   long look() {
     machine.finish();

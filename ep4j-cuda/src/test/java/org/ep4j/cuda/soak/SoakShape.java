@@ -24,7 +24,9 @@ record SoakShape(int ranks, int hidden, int maxTokens) {
     return ranks * maxTokens;
   }
 
-  /** Largest number of rows that a dispatch delivers to a rank: one row per choice, aligned groups. */
+  /**
+   * Largest number of rows that a dispatch delivers to a rank: one row per choice, aligned groups.
+   */
   long mostRows(int tokensOfAll, int alignment) {
     return (long) tokensOfAll * Math.min(TOP_K, localExperts()) + (alignment - 1L) * localExperts();
   }

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.backend.direct;
 
-import org.ep4j.ErrorCode;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.PeerRegion;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -15,7 +15,8 @@ import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A plain allocation. Ranks in one process exchange its address, ranks in several processes an IPC handle.
+ * A plain allocation. Ranks in one process exchange its address, ranks in several processes an IPC
+ * handle.
  */
 final class DirectRegion implements SymmetricRegion {
   private static final int MESSAGE_BYTES = Integer.BYTES + Long.BYTES + IpcMemory.HANDLE_BYTES;
@@ -78,7 +79,9 @@ final class DirectRegion implements SymmetricRegion {
     try {
       return new Mapped(IpcMemory.open(device, handle));
     } catch (CudaException e) {
-      throw new Ep4jException(ErrorCode.PEER_ACCESS_MISSING, "the memory of rank " + rank + " cannot be mapped on " + device + ": " + e.getMessage(),
+      throw new Ep4jException(
+          ErrorCode.PEER_ACCESS_MISSING,
+          "the memory of rank " + rank + " cannot be mapped on " + device + ": " + e.getMessage(),
           e);
     }
   }
@@ -88,7 +91,9 @@ final class DirectRegion implements SymmetricRegion {
       return;
     }
     if (!CudaDevice.canAccess(device.ordinal(), ordinal)) {
-      throw new Ep4jException(ErrorCode.PEER_ACCESS_MISSING, device
+      throw new Ep4jException(
+          ErrorCode.PEER_ACCESS_MISSING,
+          device
               + " cannot reach the memory of device "
               + ordinal
               + " of rank "

@@ -1,13 +1,16 @@
 package org.ep4j.cuda.backend.direct;
 
-import org.ep4j.ErrorCode;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 
 /**
- * Memory of a rank that kernels of other ranks in this process access too. A rank may close while a kernel of another rank still waits for it: freed memory under a running kernel breaks all contexts of the process. Therefore the last holder frees the memory. Other processes map the memory separately and need no hold.
+ * Memory of a rank that kernels of other ranks in this process access too. A rank may close while a
+ * kernel of another rank still waits for it: freed memory under a running kernel breaks all
+ * contexts of the process. Therefore the last holder frees the memory. Other processes map the
+ * memory separately and need no hold.
  */
 final class SharedRegion {
   /** By the address of their first byte. */
@@ -64,8 +67,12 @@ final class SharedRegion {
   static Hold of(long address, int rank) {
     SharedRegion region = ALL.get(address);
     if (region == null || !region.hold()) {
-      throw new Ep4jException(ErrorCode.PEER_MEMORY_CLOSED, 
-          "rank " + rank + " closed its memory while other ranks mapped it: close and open the buffer on all ranks together");
+      throw new Ep4jException(
+          ErrorCode.PEER_MEMORY_CLOSED,
+          "rank "
+              + rank
+              + " closed its memory while other ranks mapped it: close and open the buffer on all"
+              + " ranks together");
     }
     return new Hold(region);
   }

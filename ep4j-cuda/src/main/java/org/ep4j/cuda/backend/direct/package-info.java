@@ -1,5 +1,6 @@
 /**
- * The backend that needs no library except the driver: addresses within a process, IPC between processes.
+ * The backend that needs no library except the driver: addresses within a process, IPC between
+ * processes.
  */
 @NullMarked
 package org.ep4j.cuda.backend.direct;
