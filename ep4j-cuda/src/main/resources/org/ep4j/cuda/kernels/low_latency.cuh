@@ -31,13 +31,12 @@
 // Rows are delivered by local experts or, compiled with EP4J_RANK_MAJOR, by source ranks; see
 // org.ep4j.RowLayout. All differences depend on RANK_MAJOR.
 //
-// Compiled with EP4J_INTERNODE, some ranks are on other nodes. Each rank then has a second part of
-// the same layout in page-locked host memory, the internode part. Ranks of other nodes write there
-// (EP4J_INTERNODE_MAPPED), or a wire does (EP4J_INTERNODE_PUTS); see low_latency_internode.cuh.
+// Compiled with EP4J_INTERNODE, some ranks are on other nodes, and each rank has a second part of
+// the same layout in page-locked host memory: the internode part. Writers: ranks of other nodes
+// (EP4J_INTERNODE_MAPPED) or a wire (EP4J_INTERNODE_PUTS); see low_latency_internode.cuh.
 //
-// A piece is the unit of work of a warp: 1024 values. Warps work independently, except for the
-// warps of a block that publish or read the routing; blocks synchronize only where the last one
-// ends the operation.
+// A piece is the unit of work of a warp: 1024 values. Warps work independently, except while a
+// block publishes or reads the routing; blocks synchronize only where the last one ends.
 //
 // Masking: on request of the host, a rank that does not answer by the deadline is masked. The wait
 // sets its mask, all warps skip it, and the last block repeats the receipt without it. A masked
@@ -45,8 +44,7 @@
 // into the areas of its last grant, for operations up to `acknowledged` + 2. d grants no such area
 // to its peers for another operation until the masked rank's `sent` shows that it has ended the
 // operations that belonged there, or until the host reports that it is dead and fenced
-// (protocol.cuh). Therefore there are four areas where ranks can be masked; if they do not suffice,
-// the operation fails.
+// (protocol.cuh). So there are four areas if ranks can be masked; if all are in use, the operation fails.
 #pragma once
 #include "kernel_lifecycle.cuh"
 #include "low_latency_group_sizes.cuh"
@@ -142,8 +140,7 @@ struct LowLatencyParameters {
   u64 top_k;
   const void* ids;       // [tokens, top_k]
   u64 wide_ids;          // 1: INT64, 0: INT32
-  const float* weights;  // [tokens, top_k]; null in a dispatch without RANK_MAJOR and in a combine
-                         // with it
+  const float* weights;  // [tokens, top_k]; null: dispatch not RANK_MAJOR, combine RANK_MAJOR
   const char* x;         // BF16: rows of the tokens, or of the experts
   u64 row_bytes;         // dispatch: bytes of a row's values in the travelling format
   u64 scale_bytes;       // bytes of the scales behind them
@@ -227,8 +224,7 @@ struct Operation {
   // Whether rows between a rank and this one use group words instead of flags.
   __device__ __forceinline__ bool uses_groups(u32 rank) const { return MAPPED || uses_puts(rank); }
 
-  // The counterpart of `own` that a rank writes into: `own` itself, or the same place in the
-  // internode part.
+  // Where a rank writes: `own`, or the same place in the internode part.
   __device__ __forceinline__ char* written_by(u32 rank, char* own, char* internode_part) const {
     return is_internode(rank) ? internode_part : own;
   }
@@ -260,8 +256,7 @@ struct Operation {
     return tokens_of(area + p.weights_offset, source, token);
   }
 
-  // With groups: bit k of a piece's word: choice k is LogFMT. Writer: its pushing warp; read like
-  // rows.
+  // With groups: bit k of a piece's word: choice k is LogFMT. Writer: its pushing warp.
   __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
     return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
            (u64)token * even_pieces_of(p) + piece;
@@ -293,8 +288,7 @@ struct Operation {
   }
 
  private:
-  // With several nodes all words of one source are contiguous, so that the wire carries them in one
-  // put.
+  // Internode: all words of one source are contiguous, so the wire carries them in one put.
   __device__ __forceinline__ u64* source_words(char* at, u32 source, u64 each) const {
     return INTERNODE ? (u64*)(at + source * p.source_bytes) : (u64*)at + source * each;
   }
