@@ -841,6 +841,8 @@ public enum ErrorCode {
       "The window of an NCCL region is registered already.",
       "Map the region once."),
 
+  // 2800 to 2999: calls that the state of RDMA objects does not allow.
+
   // 3000 to 3999: groups: joining, membership, collectives.
 
   /** Ranks could not agree. */
@@ -1632,7 +1634,7 @@ public enum ErrorCode {
       "The message names the cause. `--help` lists the options."),
 
   /** A result differs from the oracle. */
-  BENCH_VERIFICATION_FAILED(
+  WRONG_RESULT(
       8001,
       "A result differs from the oracle.",
       "Do not use the timings. Report the message, the command and the output of `./ep4j"

@@ -1,6 +1,5 @@
 package org.ep4j.io;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
@@ -15,8 +14,8 @@ public final class SafetensorsException extends Ep4jException {
   /**
    * @param code stable code of the error
    * @param file the file
-   * @param tensor name of the tensor, or null if the problem is not one tensor's
-   * @param problem what is wrong
+   * @param tensor name of the tensor, or null if the problem concerns no single tensor
+   * @param problem what is wrong with the file
    */
   public SafetensorsException(
       ErrorCode code, String file, @Nullable String tensor, String problem) {

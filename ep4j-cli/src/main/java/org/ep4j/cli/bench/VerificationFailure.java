@@ -8,6 +8,6 @@ final class VerificationFailure extends RuntimeException {
 
   /** An error with the first mismatch. */
   VerificationFailure(String mismatch) {
-    super(ErrorCode.BENCH_VERIFICATION_FAILED.message(mismatch));
+    super(ErrorCode.WRONG_RESULT.message(mismatch));
   }
 }
