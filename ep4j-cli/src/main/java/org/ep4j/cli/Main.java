@@ -29,6 +29,7 @@ import picocli.CommandLine.Spec;
       DoctorCommand.class,
       CacheCommand.class,
       BundleCommand.class,
+      CompletionCommand.class,
       VersionCommand.class
     },
     mixinStandardHelpOptions = true,
@@ -95,6 +96,6 @@ public final class Main implements Runnable {
   public void run() {
     throw new CommandLine.ParameterException(
         CommandSpecs.require(spec).commandLine(),
-        "say what to do: bench, run, verify, launch, doctor, cache, bundle or version");
+        "say what to do: bench, run, verify, launch, doctor, cache, bundle, completion or version");
   }
 }

@@ -35,7 +35,8 @@ class MainTest {
     CommandLineRun run = CommandLineRun.of();
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("bench, run, verify, launch, doctor, cache, bundle or version");
+    assertThat(run.err())
+        .contains("bench, run, verify, launch, doctor, cache, bundle, completion or version");
   }
 
   @Test
@@ -55,7 +56,7 @@ class MainTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "version"})
+  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "completion", "version"})
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 
