@@ -11,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.MatchResult;
@@ -170,8 +171,8 @@ class DeploymentTest {
   }
 
   /** Variables that Java code names in a string, and those of the launcher of a bundle. */
-  private static TreeSet<String> readVariables() throws IOException {
-    TreeSet<String> variables = new TreeSet<>();
+  private static Set<String> readVariables() throws IOException {
+    Set<String> variables = new TreeSet<>();
     Pattern literal = Pattern.compile("\"(EP4J_[A-Z0-9_]+)\"");
     try (Stream<Path> modules = Files.list(House.repository())) {
       for (Path sources : modules.map(m -> m.resolve("src/main/java")).toList()) {
